@@ -1,66 +1,65 @@
-"""Long computations in parts: generators that pause now and then and return their result, so that whoever runs them can
-show progress, or stop."""
+"""Checkpoints in long computations: ordinary functions call `checkpoint` now and then, and whoever runs them may have a
+callback there, to show progress or to stop."""
 
-from collections.abc import Callable, Generator, Iterator
-from typing import TypeVar
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 
 import numpy as np
 
-LONGEST = 0.3  # seconds, by declared cost, that a computation in parts should go on without a pause
+LONGEST = 0.3  # seconds, by declared cost, that a computation should go on without a checkpoint
+EVERY = 0.05  # seconds, by the clock, between two calls of a callback that looks for a stop
 
-S = TypeVar("S")
-T = TypeVar("T")
-Parts = Generator[None, None, T]
-
-
-def finished(parts: Parts[T]) -> T:
-    """The result of a computation in parts, without pausing."""
-    while True:
-        try:
-            next(parts)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+_CALLBACK: ContextVar[Callable[[], None] | None] = ContextVar("checkpoint", default=None)
 
 
-def between(parts: Parts[T], latest: S) -> Generator[S, None, T]:
-    """The result of a computation in parts, yielding `latest` (again) at every pause: `yield from` it."""
-    while True:
-        try:
-            next(parts)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        yield latest
+def checkpoint() -> None:
+    """Call what `at_checkpoints` has set in this thread, if anything; it may raise an exception to stop."""
+    callback = _CALLBACK.get()
+    if callback is not None:
+        callback()
+
+
+class at_checkpoints:
+    """Within it, `callback` is called at every checkpoint of this thread, and then what an outer one has set.
+
+    every : seconds by the clock from the beginning, and from one call to the next, during which it is not called. No
+        result may depend on when that is. Use it around one step of a generator, never around a `yield`.
+    """
+
+    def __init__(self, callback: Callable[[], None], every: float = 0.0) -> None:
+        self._callback, self._every = callback, every
+
+    def __enter__(self) -> None:
+        self._due = time.monotonic() + self._every if self._every else 0.0
+        self._outer = _CALLBACK.get()
+        self._token = _CALLBACK.set(self._call)
+
+    def __exit__(self, *error: object) -> None:
+        _CALLBACK.reset(self._token)
+
+    def _call(self) -> None:
+        if not self._every or time.monotonic() >= self._due:
+            self._callback()
+            self._due = time.monotonic() + self._every
+        if self._outer is not None:
+            self._outer()
 
 
 def slices(count: int, seconds: float) -> Iterator[slice]:
-    """0..count in slices that take at most `LONGEST`, if each of the `count` takes `seconds`; one at least."""
+    """0..count in slices that take at most `LONGEST`, if each of the `count` takes `seconds`; one at least. Between two
+    slices there is a checkpoint. Results may depend on the slices, but not on the clock."""
     size = max(1, int(LONGEST / max(seconds, 1e-12)))
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+    for start in range(0, count, size):
+        if start:
+            checkpoint()
+        yield slice(start, min(start + size, count))
 
 
-def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> Parts[np.ndarray]:
+def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> np.ndarray:
     """What `compute` finds of arrays (R, ...) with a row for each replicate: some rows after the others, if one takes
     `seconds`."""
     if not len(values[0]):
         return compute(*values)
-    found: list[np.ndarray] = []
-    for part in slices(len(values[0]), seconds):
-        if found:
-            yield
-        found.append(compute(*(value[part] for value in values)))
-    return found[0] if len(found) == 1 else np.concatenate(found)
-
-
-class Pace:
-    """Says when a loop is due for a pause: after `LONGEST` of declared seconds."""
-
-    def __init__(self) -> None:
-        self._since = 0.0
-
-    def due(self, seconds: float) -> bool:
-        """Whether to pause before the next part of the work, which takes so long."""
-        due = self._since > 0 and self._since + seconds > LONGEST
-        self._since = seconds if due else self._since + seconds
-        return due
+    results = [compute(*(value[part] for value in values)) for part in slices(len(values[0]), seconds)]
+    return results[0] if len(results) == 1 else np.concatenate(results)

@@ -10,7 +10,7 @@ SMALLEST, LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 with
 def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     """A number as readers see it: 1,000; 0.0514; 10⁻⁶; 1.23×10¹². Whole numbers (int) in full, others with at most
     `digits` significant digits and no needless zeros."""
-    if isinstance(x, SupportsIndex):
+    if not isinstance(x, float) and isinstance(x, SupportsIndex):  # in this order: the second takes long
         return f"{x.__index__():,}"
     x = float(x)
     if math.isnan(x):
@@ -24,6 +24,11 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     mantissa = _trimmed(mantissa)
     factor = mantissa.removesuffix("1") if mantissa in ("1", "-1") else f"{mantissa}×"
     return f"{factor}10{str(power).translate(_SUPERSCRIPTS)}"
+
+
+def beside(x: float, scale: float) -> str:
+    """A number among others as large as `scale`: what is below 10⁻⁴ of it, but not 0, is about 0."""
+    return "≈ 0" if 0 < abs(x) < 1e-4 * abs(scale) else short(x)
 
 
 def rounded_up(value: float) -> float:

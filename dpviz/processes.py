@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Literal, NoReturn
 
+import psutil
+
 Why = Literal["time", "memory", "crash"]
 Pieces = Iterable[bytes | memoryview]
 
@@ -257,33 +259,5 @@ def watched(max_bytes: float, max_seconds: float) -> Iterator[None]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process has in use; on macOS, the most that it ever had."""
-    if _LINUX:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    if sys.platform == "win32":
-        return _resident_on_windows()
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _resident_on_windows() -> int:
-    import ctypes
-    from ctypes import wintypes
-
-    class Counters(ctypes.Structure):
-        """PROCESS_MEMORY_COUNTERS of the Windows API."""
-
-        _fields_ = [
-            ("cb", wintypes.DWORD),
-            ("faults", wintypes.DWORD),
-            *((name, ctypes.c_size_t) for name in ("peak", "resident", "a", "b", "c", "d", "pagefile", "e")),
-        ]
-
-    counters = Counters(cb=ctypes.sizeof(Counters))
-    kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]  # Windows
-    kernel.GetCurrentProcess.restype = wintypes.HANDLE
-    found = kernel.K32GetProcessMemoryInfo(
-        wintypes.HANDLE(kernel.GetCurrentProcess()), ctypes.byref(counters), counters.cb
-    )
-    return int(counters.resident) if found else 0
+    """Bytes of memory that this process has in use."""
+    return int(psutil.Process().memory_info().rss)

@@ -13,6 +13,7 @@ import textwrap
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -184,6 +185,7 @@ class Specification(BaseModel):
         return {f"{prefix}_{name}": address_text(value) for name, value in values.items() if value != defaults[name]}
 
     @classmethod
+    @cache
     def controls(cls) -> tuple[Control, ...]:
         """The declared numbers, choices and switches, in order, for widgets, help texts and docs."""
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)

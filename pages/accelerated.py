@@ -1,8 +1,5 @@
 """Accelerated gradient methods."""
 
-from dpviz.ui.accelerated.page import PAGE
-from dpviz.ui.experiment.page import show
-from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show(PAGE)
+show("accelerated")

@@ -1,7 +1,5 @@
 """Check the guarantee: an attacker plays the worst case, thousands of times."""
 
-from dpviz.ui.audit.page import show
-from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show()
+show("audit")

@@ -1,7 +1,5 @@
 """Pinned runs side by side."""
 
-from dpviz.ui.compare.page import show
-from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show()
+show("compare")

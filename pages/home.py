@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from dpviz.ui import families, glossary, start
+from dpviz.ui import families, glossary
 from dpviz.ui.accelerated import story
 from dpviz.ui.navigation import ensure_shell
 
@@ -22,60 +22,60 @@ st.header("Your way in", anchor=False)
 accelerated = families.named("accelerated")
 doors = [*st.columns(3), *st.columns(3)]
 with doors[0]:
-    start.door(
+    families.door(
         "lessons",
         ":material/school:",
         "Predict and see",
         "Short lessons, one idea each: say what will happen, watch it happen, and read why.",
-        "Start a lesson",
-        start.LESSONS,
+        label="Start a lesson",
+        page="pages/learn.py",
     )
 with doors[1]:
-    start.door(
+    families.door(
         "learn",
         ":material/menu_book:",
         "Learn with a preset",
         "Figures of published papers as one-click experiments, with what to look for and what was reported.",
-        "Open Figure 3",
-        accelerated,
-        "Figure 3",
+        label="Open Figure 3",
+        page=accelerated,
+        preset="Figure 3",
     )
 with doors[2]:
-    start.door(
+    families.door(
         "plan",
         ":material/tune:",
         "Plan a budget",
         "What a guarantee is worth in every currency, and the noise, steps and rows that it buys. No data needed.",
-        "Plan",
-        start.PLANNER,
+        label="Plan",
+        page="pages/budget_planner.py",
     )
 with doors[3]:
-    start.door(
+    families.door(
         "run",
         ":material/play_arrow:",
         "Run a method",
         "Watch private algorithms converge on synthetic data, on bundled tables, or on your own file.",
-        "Run on real data",
-        accelerated,
-        "Real data",
+        label="Run on real data",
+        page=accelerated,
+        preset="Real data",
     )
 with doors[4]:
-    start.door(
+    families.door(
         "compare",
         ":material/compare_arrows:",
         "Compare runs",
         "Pin runs of any page and see them side by side: common axes, what differs, and what they cost together.",
-        "Compare",
-        start.COMPARE,
+        label="Compare",
+        page="pages/compare.py",
     )
 with doors[5]:
-    start.door(
+    families.door(
         "check",
         ":material/policy:",
         "Check a guarantee",
         "An attacker plays the worst case thousands of times, against our methods and against known mistakes.",
-        "Attack a method",
-        start.AUDIT,
+        label="Attack a method",
+        page="pages/audit.py",
     )
 
 glossary.words("home_words")
@@ -84,4 +84,4 @@ st.header("Methods", anchor=False)
 for first in range(0, len(families.FAMILIES), 3):
     for column, family in zip(st.columns(3), families.FAMILIES[first : first + 3], strict=False):
         with column:
-            start.card(family)
+            families.card(family)

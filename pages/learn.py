@@ -1,7 +1,5 @@
 """Lessons: predict, see, understand."""
 
-from dpviz.ui.learn.page import show
-from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show()
+show("learn")

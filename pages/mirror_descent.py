@@ -1,8 +1,5 @@
 """Mirror descent for private games."""
 
-from dpviz.ui.experiment.page import show
-from dpviz.ui.mirror_descent.page import PAGE
-from dpviz.ui.navigation import ensure_shell
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show(PAGE)
+show("mirror_descent")

@@ -1,8 +1,5 @@
 """Private second-order solutions."""
 
-from dpviz.ui.experiment.page import show
-from dpviz.ui.navigation import ensure_shell
-from dpviz.ui.second_order.page import PAGE
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show(PAGE)
+show("second_order")

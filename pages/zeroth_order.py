@@ -1,8 +1,5 @@
 """Private optimisation from function values alone."""
 
-from dpviz.ui.experiment.page import show
-from dpviz.ui.navigation import ensure_shell
-from dpviz.ui.zeroth_order.page import PAGE
+from dpviz.ui.navigation import show
 
-ensure_shell()
-show(PAGE)
+show("zeroth_order")

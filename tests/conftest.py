@@ -4,9 +4,12 @@ A browser on a machine that does other things may be late: what fails there is t
 The last lines say what the tests cost in processor time, which hardly depends on what else the machine does.
 """
 
+import ctypes
+import gc
 import logging
 import os
 import sys
+from collections import Counter
 from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
@@ -22,11 +25,23 @@ os.environ["DPVIZ_WORKERS"] = "0"
 os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
 os.environ["DPVIZ_TRAINERS"] = "0"  # the other processors have tests of their own to run
 
-# Where containers forbid it, each server and worker that a test starts would compile all that it imports.
+# Children have the lowest priority: beside tests of the usual one, on busy processors, they would wait for minutes.
+if hasattr(os, "setpriority"):
+    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), processes.LOWEST - 1))
+if sys.platform == "linux":  # nor may a Chromium that root starts give itself a higher one: prctl(2), capabilities(7)
+    PR_CAPBSET_DROP, CAP_SYS_NICE = 24, 23
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0)
+
+# Containers often forbid it, but rewriting the assertions of all tests takes half a minute in each process, and every
+# server and worker that a test starts would compile dpviz again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# Nothing that is collected is thrown away: looking through it again and again takes seconds in each process.
+gc.disable()
+
 TESTS = Path(__file__).parent
+MARKERS = {"browser": "browser", "pages": "pages", "ui": "pages", "benchmarks": "slow"}  # by folder; unit elsewhere
 
 # An expectation, or Playwright's patience, and nothing else. A server's traceback is a fault, however rare.
 ONCE_MORE = pytest.mark.flaky(
@@ -51,21 +66,36 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--most-seconds", type=float, help="fail if a test takes more seconds of a processor")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m unit` and the like, files in folders of other markers are not even imported."""
+    only = config.option.markexpr
+    if only not in ("unit", "pages", "browser") or collection_path.parent != TESTS or not collection_path.is_dir():
+        return None
+    return True if MARKERS.get(collection_path.name, "unit") != only else None
+
+
+@cache
+def of_file(path: Path) -> str:
+    """The marker of the tests of a file, by its folder."""
+    return MARKERS.get(path.relative_to(TESTS).parts[0], "unit")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cases: Counter[str] = Counter()
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
-        if folder == "browser":
-            item.add_marker("browser")
+        if some := item.get_closest_marker("one_in"):
+            test = item.nodeid.partition("[")[0]
+            if cases[test] % some.args[0]:
+                item.add_marker("slow")
+            cases[test] += 1
+        marker = of_file(item.path)
+        if marker != "unit" or item.get_closest_marker("slow") is None:
+            item.add_marker(marker)
+        if marker == "browser":
             item.add_marker(ONCE_MORE)
             if "CI" not in os.environ and not has_browser():
                 item.add_marker(pytest.mark.skip(reason=NO_BROWSER))
-        elif folder in ("pages", "ui"):
-            item.add_marker("pages")
-        elif folder == "benchmarks":
-            item.add_marker("slow")
-        elif item.get_closest_marker("slow") is None:
-            item.add_marker("unit")
-        if folder in ("pages", "browser") and item.nodeid not in QUICK:
+        if item.path.relative_to(TESTS).parts[0] in ("pages", "browser") and item.nodeid not in QUICK:
             item.add_marker("slow")
 
 
@@ -131,7 +161,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Streamlit's 65 loggers hand on to the root: to each that does not, pytest adds its handlers in every test."""
+    """Streamlit's 65 loggers hand on to the root: to each that does not, pytest adds its handlers in every test.
+
+    From here on garbage is collected again, among what the tests make.
+    """
+    gc.freeze()
+    gc.enable()
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("streamlit") and isinstance(logger, logging.Logger):
             logger.propagate = True
@@ -142,12 +177,4 @@ def packages_are_looked_through_once() -> Iterator[None]:
     """Every page of a test asks all installed packages whether they have components: two thirds of its time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(manifest_scanner, "scan_component_manifests", cache(manifest_scanner.scan_component_manifests))
-        yield
-
-
-@pytest.fixture(scope="module")
-def in_a_crowd() -> Iterator[None]:
-    """Children do not step back: beside other tests, which keep all processors busy, they would wait for minutes."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(processes, "LOWEST", 0)
         yield

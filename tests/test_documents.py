@@ -3,7 +3,6 @@
 import doctest
 import importlib
 import re
-import tomllib
 from collections.abc import Iterator
 from functools import cache
 from itertools import chain
@@ -13,14 +12,17 @@ from typing import Any
 import pytest
 
 from dpviz.privacy.events import Gaussian
-from tests.test_layers import FAMILIES, ROOMS_OF_UI
+from tests.test_layers import FAMILIES, LAYERS
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 HERE = Path(__file__)
 SOURCES = sorted(
-    path for folder in ("dpviz", "pages", "tests") for path in (ROOT / folder).rglob("*.py") if path != HERE
+    path
+    for pattern in ("dpviz/**/*.py", "dpviz/**/texts.toml", "pages/**/*.py", "tests/**/*.py")
+    for path in ROOT.glob(pattern)
+    if path != HERE
 )
 THEORIES = sorted((ROOT / "dpviz").rglob("THEORY.md"))
 SECTION = re.compile(r"[Ss]ections? (\d+(?:\.\d+)?)")
@@ -107,12 +109,10 @@ def test_the_class_in_contributing_is_cut_from_the_file_that_the_tests_run() -> 
     assert shown.strip() == code.split("# [example]\n")[1].split("# [end of the example]")[0].strip()
 
 
-def test_contributing_names_every_room_of_the_contracts() -> None:
+def test_contributing_names_every_room() -> None:
     layers = CONTRIBUTING.split("## The layers")[1].split("## Words")[0]
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
-    (contract,) = [c for c in contracts if c["type"] == "layers" and "containers" not in c]
-    rooms = {room.strip().removeprefix("dpviz.") for layer in contract["layers"] for room in layer.split("|")}
-    rooms |= {room for layer in ROOMS_OF_UI for room in layer} - set(FAMILIES)
+    rooms = {room for package in ("dpviz", "dpviz.ui") for line in LAYERS[package] for room in line.split()}
+    rooms -= {*FAMILIES, "__main__"}
     assert {room for room in rooms if not re.search(rf"\b{room}\b", layers)} == set()
 
 

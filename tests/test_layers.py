@@ -1,6 +1,9 @@
-"""What may import what, by the folders that there are: a new family is covered without being named."""
+"""What may import what. The folders say what there is, the lists below in which order; so a new family, or a module in
+a folder that has no order of its own, is covered without being named.
+"""
 
-import itertools
+import copy
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,27 +15,99 @@ import dpviz
 HOUSE = Path(dpviz.__file__).parent
 FAMILIES = tuple(sorted(path.parent.name for path in (HOUSE / "families").glob("*/__init__.py")))
 MOST_FILES = 20  # side by side in a folder
-# Pages' parts above the page engine, uploads below it, what every page uses at the bottom. None knows one beside it.
-ROOMS_OF_UI = (
-    ("audit", "compare", "learn", "navigation", "start"),
-    ("families",),
-    (*FAMILIES, "budget_planner"),
-    ("experiment",),
-    ("uploads",),
-    ("downloads", "browser_session"),
-    ("charts", "glossary", "links"),
-    ("appearance", "components", "explain", "controls", "presenting", "screen", "tables", "number_table", "visitors"),
-    ("markdown", "streamlit_patches", "terms"),
-)
+# Of a package, its rooms from the top down. A room may import those in the lines below its own, none beside it in the
+# line. Every room stands in it once.
+LAYERS: dict[str, tuple[str, ...]] = {
+    "dpviz": (
+        "__main__",
+        "ui cli",
+        "execution",
+        "families",
+        "exports plots",
+        "audits compare lessons sweeps",
+        "experiments",
+        "problems",
+        "privacy datasets",
+        "specification",
+        "errors renamed",
+        "checkpoints messages numbers one_thread processes resources templates",
+    ),
+    "dpviz.families": (" ".join(FAMILIES),),
+    "dpviz.problems": ("values", "nonconvex", "games linear tuning", "planes", "base"),
+    # Noise and plans above budgets, budgets above accounting, accounting above events.
+    "dpviz.privacy": (
+        "statistics verification",
+        "calibration mechanisms",
+        "conversions matrix_products running_sums",
+        "batches",
+        "releases",
+        "budgets ledger queries",
+        "optimal_sums",
+        "audit matrix_factorisation tradeoffs",
+        "accounting",
+        "events",
+    ),
+    # Answers above what is asked, that above how a budget is split.
+    "dpviz.privacy.statistics": ("answers", "analyses", "allocation", "noisy_means"),
+    # Mistakes above tests, tests above what was released.
+    "dpviz.privacy.verification": (
+        "broken known_choices",
+        "implementation",
+        "choice_odds transcripts",
+        "standard_draws",
+    ),
+    # Accountants above single events, single events above closed forms.
+    "dpviz.privacy.accounting": (
+        "accountants",
+        "currencies fine",
+        "pld",
+        "quantise rounding textbook",
+        "per_event",
+        "rdp_tradeoffs subsampled_rdp",
+        "closed_forms",
+    ),
+    # Pages' parts above the page engine, uploads below it, what every page uses at the bottom.
+    "dpviz.ui": (
+        "audit compare learn navigation server",
+        "families shell",
+        f"{' '.join(FAMILIES)} budget_planner",
+        "experiment",
+        "uploads",
+        "downloads browser_session",
+        "charts glossary links number_table",
+        "appearance explain controls presenting screen tables visitors",
+        "components",
+        "markdown streamlit_patches terms",
+    ),
+}
+# Whose statements alone name a package of others. Pages draw through plots, families and ui, never with plotly itself.
+NAMED_BY = {
+    "streamlit": ("dpviz.ui", "pages"),
+    "plotly": ("dpviz.ui", "dpviz.plots", *(f"dpviz.families.{family}" for family in FAMILIES)),
+    "dask": ("dpviz.execution.cluster",),
+    "distributed": ("dpviz.execution.cluster",),
+    "sklearn": ("dpviz.problems.tuning.learners",),
+    "jinja2": ("dpviz.templates",),
+    "click": ("dpviz.cli",),
+}
+# What does not come to a package of others through any number of modules either: what computes, and what keeps results.
+ROOMS = [room for line in LAYERS["dpviz"] for room in line.split()]
+NEVER_REACH = {
+    "streamlit": tuple(f"dpviz.{room}" for room in ROOMS if room != "ui"),
+    "plotly": (
+        *(f"dpviz.{room}" for room in ROOMS if room not in ("ui", "plots", "families")),
+        *(f"dpviz.families.{family}.{part}" for family in FAMILIES for part in ("algorithms", "methods", "theory")),
+    ),
+}
 
 
 @cache
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph("dpviz", "pages")
+    return grimp.build_graph("dpviz", "pages", include_external_packages=True)
 
 
-def children(package: str) -> set[str]:
-    return {child.rpartition(".")[2] for child in graph().find_children(package)}
+def children(package: str, imports: grimp.ImportGraph | None = None) -> set[str]:
+    return {child.rpartition(".")[2] for child in (imports or graph()).find_children(package)}
 
 
 def known(module: str, *own: str) -> set[str]:
@@ -44,10 +119,66 @@ def known(module: str, *own: str) -> set[str]:
     }
 
 
-def test_the_rooms_of_ui_import_one_way() -> None:
-    assert children("dpviz.ui") == set(itertools.chain.from_iterable(ROOMS_OF_UI))
-    layers = [grimp.Layer(*rooms) for rooms in ROOMS_OF_UI]
-    assert graph().find_illegal_dependencies_for_layers(layers, containers={"dpviz.ui"}) == set()
+def inside(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def wrong_imports(imports: grimp.ImportGraph) -> Iterator[str]:
+    """Every import, or chain of imports, that the lists do not allow."""
+    for package, lines in {"": ("pages", "dpviz"), **LAYERS}.items():
+        layers = [grimp.Layer(*line.split()) for line in lines]
+        for found in imports.find_illegal_dependencies_for_layers(layers, containers={package} - {""} or None):
+            yield f"{found.importer} -> {found.imported}"
+    for external, users in NAMED_BY.items():
+        if external in imports.modules:
+            for module in imports.find_modules_that_directly_import(external):
+                if not inside(module, users):
+                    yield f"{module} -> {external}"
+    for external, rooms in NEVER_REACH.items():
+        for room in set(rooms) & imports.modules:
+            if chain := imports.find_shortest_chain(room, external, as_packages=True):
+                yield " -> ".join(chain)
+
+
+def test_every_room_stands_in_the_order_of_its_package() -> None:
+    for package, lines in LAYERS.items():
+        rooms = [room for line in lines for room in line.split()]
+        assert sorted(rooms) == sorted(children(package)), package
+
+
+def test_imports_run_one_way() -> None:
+    assert sorted(wrong_imports(graph())) == []
+
+
+@pytest.mark.parametrize(
+    ("importer", "imported"),
+    [
+        ("dpviz.privacy.events", "dpviz.experiments.plan"),
+        ("dpviz.datasets.base", "dpviz.privacy.events"),
+        ("dpviz.cli.main", "dpviz.ui.links"),
+        ("dpviz.families.accelerated.theory", "dpviz.families.second_order.theory"),
+        ("dpviz.ui.accelerated.page", "dpviz.ui.second_order.page"),
+        ("dpviz.problems.linear.quadratic", "dpviz.problems.values.black_box"),
+        ("dpviz.privacy.accounting.closed_forms", "dpviz.privacy.accounting.pld"),
+        ("dpviz.privacy.statistics.allocation", "dpviz.privacy.statistics.answers"),
+        ("dpviz.ui.links", "dpviz.ui.uploads"),
+        ("dpviz.ui.links", "pages.home"),
+        ("dpviz.execution.store", "streamlit"),
+        ("dpviz.families.accelerated.figures", "streamlit"),
+        ("dpviz.families.accelerated.theory", "plotly"),
+        ("dpviz.families.accelerated.theory", "dpviz.families.accelerated.figures"),
+        ("dpviz.execution.store", "dpviz.plots.run_figures"),
+        ("pages.home", "plotly"),
+        ("dpviz.execution.store", "distributed"),
+        ("dpviz.problems.linear.quadratic", "sklearn"),
+        ("dpviz.exports.export", "jinja2"),
+    ],
+)
+def test_an_import_that_goes_the_wrong_way_is_found(importer: str, imported: str) -> None:
+    changed = copy.deepcopy(graph())
+    assert {importer, imported} <= changed.modules
+    changed.add_import(importer=importer, imported=imported)
+    assert list(wrong_imports(changed)) != []
 
 
 def test_what_every_page_uses_names_no_family() -> None:

@@ -12,13 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dpviz import processes
 from dpviz.processes import LOWEST, ROOT, Child, Ended, resident
 from tests.waiting import until
 
 MODULE = "tests.child"
 PATIENCE = 30.0  # seconds until a test gives up
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_a_crowd")]
+pytestmark = pytest.mark.slow  # real processes and clocks
 
 
 def answer(child: Child, message: bytes) -> bytes:
@@ -68,11 +67,8 @@ def test_who_listens_on_either_side_keeps_no_message(child: Child) -> None:
     until(lambda: sys.getrefcount(message) == 2)  # this variable, and the argument
 
 
-def test_a_child_has_the_lowest_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "LOWEST", LOWEST)
-    child = Child(MODULE)
+def test_a_child_has_the_lowest_priority(child: Child) -> None:
     assert answer(child, b"niceness") == str(LOWEST).encode()
-    child.kill()
 
 
 def test_memory_is_limited_by_what_is_in_use_already(child: Child) -> None:
@@ -87,6 +83,7 @@ def test_a_watched_child_ends_above_its_memory(mortal: Child) -> None:
     assert why(mortal, b"memory 40") == "memory"
 
 
+@pytest.mark.slow
 def test_time_ends_a_child_even_inside_a_long_step(mortal: Child) -> None:
     assert why(mortal, b"time 0.1") == "time"
 

@@ -13,7 +13,7 @@ import dpviz
 from dpviz import families
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.renamed import ADDRESSES
+from dpviz.renamed import addresses
 from dpviz.specification import Specification, registered
 
 ROOT = Path(dpviz.__file__).parents[1]
@@ -85,11 +85,11 @@ def printed(program: str) -> str:
     return run.stdout
 
 
-@pytest.mark.parametrize("old", ADDRESSES)
+@pytest.mark.parametrize("old", addresses())
 def test_an_old_address_is_the_module_of_today(old: str) -> None:
-    found, new = importlib.import_module(old), importlib.import_module(ADDRESSES[old])
-    assert found is new and new.__name__ == ADDRESSES[old] and new.__spec__ is not None
-    assert new.__spec__.name == ADDRESSES[old]
+    found, new = importlib.import_module(old), importlib.import_module(addresses()[old])
+    assert found is new and new.__name__ == addresses()[old] and new.__spec__ is not None
+    assert new.__spec__.name == addresses()[old]
     assert not (ROOT / f"{old.replace('.', '/')}.py").exists() and not (ROOT / old.replace(".", "/")).exists()
 
 

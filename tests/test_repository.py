@@ -273,7 +273,7 @@ STATED_FOR_APPROXIMATE = {
     "dpviz/families/mirror_descent/planning.py": 1,
     "dpviz/ui/budget_planner/tabs.py": 1,
     "dpviz/ui/mirror_descent/choices.py": 2,
-    "dpviz/ui/mirror_descent/closer_look.py": 1,
+    "dpviz/ui/mirror_descent/plan_tabs.py": 1,
     "dpviz/ui/mirror_descent/problem.py": 1,
 }
 
@@ -316,6 +316,13 @@ def test_no_module_waits_for_a_large_package_that_it_takes_one_function_of() -> 
     """0.3-0.7 s each, of the server's start and of every new worker's; `scipy.special` and `scipy.linalg` have most."""
     slow = re.compile(r"^(?:from|import) scipy\.(?:stats|signal|integrate|interpolate|ndimage)\b", re.MULTILINE)
     assert [name(path) for path in PRODUCT if slow.search(path.read_text())] == []
+
+
+def test_no_time_is_read_from_a_clock_that_can_be_set() -> None:
+    """A clock that jumps ends no run, and makes no page wait."""
+    clocks = {("time", "time"), ("time", "localtime"), ("datetime", "now"), ("datetime", "utcnow")}
+    found = [(name(path), line) for path in PRODUCT for line, owner, method in calls(path) if (owner, method) in clocks]
+    assert found == []
 
 
 @pytest.mark.slow
@@ -369,6 +376,7 @@ def test_nothing_is_unfinished() -> None:
 SHARED = {"ui", "execution", "plots", "exports", "audits", "compare", "lessons", "sweeps", "experiments"}
 
 
+@pytest.mark.slow
 def test_nothing_outside_of_the_families_asks_for_what_only_some_family_has_by_name() -> None:
     """What pages, figures and runs read of a plan or an algorithm is typed; `schedule` belongs to the family."""
     shared = [path for path in PRODUCT if SHARED & set(path.relative_to(ROOT).parts)]

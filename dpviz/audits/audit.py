@@ -19,6 +19,7 @@ from itertools import zip_longest
 import numpy as np
 
 from dpviz.audits.claims import Claim
+from dpviz.checkpoints import checkpoint
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
@@ -318,7 +319,7 @@ def scores(
     sampled = any(draws_batch(event) for event in _events(plan))
     true = source(Ledger(plan.terms, runs), seed, release, row=data.row)
     again = {
-        (which, taken): source(Ledger(plan.terms, runs), seed, release, true, data.row, taken)
+        (which, taken): source(Ledger(plan.terms, runs), seed, release, true, row=data.row, taken=taken)
         for which in (0, 1)
         for taken in ((True, False) if sampled else (True,))
         if sampled or which != world
@@ -328,6 +329,7 @@ def scores(
     told = np.zeros(runs, dtype=bool)
     try:
         for first, *others in zip_longest(*steps):
+            checkpoint()
             for (which, _), snapshot in zip(again, others, strict=True):
                 if which != world:
                     told |= _differ(first, snapshot)

@@ -2,29 +2,15 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import assert_never
 
 import numpy as np
 
 from dpviz.audits.audit import TUNING, Audit
 from dpviz.privacy import audit as bounds
 from dpviz.privacy import tradeoffs
-from dpviz.privacy.events import (
-    Event,
-    ExpMech,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Repeat,
-    Seq,
-    StatedApproximateDP,
-    StatedPureDP,
-    StatedZCDP,
-    Sub,
-    inner_events,
-)
+from dpviz.privacy.events import ExpMech, Gaussian, Laplace, inner_events, quieter
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.verification import implementation, known_choices
@@ -93,24 +79,3 @@ def _tested(audit: Audit, factor: float, runs: int) -> bool:
         if kind is ExpMech:
             found.append(known_choices.expected_p_value(factor, runs) * 20 / implementation.SHARES["choices"])
     return any(p <= implementation.ERROR for p in found)
-
-
-def quieter(event: Event, factor: float) -> Event:
-    """The same release with noise of `factor` times its size."""
-    match event:
-        case Laplace(eps) | StatedPureDP(eps):
-            return replace(event, eps=eps / factor)
-        case Gaussian(mu):
-            return Gaussian(mu / factor)
-        case ExpMech(eta):
-            return ExpMech(eta / factor)
-        case Seq(events) | Parallel(events):
-            return replace(event, events=tuple(quieter(part, factor) for part in events))
-        case Repeat(part, times):
-            return Repeat(quieter(part, factor), times)
-        case Sub(inner=inner):
-            return replace(event, inner=quieter(inner, factor))
-        case StatedZCDP() | StatedApproximateDP():
-            raise ValueError(f"{event} does not say how much noise there is")
-        case _:
-            assert_never(event)

@@ -10,11 +10,10 @@ import pandas as pd
 
 from dpviz import families
 from dpviz.cli.executing import delta_option
-from dpviz.cli.results import shown
+from dpviz.cli.files import experiment_of, preset_named, settings_options, shown
 from dpviz.cli.running import refused
-from dpviz.cli.sources import example, experiment_of, preset_named, settings_options
 from dpviz.execution.store import VARIABLE, usual
-from dpviz.experiments import publishing, results
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment, Planned
 from dpviz.experiments.plan import Plan
 from dpviz.exports import export
@@ -23,7 +22,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.sweeps.settings import data_seed, settings
 
 
-@click.command(epilog=example("dpviz plan experiment.json"))
+@click.command()
 @settings_options
 @delta_option
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
@@ -36,15 +35,15 @@ def plan(file: IO[bytes] | None, preset: str | None, delta: float, as_json: bool
     experiment = planned.ready()
     at = experiment.budget.own_delta(delta)
     methods = [_planned(label, found, at) for label, found in planned.plans.items()]
-    costs = publishing.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, at)
+    costs = results.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, at)
     if as_json:
-        click.echo(json.dumps(_described(experiment, planned, methods, list(publishing.sentences(costs))), indent=2))
+        click.echo(json.dumps(_described(experiment, planned, methods, list(results.sentences(costs))), indent=2))
         return 0
     refused(planned.refused)
     click.echo(f"Guarantee of each method: {experiment.promise}.\n")
     click.echo(shown(pd.DataFrame([_row(method) for method in methods])))
     click.echo("")
-    for sentence in publishing.sentences(costs):
+    for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     click.echo(f"A run takes {about(experiment.estimated_seconds(planned.plans))}.")
     return 0
@@ -104,7 +103,7 @@ def _described(
     }
 
 
-@click.command(epilog=example("dpviz presets", 'dpviz presets "Start here: same" > experiment.json'))
+@click.command()
 @click.argument("name", required=False)
 def presets(name: str | None) -> int:
     """List the named experiments, or print one.
@@ -121,7 +120,7 @@ def presets(name: str | None) -> int:
     return 0
 
 
-@click.command("settings", epilog=example("dpviz settings experiment.json"))
+@click.command("settings")
 @settings_options
 def settings_command(file: IO[bytes] | None, preset: str | None) -> int:
     """List the numbers that a sweep can vary: name, value now, range.
@@ -158,7 +157,7 @@ def _now(experiment: Experiment, addresses: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-@click.command(epilog=example("dpviz store --clear-old"))
+@click.command()
 @click.option("--store", "path", metavar="PATH", default="", help=f"Default: {VARIABLE}, or your cache folder.")
 @click.option("--clear", is_flag=True, help="Forget all finished runs.")
 @click.option("--clear-old", is_flag=True, help="Forget those of other versions, which are not used any more.")

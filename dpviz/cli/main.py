@@ -1,37 +1,53 @@
-"""The commands by name, and what becomes of mistakes: one sentence and an exit code, never a traceback."""
+"""The commands by name, and what becomes of mistakes: one sentence and an exit code, never a traceback.
+
+A command is imported, with all that it computes with, when it is asked for. The list of them waits for none.
+"""
 
 import io
 import logging
 import os
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 
 import click
 
 import dpviz
-from dpviz.cli import looking, running, sweeping
-from dpviz.cli.sources import example
+from dpviz import resources
+from dpviz.cli import INTERRUPTED, WRONG
 from dpviz.errors import UserError
-from dpviz.experiments.task import OURS
 
-WRONG, INTERRUPTED = 2, 130
+_WORDS = resources.data(__package__, "commands.toml")
+COMMANDS = _WORDS["commands"]
 
 
-_EXAMPLES = example(
-    "dpviz presets                                  what there is to begin with",
-    'dpviz presets "Start here: same" > experiment.json',
-    "dpviz plan experiment.json                     what the budget buys; needs no data",
-    "dpviz run experiment.json --out trace.csv      every recorded value, as on the page",
-    "dpviz sweep experiment.json --grid epsilon=0.1,0.3,1,3 --out results.parquet",
-)
-_CODES = "Exit codes: 0 done, 1 a run or a file failed, 2 wrong use or settings, 130 interrupted."
+def _examples(lines: str) -> str:
+    return "\b\nExample:\n" + textwrap.indent(lines.strip(), "  ")
+
+
+def command(name: str) -> click.Command:
+    """The command of this name, imported."""
+    module, _, attribute = COMMANDS[name]["at"].partition(".")
+    found: click.Command = getattr(import_module(f"dpviz.cli.{module}"), attribute)
+    found.epilog = _examples(COMMANDS[name]["examples"])
+    return found
+
+
+class _Commands(click.Group):
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, command(name) if name and listed else None, rest
 
 
 @click.group(
+    cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=f"{_EXAMPLES}\n\n{_CODES}",
+    epilog=f"{_examples(_WORDS['examples'])}\n\n{_WORDS['exit_codes']}",
 )
 @click.version_option(dpviz.__version__, prog_name="dpviz")
 @click.option("--debug", is_flag=True, help="Show where a mistake of dpviz itself happened.")
@@ -46,8 +62,8 @@ def dpviz_command(debug: bool) -> None:
         warnings.simplefilter("ignore")  # of the libraries below: what concerns the user is said in sentences
 
 
-for command in (running.run, sweeping.sweep, looking.plan, looking.presets, looking.settings_command, looking.store):
-    dpviz_command.add_command(command)
+for listed, words in COMMANDS.items():
+    dpviz_command.add_command(click.Command(listed, short_help=words["says"]))
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -73,5 +89,6 @@ def run(arguments: Sequence[str]) -> int:
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{error.strerror or error}.", err=True)
         return 1
     except Exception:
-        click.echo(traceback.format_exc() if "--debug" in arguments else f"{OURS} --debug shows where.", err=True)
+        ours = import_module("dpviz.experiments.task").OURS
+        click.echo(traceback.format_exc() if "--debug" in arguments else f"{ours} --debug shows where.", err=True)
         return 1

@@ -1,41 +1,44 @@
-"""`dpviz run`: one experiment, to its end."""
+"""`dpviz run`, one experiment to its end; `dpviz sweep`, one at several values of one setting or two."""
 
-import time
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 import click
+import numpy as np
+import pandas as pd
 
-from dpviz.cli.executing import Computing, common_options, computing, delta_option
-from dpviz.cli.progress import Progress, stopped_by_ctrl_c
-from dpviz.cli.results import out_option, rescued, shown, write
-from dpviz.cli.sources import example, experiment_of, settings_options, table_option, tables_of
+from dpviz.cli import INTERRUPTED, files
+from dpviz.cli.executing import Computing, Progress, common_options, computing, delta_option, stopped_by_ctrl_c
+from dpviz.cli.files import rescued, shown, write
 from dpviz.errors import UserError
-from dpviz.experiments import publishing
+from dpviz.execution import cluster
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table
-from dpviz.experiments.task import Cell, Outcome, seconds_left
+from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
-from dpviz.numbers import duration
+from dpviz.numbers import about, short
+from dpviz.problems.base import condition_of
+from dpviz.specification import sentences
+from dpviz.sweeps.settings import data_seed
+from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
+from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
-INTERRUPTED = 130
+LARGE = 1e9  # bytes of memory that a run may take without saying so
 
 
-@click.command(
-    epilog=example(
-        "dpviz run experiment.json --out trace.csv",
-        "dpviz run experiment.json --table mine.csv    (settings that were made with your file)",
-    )
-)
-@settings_options
-@out_option("Every recorded value: .csv, as the page saves it, or .parquet.")
-@table_option
+@click.command()
+@files.settings_options
+@files.out_option("Every recorded value: .csv, as the page saves it, or .parquet.")
+@files.table_option
 @delta_option
 @common_options
 def run(
+    *,
     file: IO[bytes] | None,
     preset: str | None,
     out: Path | None,
@@ -49,12 +52,16 @@ def run(
 
     The numbers are those of the page. A run that was made before is found in the store, and takes no time.
     """
-    planned = experiment_of(file, preset).planned()
+    planned = files.experiment_of(file, preset).planned()
     experiment = planned.ready()
     refused(planned.refused)
-    cell = Cell(experiment, tables_of(experiment, table))
+    cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
+    size, seconds = experiment.estimated_bytes(planned.plans), experiment.estimated_seconds(planned.plans)
+    if size > LARGE and not quiet:
+        most = short(size / 1e9, 2)
+        click.echo(f"Needs at most about {most} GB of memory, and {about(seconds)} once the data are read.", err=True)
     with computing(store) as chosen:
-        outcome = _followed(chosen, cell, quiet)
+        outcome = _run(chosen, cell, quiet)
     if outcome.state == "failed":
         raise click.ClickException(outcome.message)
     if outcome.trace is not None:
@@ -75,16 +82,12 @@ def refused(reasons: Mapping[str, UserError]) -> None:
         click.echo(f"Left out: {label}. {error}", err=True)
 
 
-def _followed(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
+def _run(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
     """Run a cell, saying how far it is."""
-    began = time.monotonic()
-    with stopped_by_ctrl_c() as stopping, Progress(quiet) as progress:
+    with stopped_by_ctrl_c() as stopping, Progress(quiet, cell.experiment.public) as progress:
 
         def hear(_: int, trace: Trace | None, share: float) -> None:
-            gone = time.monotonic() - began
-            left = seconds_left(gone, share) if cell.experiment.public else None  # a function of the data
-            text = f"{duration(left)} left" if left and gone > 1 else ""
-            progress.tell(share, text, "" if trace is None else f"{10 * int(10 * share)} %")
+            progress.tell(share, progress.time_left(share), "" if trace is None else f"{10 * int(10 * share)} %")
 
         ((_, outcome),) = chosen.executor.run([cell], stopping, hear)
     if outcome.restored and not quiet:
@@ -97,11 +100,161 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
     with rescued(trace.to_frame):
         try:
             if out is not None:
-                write(export.to_table(trace, plans), list(export.header(trace, experiment, plans, delta)), out)
+                write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
         finally:  # a file that cannot be written takes no table away
             click.echo(shown(final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")))
-    costs = publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
-    for sentence in publishing.sentences(costs):
+    costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.problem.from_data:
         click.echo(f"Guarantee of each method: {experiment.promise}.")
+
+
+@click.command()
+@files.settings_options
+@click.option(
+    "--grid",
+    multiple=True,
+    required=True,
+    metavar="NAME=VALUES",
+    help="A setting and its values, such as epsilon=0.1,0.3,1. Once or twice. `dpviz settings` lists the names; an "
+    "address such as budget.epsilon will do, too.",
+)
+@click.option("--seeds", metavar="SEEDS", help="On several data sets, generated from these seeds, such as 0,1,2.")
+@click.option("--metric", default="", help="What is kept of every run, at its end. Default: as on the page.")
+@files.out_option("The last number of every run: .csv or .parquet.")
+@files.table_option
+@click.option(
+    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that compute at the same time."
+)
+@click.option(
+    "--dask",
+    metavar="ADDRESS",
+    default="",
+    help=f"The workers of a Dask cluster compute, such as tcp://host:8786. Default: the variable {cluster.VARIABLE}.",
+)
+@common_options
+def sweep(
+    *,
+    file: IO[bytes] | None,
+    preset: str | None,
+    grid: tuple[str, ...],
+    seeds: str | None,
+    metric: str,
+    out: Path | None,
+    table: Path | None,
+    workers: int,
+    dask: str,
+    diagnostics: bool,
+    store: str,
+    quiet: bool,
+) -> int:
+    """Run an experiment over a grid, and print the medians.
+
+    The grid has the values of one setting, or of two. Every finished point is kept in the store. Stop with Ctrl+C, or
+    lose the machine: the same command goes on from there, and a sweep that is repeated is there at once.
+    """
+    experiment = files.experiment_of(file, preset)
+    tables = files.tables_of(experiment, table)
+    everything = diagnostics or experiment.problem.public
+    varied = _sweep(experiment, grid, seeds, _metric(experiment, metric, everything))
+    varied.planned()  # what is wrong with the settings is said before anything runs
+    operators = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
+    with (
+        computing(store, workers, dask or operators) as chosen,
+        stopped_by_ctrl_c() as stopping,
+        Progress(quiet, experiment.public) as progress,
+    ):
+        result = _run_sweep(varied, tables, chosen, stopping, progress)
+        kept = chosen.keeps(Cell(experiment, tables).repeatable)
+    result = result.visible(everything)
+    _tell_sweep(varied, [text.partition("=")[0].strip() for text in grid], result, out)
+    if result.cut:
+        again = "goes on from there" if kept else "begins again, because nothing is kept in a store"
+        again = f"The same command {again}."
+        click.echo(f"Stopped after {result.finished} of {result.points} points. {again}", err=True)
+        return INTERRUPTED
+    return int(result.finished < result.points)  # some have failed, as was said
+
+
+def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metric: str) -> Sweep:
+    if len(grid) > 2:
+        raise click.UsageError("A sweep has one --grid, or two.")
+    (fields, values), *others = (files.varied(experiment, text) for text in grid)
+    seed, _, listed = (seeds or "").rpartition("=")
+    seed = seed or data_seed(experiment)
+    found = files.numbers(listed) if seeds else ()
+    if seeds and not seed:
+        raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
+    if not all(number.is_integer() for number in found):
+        raise UserError("Seeds are whole numbers, such as --seeds 0,1,2.")
+    with sentences(Sweep):
+        second = Axis(fields=others[0][0], values=others[0][1]) if others else None
+        return Sweep(
+            experiment=experiment,
+            fields=fields,
+            values=values,
+            second=second,
+            metric=metric,
+            data_seed=seed if seeds else "",
+            data_seeds=tuple(int(number) for number in found),
+        )
+
+
+def _metric(experiment: Experiment, name: str, everything: bool) -> str:
+    """The metric that is asked for, or else the first one of the page. Raises UserError for one that is not there, or
+    may not be shown of the user's own file: what is not released reads the raw data."""
+    recorded = experiment.metrics()
+    shown = [name for name, metric in recorded.items() if everything or metric.released]
+    if not shown:
+        raise UserError("These methods release no series. --diagnostics shows what reads your raw data.")
+    if name and name not in shown:
+        hidden = " It reads your raw data; --diagnostics shows it." if name in recorded else ""
+        raise UserError(f"No method records '{name}' for you to see.{hidden} There are: {', '.join(shown)}.")
+    return name or shown[0]
+
+
+def _run_sweep(
+    varied: Sweep, tables: Mapping[str, np.ndarray], chosen: Computing, stopping: threading.Event, progress: Progress
+) -> SweepResult:
+    """Run a sweep, saying how far it is."""
+    result = None
+
+    def tell(step: SweepStep) -> None:
+        points = f"{step.result.finished} of {step.result.points} points"
+        left = progress.time_left(step.progress, step.restored)
+        progress.tell(step.progress, points + (left and f", {left}"), points)
+
+    try:
+        for step in varied.stream(tables, chosen.executor, stopping, tell):
+            result = step.result
+    except UserError as error:  # the settings are in order, so all runs have failed
+        raise click.ClickException(str(error)) from None
+    assert result is not None  # a sweep has a point that can be run
+    return result
+
+
+def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out: Path | None) -> None:
+    """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
+    frame = result.to_frame()
+    if len(frame):
+        with rescued(lambda: frame):
+            try:
+                if out is not None:
+                    write(export.sweep_to_table(result), export.sweep_header(varied), out)
+            finally:
+                label = result.metric.label if result.metric else result.metric_name
+                click.echo(f"{label}, median over all runs and data sets")
+                click.echo(shown(_medians(frame, settings)))
+        if condition := condition_of(varied.experiment.problem.from_data):
+            click.echo(f"What private methods release is private at the budget of its point{condition}.")
+    for reason, methods in by_reason(result.left_out, varied.places).items():
+        click.echo(f"Left out: {methods}. {reason}", err=True)
+
+
+def _medians(frame: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:
+    """A row for every value of the setting, or pair of values; a column for every method."""
+    names = dict(zip(("setting", "second_setting"), settings, strict=False))
+    found = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
+    methods = list(dict.fromkeys(frame["algorithm"]))
+    return found[methods].reset_index().rename(columns=names).rename_axis(columns=None)

@@ -1,1 +1,1 @@
-"""Runs that are kept beside others: in links and files, on common axes, and how they differ."""
+"""Runs that are kept beside others: in links and files, on common axes."""

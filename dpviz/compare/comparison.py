@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan, Privacy
-from dpviz.experiments.publishing import Cost, composed
-from dpviz.experiments.results import PASSES
+from dpviz.experiments.results import PASSES, Cost, composed
 from dpviz.experiments.summary import Series, Summary
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -18,19 +16,6 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 STEPS, PRIVACY, SHARE = "steps", "privacy", "share"
 POINTS = 24  # of a curve of ε at δ, at most
 QUICK = tuple(method for method in accountants.METHODS if method != "pld")
-# What a common currency says, and which way numbers were converted; None is ε at a δ, which does not add up.
-CONVERTED: Mapping[Currency | None, str] = MappingProxyType(
-    {
-        "epsilon": "Pure ε of every release, added up. Only Laplace noise and draws have one, so nothing was converted "
-        "into it.",
-        "rho": "ρ of every release, added up: of Laplace noise and draws it follows from what they are, never the "
-        "other way round.",
-        "mu": "μ of every release, their squares added up: of Laplace noise and draws it follows from what they are, "
-        "never the other way round.",
-        None: "ε at the same δ of all releases up to a step, by the best of the quick accountants: every "
-        "guarantee here implies it, and it implies none of them. Computed at some of the steps only.",
-    }
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +32,8 @@ class Side:
 class Curve:
     """One method of one side: x (k,) and its quantiles (k, 3) there.
 
-    status : what may be published of it. private : whether the method has a budget.
+    status : what may be published of it. private : whether the method has a budget. arm : the method, unless the curve
+    is what a guess reaches.
     """
 
     side: str
@@ -56,6 +42,7 @@ class Curve:
     quantiles: np.ndarray
     status: Privacy
     private: bool
+    arm: Arm | None = None
 
     @property
     def released(self) -> bool:
@@ -119,6 +106,7 @@ def curves(
     """
     found = []
     for side in sides:
+        arms = {arm.label: arm for arm in side.experiment.arms}
         for label in methods(side, metric, every):
             name = _name(side, metric)
             assert name is not None
@@ -128,7 +116,7 @@ def curves(
             if shown is not None and x is not None:
                 private, status = label in side.summary.private, side.summary.status[label][name]
                 known = ~np.isnan(x)
-                found.append(Curve(side.name, label, x[known], shown.quantiles[known], status, private))
+                found.append(Curve(side.name, label, x[known], shown.quantiles[known], status, private, arms[label]))
         own = [curve for curve in found if curve.side == side.name and len(curve.x)]
         guess = side.summary.guess(metric)
         if own and guess is not None:

@@ -1,16 +1,18 @@
 """Pins: runs that are kept beside the next ones, as settings with a name; how they travel in a link and in a file."""
 
+import base64
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import dpviz
-from dpviz.compare.link_codec import MOST_TEXT, pack, unpack
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 
+MOST_PACKED, MOST_TEXT = 16_000, 64_000  # characters of a link that are looked at, bytes that may come of them
 MOST = 3  # pins of a page
 MOST_NAME = 30  # characters
 MOST_IN_ALL = 15  # in a file
@@ -125,3 +127,22 @@ def _kinds(tree: Any) -> Iterator[Any]:
             left += part.values()
         elif isinstance(part, list):
             left += part
+
+
+def pack(text: str) -> str:
+    """A text for an address, in letters, digits, "-" and "_": compressed, as addresses take it."""
+    return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
+
+
+def unpack(packed: str) -> str:
+    """The text again. Raises UserError for what is no such text, or too long."""
+    if len(packed) > MOST_PACKED:
+        raise UserError("It is longer than what this page writes. Ask for a new link.", title="Link not read")
+    try:
+        stream = zlib.decompressobj()
+        text = stream.decompress(base64.b64decode(packed + "=" * (-len(packed) % 4), b"-_", validate=True), MOST_TEXT)
+        if stream.eof and not stream.unused_data:
+            return text.decode()
+    except (ValueError, zlib.error):
+        pass
+    raise UserError("Part of it is missing or changed. Copy all of the link.", title="Link not read")

@@ -2,21 +2,31 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, finished
-from dpviz.errors import UserError
-from dpviz.specification import Specification
+from dpviz.checkpoints import checkpoint
+from dpviz.errors import refusal
+from dpviz.specification import Specification, number
 
 MAX_BOUND = 1e100  # squares and sums of features this large still fit into float64
 NO_TABLES: Mapping[str, np.ndarray] = MappingProxyType({})
 SECONDS_PER_LOADED = 30e-9  # per number of a table: drawn or read, scaled and clipped
 _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries stay near 2 MB
+
+
+def rows_number(default: int, low: int, high: int, help: str = "More rows need less noise each.") -> Any:
+    """Declare how many rows a data set that is drawn has."""
+    return number(default, low, high, label="Rows", symbol="n", scale="log", help=help)
+
+
+def data_seed(default: int = 0) -> Any:
+    """Declare the seed that a data set is drawn from."""
+    return number(default, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
 class Declared(Protocol):
@@ -57,11 +67,6 @@ class DataSpecification(Specification, Generic[F, Loaded]):
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         """The rows as found, in fresh arrays: (n, d), then (n,) each."""
 
-    def raw_rows_in_parts(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, ...]]:
-        """`raw_rows`, with pauses where it takes long."""
-        return self.raw_rows(tables)
-        yield
-
     @abstractmethod
     def enforced(self, facts: F, *rows: np.ndarray) -> Loaded:
         """The rows, changed so that they keep to the facts whatever they contain; it may write into the arrays."""
@@ -71,16 +76,8 @@ class DataSpecification(Specification, Generic[F, Loaded]):
 
         `tables` maps the identity of an uploaded table to its array. Raises UserError for a missing table.
         """
-        return finished(self.load_in_parts(tables))
-
-    def load_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Parts[Loaded]:
-        """`load`, with a pause where it takes long."""
-        facts, pace = self.facts(), Pace()
-        each = facts.n * facts.d * SECONDS_PER_LOADED / 3  # found, made to keep to the facts, and scaled by a problem
-        pace.due(each)
-        rows = yield from self.raw_rows_in_parts(tables)
-        if pace.due(each):
-            yield
+        facts, rows = self.facts(), self.raw_rows(tables)
+        checkpoint()
         if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):
             raise ValueError(f"{self.kind} delivered {[part.shape for part in rows]}, its facts say otherwise")
         return self.enforced(facts, *rows)
@@ -156,6 +153,10 @@ class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
 
     scaled: ClassVar[bool] = False
 
+    def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
+        """As `load`, in blocks of rows where the table is a file: each row as it is in the whole."""
+        yield self.load(tables)
+
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> Dataset:
         """Non-finite features become 0 and a non-finite target the middle of its range; all are clipped, and of the
         features of a categorical column the largest, or first of the largest, becomes 1 and the others 0.
@@ -167,10 +168,7 @@ class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
         enforce_blocks(features, facts.numeric, facts.blocks)
         if facts.target is None:
             if not np.array_equal(np.abs(labels), np.ones(facts.n)):
-                raise UserError(
-                    "Every label must be exactly -1 or +1. Choose the target column again.",
-                    title="The target is not a choice between two classes",
-                )
+                raise refusal(__package__, "target_without_two_classes")
         else:
             labels[~np.isfinite(labels)] = sum(facts.target) / 2
             np.clip(labels, *facts.target, out=labels)

@@ -1,35 +1,103 @@
-"""Categorical tables: generated, bundled, and chosen columns of a user's own, in declared categories."""
+"""Categorical tables, whose columns each take one of a declared list of categories: generated, bundled, and chosen
+columns of a user's own.
+
+The lists are declared, never read from the rows: which categories exist must not reveal who is in the table.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from dpviz.datasets.base import MAX_BOUND
-from dpviz.datasets.bundled import data_file
-from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, Columns
+from dpviz.datasets.base import MAX_BOUND, DataSpecification, data_seed, rows_number
+from dpviz.datasets.bundled import DECLARED, data_file
+from dpviz.datasets.uploads import lists
 from dpviz.datasets.uploads.columns import in_order
-from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, shown
-from dpviz.datasets.uploads.lists import (
-    OTHER,
-    Bins,
-    Declared,
-    Edges,
-    Lists,
-    check_lists,
-    declared_lists,
-    list_codes,
-    unlisted,
-)
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_rows, shown
 from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import Prepared, Upload, check_columns, check_rows, new_identity, of_size
-from dpviz.errors import NotYet, UserError
-from dpviz.specification import number, sentences
+from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
+from dpviz.errors import NotYet, refusal
+
+Columns = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True)
+class CategoricalFacts:
+    """What may be known of a categorical table without its rows.
+
+    n : number of rows; public.
+    columns : (name, categories) of every column. The domain Z is the product of the lists; its points are counted in
+        C order: the last column changes fastest.
+    """
+
+    n: int
+    columns: Columns
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return len(self.columns)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of categories of each column."""
+        return tuple(len(categories) for _, categories in self.columns)
+
+    @property
+    def domain_size(self) -> int:
+        """|Z|, the number of combinations of categories."""
+        return math.prod(self.sizes)
+
+    def decode(self, indices: np.ndarray) -> pd.DataFrame:
+        """The rows that domain points (m,) stand for, as one column of categories each."""
+        codes = np.unravel_index(np.asarray(indices), self.sizes)
+        return pd.DataFrame(
+            {
+                name: pd.Categorical.from_codes(code, categories=list(categories))
+                for code, (name, categories) in zip(codes, self.columns, strict=True)
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalTable:
+    """A loaded table. codes : (n, columns) int16, read-only; codes[i, c] is the place of a category in list c."""
+
+    codes: np.ndarray
+    facts: CategoricalFacts
+
+    @cached_property
+    def indices(self) -> np.ndarray:
+        """The domain point of every row; (n,) int64, read-only."""
+        indices = np.ravel_multi_index(tuple(self.codes.T.astype(np.int64)), self.facts.sizes)
+        indices.flags.writeable = False
+        return indices
+
+    @cached_property
+    def histogram(self) -> np.ndarray:
+        """p_S, the share of rows at every point of the domain; (|Z|,) float64, read-only, sums to 1."""
+        histogram = np.bincount(self.indices, minlength=self.facts.domain_size) / self.facts.n
+        histogram.flags.writeable = False
+        return histogram
+
+
+class CategoricalData(DataSpecification[CategoricalFacts, CategoricalTable]):
+    """Where a table of categories comes from: places (n, columns) in the lists, integers."""
+
+    def enforced(self, facts: CategoricalFacts, *rows: np.ndarray) -> CategoricalTable:
+        """A code outside its list becomes the list's last category."""
+        (codes,) = rows
+        last = np.array(facts.sizes) - 1
+        codes = np.where((codes < 0) | (codes > last), last, codes).astype(np.int16)
+        codes.flags.writeable = False
+        return CategoricalTable(codes, facts)
+
 
 MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability for each of them
 _SUGGESTED = 12  # categories of a suggested list
@@ -44,10 +112,8 @@ class CategoricalGenerator(CategoricalData):
 
     kind: ClassVar[str] = "datasets.categories.generator"
     title: ClassVar[str] = "Made-up survey (480 combinations)"
-    rows: int = number(
-        10_000, 200, 1_000_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
-    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    rows: int = rows_number(10_000, 200, 1_000_000)
+    seed: int = data_seed()
 
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.rows, _SURVEY)
@@ -63,13 +129,7 @@ class CategoricalGenerator(CategoricalData):
 
 
 _KINDS = (0.5, 0.3, 0.2)
-_SURVEY: Columns = (
-    ("home", ("rented", "owned")),
-    ("area", ("city", "town", "country")),
-    ("work", ("full-time", "part-time", "seeking", "none")),
-    ("schooling", ("primary", "secondary", "vocational", "university")),
-    ("age", ("18 to 29", "30 to 44", "45 to 59", "60 to 74", "75 or more")),
-)
+_SURVEY: Columns = tuple((name, tuple(categories)) for name, categories in DECLARED["survey"].items())
 
 
 class CategoricalBundled(CategoricalData):
@@ -91,19 +151,15 @@ class CategoricalBundled(CategoricalData):
         return (np.stack(codes, axis=1),)
 
 
-# Column, its source, the smallest value of every category but the first, and the categories. Coinsurance has the five
-# levels of the experiment: the edges ln(c + 1) lie halfway between them.
-_INSURANCE: tuple[tuple[str, str, tuple[float, ...], tuple[str, ...]], ...] = (
-    ("visits", "mdvis", (1, 2, 3, 6), ("0", "1", "2", "3 to 5", "6 or more")),
+# Column, its source, the smallest value of every category but the first, and the categories.
+_INSURANCE: tuple[tuple[str, str, tuple[float, ...], tuple[str, ...]], ...] = tuple(
     (
-        "coinsurance",
-        "lncoins",
-        tuple(math.log1p(c) for c in (12.5, 37.5, 72.5, 97.5)),
-        ("0 %", "25 %", "50 %", "95 %", "100 %"),
-    ),
-    ("deductible", "idp", (0.5,), ("no", "yes")),
-    ("limitation", "physlm", (0.5,), ("no", "yes")),
-    ("diseases", "disea", (5, 10, 15, 20), ("below 5", "5 to 10", "10 to 15", "15 to 20", "20 or more")),
+        column["name"],
+        column["source"],
+        tuple(map(math.log1p, column["edges"])) if "in_logarithms" in column else tuple(column["edges"]),
+        tuple(column["categories"]),
+    )
+    for column in DECLARED["insurance"]
 )
 _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 
@@ -118,22 +174,22 @@ class CategoricalUpload(Upload, CategoricalData):
     """
 
     kind: ClassVar[str] = "datasets.categories.upload"
-    columns: Lists = Field(min_length=1, max_length=MAX_COLUMNS)
-    edges: Edges = ()
+    columns: lists.Lists = Field(min_length=1, max_length=MAX_COLUMNS)
+    edges: lists.Edges = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_lists(self.columns, self.edges)
+        lists.check_lists(self.columns, self.edges)
         check_domain({name: len(categories) for name, categories in self.columns})
         return self
 
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.n, self.columns)
 
-    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+    def read(self, frame: pd.DataFrame) -> RowsRead:
         """Codes (n, columns) int16."""
         check_columns(frame, [name for name, _ in self.columns])
-        return of_size(list_codes(frame, self.columns, self.edges), self.n)
+        return RowsRead(lists.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         return (self.table(tables, len(self.columns), np.int16),)
@@ -162,15 +218,18 @@ def check_domain(sizes: Mapping[str, int]) -> None:
         drop.append(f"{shown(name)} ({sizes[name]:,} categories)")
         left //= sizes[name]
     if drop:
-        raise UserError(
-            f"At most {MAX_DOMAIN:,} can be used. Leave out {' and '.join(drop)}, or merge categories.",
-            title=f"The columns have {combinations:,} combinations",
+        raise refusal(
+            __package__,
+            "too_many_combinations",
+            max_domain=MAX_DOMAIN,
+            columns=" and ".join(drop),
+            combinations=combinations,
         )
 
 
 def prepare_categories(
     frame: pd.DataFrame,
-    columns: Mapping[str, Declared],
+    columns: Mapping[str, lists.Declared],
     identity: str | None = None,
     reading: Reading | None = None,
 ) -> PreparedCategories:
@@ -186,33 +245,25 @@ def prepare_categories(
     if not columns:
         raise NotYet("Choose at least one column.", title="No column is chosen")
     check_rows(len(frame), len(frame))
-    lists, edges = declared_lists(columns)
+    listed, edges = lists.declared_lists(columns)
     check_columns(frame, list(columns))
-    check_domain({name: len(categories) for name, categories in lists})
-    with sentences(CategoricalUpload):
-        specification = CategoricalUpload(
-            identity=new_identity() if identity is None else identity,
-            n=len(frame),
-            columns=lists,
-            edges=edges,
-            reading=reading,
-        )
-    table = specification.rows(frame)
-    return PreparedCategories(table, specification, unlisted=unlisted(table, lists))
+    check_domain({name: len(categories) for name, categories in listed})
+    made = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading)
+    return PreparedCategories(made.table, made.specification, unlisted=lists.unlisted(made.table, listed))
 
 
-def suggest_categories(frame: pd.DataFrame) -> dict[str, Declared]:
+def suggest_categories(frame: pd.DataFrame) -> dict[str, lists.Declared]:
     """Categories found in each column, or edges at its rounded quintiles: a hint for display, NOT private.
 
     They look at the data, so a list that is taken from here reveals something that no budget accounts for. Declare what
     is known of the column beforehand. Constant columns, and texts that mostly differ from row to row, are left out.
     """
-    suggestions: dict[str, Declared] = {}
+    suggestions: dict[str, lists.Declared] = {}
     for name in frame.columns:
         codes, labels = classes(frame[name])
-        found = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
-        counts = found.sort_index().sort_values(ascending=False, kind="stable")
-        counts = counts[[len(text) <= MAX_NAME and text != OTHER for text in counts.index]]
+        frequency = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
+        counts = frequency.sort_index().sort_values(ascending=False, kind="stable")
+        counts = counts[[len(text) <= MAX_NAME and text != lists.OTHER for text in counts.index]]
         values = np.array([as_number(text) for text in counts.index])
         if len(counts) > _SUGGESTED and (np.abs(values) <= MAX_BOUND).all():
             suggestions[str(name)] = _quintiles(np.repeat(values, counts))
@@ -221,10 +272,10 @@ def suggest_categories(frame: pd.DataFrame) -> dict[str, Declared]:
     return suggestions
 
 
-def _quintiles(values: np.ndarray) -> Bins:
+def _quintiles(values: np.ndarray) -> lists.Bins:
     """Edges at the quintiles, to two digits of the range; of a column with few values, at its second value."""
     low, high = float(values.min()), float(values.max())
     digits = 1 - math.floor(math.log10(max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)))
     edges = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
     inside = tuple(sorted(edge for edge in edges if low < edge <= high))
-    return Bins(inside or (float(values[values > low].min()),))
+    return lists.Bins(inside or (float(values[values > low].min()),))

@@ -12,26 +12,17 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.datasets.base import DatasetFacts, DatasetSpecification, data_seed, rows_number
+from dpviz.datasets.bundled import DECLARED
 from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.parsing import numbers
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.datasets.uploads.upload import Prepared, Upload, check_rows, new_identity, of_size
-from dpviz.errors import UserError
-from dpviz.specification import number
+from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
+from dpviz.errors import refusal
 
 # Centre and scale of the numeric columns: declared, and the same whatever the rows.
 STANDARD: Mapping[str, tuple[float, float]] = {
-    "elevation": (2958.2, 280.34),
-    "aspect": (155.91, 111.82),
-    "slope": (14.07, 7.43),
-    "distance_to_hydrology": (268.51, 212.34),
-    "height_above_hydrology": (46.01, 57.74),
-    "distance_to_roadways": (2352.2, 1558.24),
-    "hillshade_9am": (212.3, 26.64),
-    "hillshade_noon": (223.36, 19.64),
-    "hillshade_3pm": (142.43, 38.14),
-    "distance_to_fire_points": (1987.29, 1332.42),
+    name: (centre, scale) for name, (centre, scale) in DECLARED["covertype"].items()
 }
 AREAS, SOILS = 4, 40
 NUMBERS, WIDTH = len(STANDARD), len(STANDARD) + AREAS + SOILS
@@ -76,10 +67,8 @@ class CovertypeLike(_Covertype):
 
     kind: ClassVar[str] = "datasets.covertype.like"
     title: ClassVar[str] = "Stand-in for Covertype (synthetic)"
-    rows: int = number(
-        20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="The paper's table has 495,141."
-    )
-    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    rows: int = rows_number(20_000, 1000, 200_000, "The paper's table has 495,141.")
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return self.facts_of(self.rows)
@@ -115,9 +104,18 @@ class CovertypeUpload(Upload, _Covertype):
     def read_from_rows(self) -> tuple[str, ...]:
         return (ROWS,)
 
-    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+    def read(self, frame: pd.DataFrame) -> RowsRead:
         """The cells as they are and the label -1 or +1; (n, 55)."""
-        return of_size(_table(frame), self.n)
+        if len(frame.columns) != WIDTH + 1:
+            raise refusal(__package__, "this_file_has_columns", width=WIDTH, count=len(frame.columns))
+        classes = numbers(frame.iloc[:, -1])
+        kept = (classes == SPRUCE) | (classes == PINE)
+        table = np.empty((int(kept.sum()), WIDTH + 1))
+        for place in range(WIDTH):
+            table[:, place] = numbers(frame.iloc[:, place])[kept]
+        table[:, -1] = np.where(classes[kept] == SPRUCE, 1.0, -1.0)
+        table.flags.writeable = False
+        return RowsRead(table, kept)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         table = self.table(tables, WIDTH + 1)
@@ -138,23 +136,4 @@ def prepare_covertype(
 
     Raises UserError for a table that has not its 55 columns, or too few rows of the two classes.
     """
-    table = _table(frame)
-    check_rows(len(frame), len(table))
-    identity = new_identity() if identity is None else identity
-    return Prepared(table, CovertypeUpload(identity=identity, n=len(table), reading=reading), len(frame) - len(table))
-
-
-def _table(frame: pd.DataFrame) -> np.ndarray:
-    if len(frame.columns) != WIDTH + 1:
-        raise UserError(
-            f"The file covtype.data has {WIDTH} columns and the class. Choose it, or declare the columns of your own.",
-            title=f"This file has {len(frame.columns)} columns",
-        )
-    classes = numbers(frame.iloc[:, -1])
-    kept = (classes == SPRUCE) | (classes == PINE)
-    table = np.empty((int(kept.sum()), WIDTH + 1))
-    for place in range(WIDTH):
-        table[:, place] = numbers(frame.iloc[:, place])[kept]
-    table[:, -1] = np.where(classes[kept] == SPRUCE, 1.0, -1.0)
-    table.flags.writeable = False
-    return table
+    return prepared(CovertypeUpload, frame, identity, reading=reading)

@@ -6,8 +6,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, finished
+from dpviz import resources
+from dpviz.checkpoints import checkpoint
+from dpviz.datasets.base import data_seed, rows_number
 from dpviz.specification import Specification, choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 _WORD = 64
 _ENTRIES = 1 << 20  # of an unpacked block: several columns even of 100 000 rows
@@ -15,7 +19,7 @@ _WORDS = 1 << 15  # of a block of packed products
 _PRODUCT_ENTRIES = 1 << 24  # of an unpacked block in a matrix product: 64 MB of float32
 
 # Measured on one core: to unpack a sign, to multiply it with one more number, to draw and pack it.
-SECONDS_PER_SIGN, SECONDS_PER_PRODUCT, SECONDS_PER_DRAWN = 1e-9, 0.25e-9, 3e-9
+SECONDS_PER_SIGN, SECONDS_PER_PRODUCT = 1e-9, 0.25e-9
 
 # The eight signs of every byte: unpacking is then a gather of rows, faster than shifting bits.
 _BYTES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), -1, 1)
@@ -87,30 +91,20 @@ class Signs:
 
     def mix(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Weighted sums of columns, weights (R, d) -> (R, m). Columns without weight are not touched."""
-        return finished(self.mix_in_parts(weights, rows))
-
-    def mix_in_parts(self, weights: np.ndarray, rows: slice | None = None) -> Parts[np.ndarray]:
-        """`mix`, with pauses where it takes long."""
         start, stop = self.span(rows)
         used = np.flatnonzero((weights != 0).any(axis=0))
-        total, pace = np.zeros((len(weights), stop - start)), Pace()
+        total = np.zeros((len(weights), stop - start))
         for block in _blocks(len(used), max(1, _ENTRIES // (stop - start))):
-            if pace.due(_ENTRIES * (SECONDS_PER_SIGN + len(weights) * SECONDS_PER_PRODUCT)):
-                yield
+            checkpoint()
             total += weights[:, used[block]] @ self.columns(used[block], rows).T
         return total
 
     def inner(self, values: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Inner products of values per row (R, m) with every column; (R, d)."""
-        return finished(self.inner_in_parts(values, rows))
-
-    def inner_in_parts(self, values: np.ndarray, rows: slice | None = None) -> Parts[np.ndarray]:
-        """`inner`, with pauses where it takes long."""
         start, stop = self.span(rows)
-        products, pace = np.empty((len(values), self.d)), Pace()
+        products = np.empty((len(values), self.d))
         for block in _blocks(self.d, max(1, _ENTRIES // (stop - start))):
-            if pace.due(_ENTRIES * (SECONDS_PER_SIGN + len(values) * SECONDS_PER_PRODUCT)):
-                yield
+            checkpoint()
             products[:, block] = values @ self.columns(block, rows)
         return products
 
@@ -119,14 +113,9 @@ class Signs:
 
         The sums are integers below 2²⁴, so they are exact in float32, the faster matrix product.
         """
-        return finished(self.mean_products_in_parts(other))
-
-    def mean_products_in_parts(self, other: "Signs") -> Parts[np.ndarray]:
-        """`mean_products`, with pauses where it takes long."""
-        total, pace = np.zeros((self.d, other.d), dtype=np.float32), Pace()
+        total = np.zeros((self.d, other.d), dtype=np.float32)
         for rows in _blocks(self.n, max(8, _PRODUCT_ENTRIES // (self.d + other.d) // 8 * 8)):
-            if pace.due((rows.stop - rows.start) * self.d * other.d * SECONDS_PER_PRODUCT / 10):
-                yield
+            checkpoint()
             total += self.columns(slice(None), rows, np.float32).T @ other.columns(slice(None), rows, np.float32)
         return total.astype(np.float64) / self.n
 
@@ -143,20 +132,11 @@ class LatentGame(Specification):
     kind: ClassVar[str] = "datasets.games.latent"
     title: ClassVar[str] = "Latent factors"
     public: ClassVar[bool] = True
-    structure: Literal["needle", "hide_seek"] = choice(
-        "needle",
-        {"needle": "Needle in a haystack", "hide_seek": "Hide and seek"},
-        label="Structure",
-        help="Needle: each player must find the one good strategy. Hide and seek: both must mix over three classes.",
-    )
-    rows: int = number(5000, 20, 100_000, label="Rows", symbol="n", scale="log", help="Each row is one person.")
-    strategies_x: int = number(
-        300, 2, 10_000, label="Strategies of x", symbol="dₓ", scale="log", help="Choices of the minimising player."
-    )
-    strategies_y: int = number(
-        300, 2, 10_000, label="Strategies of y", symbol="dᵧ", scale="log", help="Choices of the maximising player."
-    )
-    seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    structure: Literal["needle", "hide_seek"] = choice("needle", **CONTROLS["structure"])
+    rows: int = rows_number(5000, 20, 100_000, "Each row is one person.")
+    strategies_x: int = number(300, 2, 10_000, **CONTROLS["strategies_x"])
+    strategies_y: int = number(300, 2, 10_000, **CONTROLS["strategies_y"])
+    seed: int = data_seed()
 
     @property
     def classes(self) -> int:
@@ -184,15 +164,11 @@ class LatentGame(Specification):
 
     def load(self) -> tuple[Signs, Signs]:
         """The records of the minimising and of the maximising player, (n, d_x) and (n, d_y)."""
-        return finished(self.load_in_parts())
-
-    def load_in_parts(self) -> Parts[tuple[Signs, Signs]]:
-        """`load`, with pauses where it takes long."""
         hidden, first, second = self._streams()[:3]
-        latent = yield from _draw(hidden, np.full(self.classes, 0.5), self.rows)
+        latent = _draw(hidden, np.full(self.classes, 0.5), self.rows)
         a, b = self.means()
-        of_x = yield from _draw(first, (1 - a) / 2, self.rows)
-        of_y = yield from _draw(second, (1 - b) / 2, self.rows)
+        of_x = _draw(first, (1 - a) / 2, self.rows)
+        of_y = _draw(second, (1 - b) / 2, self.rows)
         for signs in (of_x, of_y):
             for c in range(self.classes):
                 signs.words[c :: self.classes] ^= latent.words[c]
@@ -200,13 +176,9 @@ class LatentGame(Specification):
 
     def fair_signs(self) -> tuple[Signs, Signs]:
         """Independent fair signs p (n, d_x) and q (n, d_y), independent of the records: E⟨p, x⟩² = ‖x‖²."""
-        return finished(self.fair_signs_in_parts())
-
-    def fair_signs_in_parts(self) -> Parts[tuple[Signs, Signs]]:
-        """`fair_signs`, with pauses where it takes long."""
         first, second = self._streams()[3:]
-        of_x = yield from _draw(first, np.full(self.strategies_x, 0.5), self.rows)
-        of_y = yield from _draw(second, np.full(self.strategies_y, 0.5), self.rows)
+        of_x = _draw(first, np.full(self.strategies_x, 0.5), self.rows)
+        of_y = _draw(second, np.full(self.strategies_y, 0.5), self.rows)
         return of_x, of_y
 
     def _streams(self) -> list[np.random.Generator]:
@@ -217,16 +189,15 @@ class LatentGame(Specification):
         return (np.arange(d)[:, None] % self.classes == np.arange(self.classes)).astype(np.float64)
 
 
-def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Parts[Signs]:
-    """In parts: independent signs, column j being -1 with probability negative[j]; (n, d) for `negative` (d,).
+def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Signs:
+    """Independent signs, column j being -1 with probability negative[j]; (n, d) for `negative` (d,).
 
     Uniforms of 24 bits, so probabilities are met up to 2⁻²⁴; drawn column after column, whatever the size of a block.
     """
     signs = Signs(np.empty((len(negative), -(-n // _WORD)), dtype=np.uint64), n)
-    bounds, pace = negative.astype(np.float32)[:, None], Pace()
+    bounds = negative.astype(np.float32)[:, None]
     for block in _blocks(len(negative), max(1, _ENTRIES // n)):
-        if pace.due(_ENTRIES * SECONDS_PER_DRAWN):
-            yield
+        checkpoint()
         draws = generator.random((len(bounds[block]), n), dtype=np.float32)
         signs.words[block] = Signs.pack(draws < bounds[block]).words
     return signs

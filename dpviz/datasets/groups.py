@@ -1,25 +1,20 @@
-"""Data sets whose rows belong to groups: generated, bundled, and a user's own."""
+"""Data sets whose rows have features, a label and a group: generated, bundled, and a user's own.
+
+The list of groups and their shares are declared, never counted: counts would reveal who is in the table.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
 
-from dpviz.datasets.bundled import BundledTable
-from dpviz.datasets.groups_base import (
-    MAX_GROUPS,
-    MIN_SHARE,
-    OTHER,
-    ROUNDING,
-    Bounds,
-    GroupedFacts,
-    GroupedSpecification,
-    mistake_of,
-)
-from dpviz.datasets.uploads.limits import MAX_COLUMNS, shown
+from dpviz.datasets.base import DataSpecification, check_features, data_seed, enforce_bounds, rows_number
+from dpviz.datasets.bundled import CONTROLS, BundledTable
+from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.parsing import class_label, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import (
@@ -30,28 +25,103 @@ from dpviz.datasets.uploads.upload import (
     Prepared,
     RowsRead,
     Upload,
-    check_choice,
-    check_columns,
-    check_positive,
-    check_ranges,
-    check_rows,
-    new_identity,
-    of_size,
+    prepared,
+    ranges_of,
     read_rows,
 )
 from dpviz.errors import UserError
-from dpviz.specification import choice, number, sentences
+from dpviz.numbers import short
+from dpviz.specification import choice, number
+
+MAX_GROUPS = 20
+MIN_SHARE = 0.001  # a row of a group with share p weighs 1/p
+ROUNDING = 1e-6  # of shares that sum to 1
+OTHER = "other"
+Bounds = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class GroupedFacts:
+    """What may be known of a grouped data set without its rows.
+
+    n : rows, public. bounds, names : declared range and name of each feature, in its own unit.
+    groups : names of the groups; shares : (G,) their shares, declared or released, which sum to 1. Wrong shares change
+        how much the groups count, not the privacy. shares_costs : ε of every release that was made to learn them.
+    """
+
+    n: int
+    bounds: Bounds
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    shares: tuple[float, ...]
+    shares_costs: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_features(self.n, self.bounds, self.names)
+        problem = mistake_of(self.groups, self.shares)
+        if problem:
+            raise ValueError(problem)
+
+    @property
+    def d(self) -> int:
+        """Number of features."""
+        return len(self.bounds)
+
+    @property
+    def smallest_share(self) -> float:
+        """p₋, the smallest declared share."""
+        return min(self.shares)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedDataset:
+    """A loaded table: read-only arrays that keep to what was declared.
+
+    features : (n, d) float64 in [-1, 1], the declared ranges scaled; labels : (n,) float64 in [-1, 1], ±1 where there
+    are two classes; groups : (n,) int64, positions in `facts.groups`.
+    """
+
+    features: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray
+    facts: GroupedFacts
+
+
+class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
+    """Where a table comes from whose rows have features, a label and the position of a group."""
+
+    def enforced(self, facts: GroupedFacts, *rows: np.ndarray) -> GroupedDataset:
+        """Non-finite features and labels become 0, then all are clipped into their ranges, and features are scaled to
+        [-1, 1]. A position that names no group becomes the last one."""
+        features, labels, groups = rows
+        enforce_bounds(features, facts.bounds)
+        low, high = np.array(facts.bounds).T
+        features -= (low + high) / 2
+        features /= (high - low) / 2
+        np.clip(features, -1.0, 1.0, out=features)  # rounding must not leave the declared box
+        enforce_bounds(labels[:, None], ((-1.0, 1.0),))
+        last = len(facts.groups) - 1
+        valid = np.isin(groups, np.arange(last))
+        positions = np.where(valid, groups, last).astype(np.int64)
+        features.flags.writeable = labels.flags.writeable = positions.flags.writeable = False
+        return GroupedDataset(features, labels, positions, facts)
+
+
+def mistake_of(groups: Sequence[str], shares: Sequence[float]) -> str:
+    """What is wrong with declared groups and shares, or ""."""
+    if not 1 <= len(groups) <= MAX_GROUPS:
+        return f"there must be 1 to {MAX_GROUPS} groups"
+    if len(set(groups)) < len(groups) or len(shares) != len(groups):
+        return "every group needs a name and a share of its own"
+    if not all(MIN_SHARE <= share <= 1 for share in shares):
+        return f"every share must be between {short(MIN_SHARE, 6)} and 1"
+    if abs(sum(shares) - 1) > ROUNDING:
+        return "the shares must sum to 1"
+    return ""
+
 
 MAX_CELLS = 20_000_000  # of a generated table: 160 MB
 _THREE_GROUPS = ("group 1", "group 2", "group 3")
-
-
-def _rows() -> Any:
-    return number(20_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each.")
-
-
-def _seed() -> Any:
-    return number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
 class GroupedSigns(GroupedSpecification):
@@ -63,11 +133,9 @@ class GroupedSigns(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.signs"
     title: ClassVar[str] = "Three groups that need different models"
-    rows: int = _rows()
-    dimension: int = number(
-        30, 4, 200, label="Features", symbol="d", scale="log", help="Four of them matter; the others are noise."
-    )
-    seed: int = _seed()
+    rows: int = rows_number(20_000, 200, 100_000)
+    dimension: int = number(30, 4, 200, **CONTROLS["GroupedSigns.dimension"])
+    seed: int = data_seed()
 
     def facts(self) -> GroupedFacts:
         names = tuple(f"feature_{j}" for j in range(1, self.dimension + 1))
@@ -91,11 +159,9 @@ class GroupedLosses(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.losses"
     title: ClassVar[str] = "Three specialists among many strategies"
-    rows: int = _rows()
-    dimension: int = number(
-        30, 3, 500, label="Strategies", symbol="d", scale="log", help="Three are specialists; the others fail everyone."
-    )
-    seed: int = _seed()
+    rows: int = rows_number(20_000, 200, 100_000)
+    dimension: int = number(30, 3, 500, **CONTROLS["GroupedLosses.dimension"])
+    seed: int = data_seed()
 
     @model_validator(mode="after")
     def _fits_into_memory(self) -> Self:
@@ -125,12 +191,7 @@ class GroupedBundled(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.bundled"
     title: ClassVar[str] = "Health insurance, by self-rated health"
-    grouping: Literal["four", "three"] = choice(
-        "four",
-        {"four": "Excellent, good, fair, poor", "three": "Excellent, good, fair or poor"},
-        label="Groups",
-        help="The smallest group decides the noise: 2 % rate their health as poor, 10 % as fair or poor.",
-    )
+    grouping: Literal["four", "three"] = choice("four", **CONTROLS["grouping"])
 
     def facts(self) -> GroupedFacts:
         table = BundledTable(table="health_insurance").facts()
@@ -168,7 +229,7 @@ class GroupedUpload(Upload, GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.upload"
     title: ClassVar[str] = "Uploaded table with groups"
-    bounds: Bounds = Field(min_length=1, max_length=MAX_COLUMNS)
+    bounds: Bounds = Field(min_length=1, max_length=limits.MAX_COLUMNS)
     names: tuple[Name, ...]
     group: Name = "group"
     groups: tuple[Name, ...] = Field(min_length=1, max_length=MAX_GROUPS)
@@ -181,7 +242,7 @@ class GroupedUpload(Upload, GroupedSpecification):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_ranges(self.names, self.bounds)
+        limits.check_ranges(self.names, self.bounds)
         mistake = mistake_of(self.groups, self.shares)
         if mistake:
             raise ValueError(mistake)
@@ -191,10 +252,13 @@ class GroupedUpload(Upload, GroupedSpecification):
         bounds, names = (*self.bounds, *[CONSTANT_RANGE] * self.constant), (*self.names, *[CONSTANT] * self.constant)
         return GroupedFacts(self.n, bounds, names, self.groups, self.shares, self.shares_costs)
 
-    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+    def read(self, frame: pd.DataFrame) -> RowsRead:
         """Features, label, group position; float64."""
-        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, self.missing)
-        return of_size(_with_groups(read, frame, self.group, self.groups), self.n)
+        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
+        limits.check_columns(frame, (self.group,))
+        table = np.column_stack([read.table, group_positions(frame[self.group], self.groups)[read.kept]])
+        table.flags.writeable = False
+        return RowsRead(table, read.kept, read.notes)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         table = self.table(tables, len(self.bounds) + 2)
@@ -209,6 +273,7 @@ def prepare_groups(
     positive: str | None,
     group: str,
     features: Sequence[str],
+    *,
     bounds: Mapping[str, tuple[float, float]],
     groups: Sequence[str],
     shares: Sequence[float],
@@ -216,7 +281,6 @@ def prepare_groups(
     drop_missing: bool = False,
     identity: str | None = None,
     reading: Reading | None = None,
-    *,
     constant: bool = False,
 ) -> Prepared[GroupedUpload]:
     """The chosen columns of a table from `read_table` as one array, and the specification that made it.
@@ -237,33 +301,27 @@ def prepare_groups(
 
     Raises UserError as `upload.prepare` does, and for groups and shares that cannot be used.
     """
-    _check_group_column(frame, target, group, features)
-    check_choice(frame, target, features, features, bounds)
+    limits.check_named(frame, "group", group, target, features)
+    limits.check_choice(frame, target, features, features, bounds)
     names, declared = with_other(groups, shares)
     if target is not None:
-        check_positive(positive)
-    ranges = tuple((float(bounds[name][0]), float(bounds[name][1])) for name in features)
-    missing: Missing = "drop" if drop_missing else "fill"
-    read = read_rows(frame, features, ranges, target, positive or "1", missing)
-    check_rows(len(frame), len(read.table))
-    with sentences(GroupedUpload):
-        specification = GroupedUpload(
-            identity=new_identity() if identity is None else identity,
-            n=len(read.table),
-            bounds=ranges,
-            names=tuple(features),
-            group=group,
-            groups=names,
-            shares=declared,
-            shares_costs=tuple(costs),
-            target=target,
-            positive=positive or "1",
-            missing=missing,
-            reading=reading,
-            constant=constant,
-        )
-    table = _with_groups(read, frame, group, names)
-    return Prepared(table, specification, len(frame) - len(table), read.notes)
+        limits.check_positive(positive)
+    return prepared(
+        GroupedUpload,
+        frame,
+        identity,
+        bounds=ranges_of(features, bounds),
+        names=tuple(features),
+        group=group,
+        groups=names,
+        shares=declared,
+        shares_costs=tuple(costs),
+        target=target,
+        positive=positive or "1",
+        missing="drop" if drop_missing else "fill",
+        reading=reading,
+        constant=constant,
+    )
 
 
 def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[str, ...], tuple[float, ...]]:
@@ -291,26 +349,9 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
     return names, tuple(declared)
 
 
-def _with_groups(read: RowsRead, frame: pd.DataFrame, group: str, groups: Sequence[str]) -> np.ndarray:
-    """The rows read, with the position of each row's group as the last column; read-only."""
-    check_columns(frame, (group,))
-    table = np.column_stack([read.table, group_positions(frame[group], groups)[read.kept]])
-    table.flags.writeable = False
-    return table
-
-
 def group_positions(column: pd.Series, groups: Sequence[str]) -> np.ndarray:
     """The position (n,) of each row's group among the declared ones; of "other", or else the last, for all others."""
     codes, labels = classes(column)
     places = {class_label(name): place for place, name in enumerate(groups)}
     other = places.get(OTHER, len(groups) - 1)
     return np.array([*(places.get(label, other) for label in labels), other])[codes]  # code -1, none: the end
-
-
-def _check_group_column(frame: pd.DataFrame, target: str | None, group: str, features: Sequence[str]) -> None:
-    check_columns(frame, (group,))
-    if group == target or group in features:
-        raise UserError(
-            "The column that names the group can be neither the target nor a feature. Choose another one.",
-            title=f"Column {shown(group)} has two uses",
-        )

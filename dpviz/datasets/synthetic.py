@@ -1,4 +1,7 @@
-"""Data sets drawn from a seed: the same rows on every machine, whatever else draws random numbers."""
+"""Data sets drawn from a seed: the same rows on every machine, whatever else draws random numbers.
+
+The last ones are for tuning: their models have something to be tuned.
+"""
 
 import math
 from collections.abc import Mapping
@@ -7,16 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, finished, slices
-from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification
+from dpviz import resources
+from dpviz.checkpoints import slices
+from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, data_seed, rows_number
 from dpviz.specification import number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 _SECONDS_PER_CAUCHY = 25e-9  # to draw one, which takes two normal numbers and a division
 _PAPER_ROWS = 100_000  # rows of the paper's matrix; a smaller n takes the first of them
-
-
-def _rows() -> Any:
-    return number(10_000, 500, 1_000_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each.")
 
 
 def _dimension(default: int = 10) -> Any:
@@ -24,17 +26,23 @@ def _dimension(default: int = 10) -> Any:
 
 
 def _signal(default: float = 4.0) -> Any:
-    return number(
-        default, 0.1, 20.0, label="Signal", scale="log", help="Size of the true weights: larger = clearer labels."
-    )
-
-
-def _seed(default: int = 0) -> Any:
-    return number(default, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
+    return number(default, 0.1, 20.0, **CONTROLS["signal"])
 
 
 def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
     return DatasetFacts(n, ((low, high),) * d, tuple(f"feature_{j}" for j in range(1, d + 1)))
+
+
+def _tuned_rows(default: int, most: int) -> Any:
+    return rows_number(default, 100, most, "For training and validation.")
+
+
+def _tuned_dimension(default: int, least: int, most: int) -> Any:
+    return number(default, least, most, label="Features", help="Most methods need more of everything for more.")
+
+
+def _tuned_facts(n: int, d: int, bound: float, target: tuple[float, float]) -> DatasetFacts:
+    return replace(_facts(n, d, -bound, bound), target=target)
 
 
 def _logistic_labels(generator: np.random.Generator, scores: np.ndarray) -> np.ndarray:
@@ -50,10 +58,10 @@ class UniformLogistic(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.uniform_logistic"
     title: ClassVar[str] = "Uniform features, logistic labels"
-    rows: int = _rows()
+    rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
     signal: float = _signal()
-    seed: int = _seed()
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, 0.0, 1.0)
@@ -76,11 +84,9 @@ class PaperLogistic(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.paper_logistic"
     title: ClassVar[str] = "Simulated data of the accelerated-gradient paper"
-    rows: int = number(
-        10_000, 500, _PAPER_ROWS, label="Rows", symbol="n", scale="log", help="The first n of the paper's 100,000 rows."
-    )
+    rows: int = number(10_000, 500, _PAPER_ROWS, **CONTROLS["PaperLogistic.rows"])
     dimension: int = _dimension(20)
-    seed: int = _seed(367)
+    seed: int = data_seed(367)
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, 0.0, 1.0)
@@ -103,18 +109,11 @@ class CorrelatedLogistic(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.correlated_logistic"
     title: ClassVar[str] = "Correlated features (ill-conditioned)"
-    rows: int = _rows()
+    rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
-    correlation: float = number(
-        0.9,
-        0.0,
-        0.99,
-        label="Correlation",
-        symbol="r",
-        help="Closer to 1 = harder to optimise: larger condition number.",
-    )
+    correlation: float = number(0.9, 0.0, 0.99, **CONTROLS["correlation"])
     signal: float = _signal(1.0)
-    seed: int = _seed()
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, -3.0, 3.0)
@@ -138,19 +137,11 @@ class UniformLinear(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.uniform_linear"
     title: ClassVar[str] = "A number to predict (regression)"
-    rows: int = _rows()
+    rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
-    noise: float = number(
-        0.5, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation, relative to that of the signal."
-    )
-    outliers: float = number(
-        0.02,
-        0.0,
-        0.5,
-        label="Outliers",
-        help="Share of targets with 20 times the noise.",
-    )
-    seed: int = _seed()
+    noise: float = number(0.5, 0.01, 3.0, **CONTROLS["noise"])
+    outliers: float = number(0.02, 0.0, 0.5, label="Outliers", help="Share of targets with 20 times the noise.")
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return replace(_facts(self.rows, self.dimension, 0.0, 1.0), target=(-4.0, 4.0))
@@ -177,7 +168,7 @@ class SphereLinear(DatasetSpecification):
     rows: int = number(60_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise.")
     dimension: int = _dimension(8)
     outliers: float = number(0.2, 0.0, 0.5, label="Outliers", help="Share of targets that say nothing.")
-    seed: int = _seed()
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return replace(_facts(self.rows, self.dimension, -1.0, 1.0), target=(-1.0, 1.0))
@@ -201,31 +192,20 @@ class Saddle(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.saddle"
     title: ClassVar[str] = "Two sides of a line (saddle point)"
-    rows: int = number(
-        20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
-    dimension: int = number(
-        10, 2, 2000, label="Features", symbol="d", scale="log", help="Noise is added to every coordinate."
-    )
-    spike: float = number(
-        0.85, 0.1, 0.99, label="Spike", help="How far the rows reach along the line: longer = steeper way down."
-    )
-    seed: int = _seed()
+    rows: int = number(20_000, 1000, 200_000, **CONTROLS["Saddle.rows"])
+    dimension: int = number(10, 2, 2000, **CONTROLS["Saddle.dimension"])
+    spike: float = number(0.85, 0.1, 0.99, **CONTROLS["spike"])
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, -1.0, 1.0)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        return finished(self.raw_rows_in_parts(tables))
-
-    def raw_rows_in_parts(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
         generator = np.random.default_rng(self.seed)
         signs = generator.choice([-1.0, 1.0], self.rows)
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
         for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):  # the same numbers, whatever the parts
-            if part.start:
-                yield
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -243,31 +223,130 @@ class HeavyTailed(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.heavy_tailed"
     title: ClassVar[str] = "Heavy-tailed features (outliers)"
-    rows: int = _rows()
+    rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
-    bound: float = number(
-        5.0,
-        0.5,
-        1000.0,
-        label="Declared bound",
-        scale="log",
-        help="Values beyond ±bound are clipped; noise grows with it.",
-    )
+    bound: float = number(5.0, 0.5, 1000.0, **CONTROLS["bound"])
     signal: float = _signal(1.0)
-    seed: int = _seed()
+    seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
         return _facts(self.rows, self.dimension, -self.bound, self.bound)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        return finished(self.raw_rows_in_parts(tables))
-
-    def raw_rows_in_parts(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
         for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):  # the same numbers, whatever the parts
-            if part.start:
-                yield
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
+
+
+class NormalDraws(DatasetSpecification):
+    """Rows N(mean, I), to be located. The target, at which nobody looks, is the first feature. Drawn from
+    `default_rng(seed)`."""
+
+    kind: ClassVar[str] = "datasets.tuning.normal_draws"
+    title: ClassVar[str] = "Normal rows"
+    scaled: ClassVar[bool] = True
+    rows: int = _tuned_rows(1000, 200_000)
+    dimension: int = _tuned_dimension(2, 1, 100)
+    mean: float = number(1.5, -3.0, 3.0, label="Mean", help="Of every feature; the standard deviation is 1.")
+    seed: int = data_seed()
+
+    def facts(self) -> DatasetFacts:
+        return _tuned_facts(self.rows, self.dimension, 10.0, (-10.0, 10.0))
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        features = self.mean + np.random.default_rng(self.seed).standard_normal((self.rows, self.dimension))
+        return features, features[:, 0].copy()
+
+
+class RegressionDraws(DatasetSpecification):
+    """Features N(0, I), target β₀ + ⟨β, z⟩ + noise · N(0, 1) with β cycling through 1, -1, ½, -½, 1.5, β₀ the first.
+
+    Drawn from `default_rng(seed)`: features, then noise.
+    """
+
+    kind: ClassVar[str] = "datasets.tuning.regression_draws"
+    title: ClassVar[str] = "Linear regression, normal features"
+    scaled: ClassVar[bool] = True
+    rows: int = _tuned_rows(1000, 200_000)
+    dimension: int = _tuned_dimension(4, 1, 100)
+    noise: float = number(1.0, 0.01, 10.0, label="Label noise", scale="log", help="Standard deviation.")
+    seed: int = data_seed()
+
+    def facts(self) -> DatasetFacts:
+        return _tuned_facts(self.rows, self.dimension, 10.0, (-1000.0, 1000.0))
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """(dimension + 1,) β, the intercept first."""
+        return np.resize([1.0, -1.0, 0.5, -0.5, 1.5], self.dimension + 1)
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        generator, beta = np.random.default_rng(self.seed), self.coefficients
+        features = generator.standard_normal((self.rows, self.dimension))
+        return features, beta[0] + features @ beta[1:] + self.noise * generator.standard_normal(self.rows)
+
+
+class ProcessDraws(DatasetSpecification):
+    """A draw of a Gaussian process: features uniform on [-√3, √3], RBF kernel with a length-scale of its own for each,
+    log-uniform on [1.5, 12], and noise in the target.
+
+    Drawn from `default_rng(seed)`: features, length-scales, the process at all rows, noise. Declared range ±10.
+    """
+
+    kind: ClassVar[str] = "datasets.tuning.process_draws"
+    title: ClassVar[str] = "Draw of a Gaussian process"
+    scaled: ClassVar[bool] = True
+    rows: int = _tuned_rows(700, 3000)
+    dimension: int = _tuned_dimension(10, 1, 120)
+    noise: float = number(0.1, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation; the process: 1.")
+    seed: int = data_seed()
+
+    def facts(self) -> DatasetFacts:
+        return _tuned_facts(self.rows, self.dimension, math.sqrt(3), (-10.0, 10.0))
+
+    def drawn(self) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+        """Features (n, p), length-scales (p,), and the generator where it stands then."""
+        generator = np.random.default_rng(self.seed)
+        features = math.sqrt(3) * generator.uniform(-1, 1, (self.rows, self.dimension))
+        return features, np.exp(generator.uniform(math.log(1.5), math.log(12), self.dimension)), generator
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        features, scales, generator = self.drawn()
+        scaled = features / scales
+        squares = (scaled**2).sum(axis=1)
+        covariance = np.exp(-np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0) / 2)
+        process = np.linalg.cholesky(covariance + 1e-8 * np.eye(self.rows)) @ generator.normal(size=self.rows)
+        return features, process + self.noise * generator.normal(size=self.rows)
+
+
+class FactorDraws(DatasetSpecification):
+    """Many correlated features, of which seven say something: x_j = 0.8 e_j + 0.6 F_(j mod 10), target 1.2 sin 1.5x₀ +
+    0.8 x₁x₂ + x₃ - 0.8 x₄ + 0.6 |x₅| + noise. A stand-in for the slices of CT images.
+
+    Drawn from `default_rng(seed)`: the features' own parts, the factors, noise. Declared ranges ±6 and ±12.
+    """
+
+    kind: ClassVar[str] = "datasets.tuning.factor_draws"
+    title: ClassVar[str] = "Many features, few that matter"
+    scaled: ClassVar[bool] = True
+    rows: int = _tuned_rows(1300, 20_000)
+    dimension: int = _tuned_dimension(100, 6, 117)
+    noise: float = number(0.1, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation.")
+    seed: int = data_seed()
+
+    def facts(self) -> DatasetFacts:
+        return _tuned_facts(self.rows, self.dimension, 6.0, (-12.0, 12.0))
+
+    def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        generator = np.random.default_rng(self.seed)
+        own = generator.standard_normal((self.rows, self.dimension))
+        factors = generator.standard_normal((self.rows, 10))
+        x = 0.8 * own + 0.6 * factors[:, np.arange(self.dimension) % 10]
+        target = 1.2 * np.sin(1.5 * x[:, 0]) + 0.8 * x[:, 1] * x[:, 2] + x[:, 3] - 0.8 * x[:, 4] + 0.6 * np.abs(x[:, 5])
+        return x, target + self.noise * generator.standard_normal(self.rows)
+
+
+DRAWN = (NormalDraws, RegressionDraws, ProcessDraws, FactorDraws)  # whose rows are independent, in whatever order

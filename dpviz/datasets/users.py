@@ -14,11 +14,10 @@ from pydantic import Field
 
 from dpviz.datasets.base import Dataset, DatasetFacts
 from dpviz.datasets.uploads.from_data import ROWS
-from dpviz.datasets.uploads.limits import MAX_ROWS, shown
+from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_named, shown
 from dpviz.datasets.uploads.parsing import classes
-from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, check_columns, prepare
-from dpviz.errors import UserError
-from dpviz.specification import sentences
+from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepared
+from dpviz.errors import UserError, refusal
 
 MIN_USERS = 20
 
@@ -78,14 +77,15 @@ class UserUpload(UploadedTable):
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
         """As of any table. A place that no user has becomes that of the nearest."""
-        found, places = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
+        table, places = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
         users = np.clip(places, 0, self.users - 1).astype(np.int64)
         users.flags.writeable = False
-        return UserDataset(found.features, found.labels, facts, users)
+        return UserDataset(table.features, table.labels, facts, users)
 
 
 def prepare_users(
     frame: pd.DataFrame,
+    *,
     user: str,
     target: str,
     positive: str | None,
@@ -97,25 +97,14 @@ def prepare_users(
 
     Raises UserError as `prepare` does, for a column that has another use, and for too few users.
     """
-    check_columns(frame, (user,))
-    if user == target or user in features or user in named.get("categories", ()):
-        raise UserError(
-            "The column that names the user can be neither the target nor a feature. Choose another one.",
-            title=f"Column {shown(user)} has two uses",
-        )
-    plain = prepare(frame, target, positive, features, bounds, **named)
-    settings = {name: getattr(plain.specification, name) for name in UploadedTable.model_fields}
-    with sentences(UserUpload):
-        wide = UserUpload(**settings, user=user, users=MIN_USERS).read(frame)
-        count = count_users(wide.table)
-        if count < MIN_USERS:
-            raise UserError(
-                f"Column {shown(user)} names {count:,} of them, and {MIN_USERS} are needed: what one user has would "
-                "drown in noise, or everybody would see it.",
-                title="There are too few users",
-            )
-        specification = UserUpload(**settings, user=user, users=count)
-    return replace(Prepared(wide.table, specification), dropped=plain.dropped, notes=plain.notes)
+    check_named(frame, "user", user, target, [*features, *named.get("categories", ())])
+    declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
+    del declared["n"]
+    wide = prepared(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
+    count = count_users(wide.table)
+    if count < MIN_USERS:
+        raise refusal(__package__, "there_are_too_few_users", user=shown(user), count=count, min_users=MIN_USERS)
+    return replace(wide, specification=wide.specification.replaced(users=count))
 
 
 def count_users(table: np.ndarray) -> int:

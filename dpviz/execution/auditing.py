@@ -10,9 +10,10 @@ import numpy as np
 from dpviz import families
 from dpviz.audits.audit import BLOCK, Attack, Audit, Case, Look, Progress
 from dpviz.audits.broken import Broken
+from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.algorithm import Snapshot
-from dpviz.experiments.experiment import Step
+from dpviz.experiments.experiment import BEFORE, Heartbeat, Step
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import CONFIDENCE, clopper_pearson
@@ -28,6 +29,7 @@ CHOSEN = "threshold", "reverse"  # of the attack; nan while there is none
 LOOKED = "runs", "hits", "false_hits", "bound"  # of a look that was announced at this record; else nan
 TESTED = "tested"  # p-value, place, size and entry of every kind of test, one after the other; nan before the end
 _METRICS = tuple(Metric(name, name, better="") for name in (*SCORES, *CHOSEN, *LOOKED, TESTED))
+_RUNS = "Fixed before the audit starts: the confidence holds for this number. A quarter of them is for practice."
 
 
 class Auditing(Specification):
@@ -41,15 +43,7 @@ class Auditing(Specification):
     family: str
     case: str
     budget: Budget = PureDP()
-    runs: int = number(
-        10_000,
-        200,
-        100_000,
-        label="Runs on each data set",
-        symbol="N",
-        scale="log",
-        help="Fixed before the audit starts: the confidence holds for this number. A quarter of them is for practice.",
-    )
+    runs: int = number(10_000, 200, 100_000, label="Runs on each data set", symbol="N", scale="log", help=_RUNS)
     seed: int = number(0, 0, 2**31 - 1, label="Seed", help="Another seed is another audit, with fresh noise.")
     mended: bool = switch(False, label="Without the mistake", help="The same code, but for the mistake.")
 
@@ -74,20 +68,28 @@ class Auditing(Specification):
         case = mistake_named(self.case).sound if self.family == BROKEN else case_named(self.family, self.case)
         return Audit(self.mistake.case if self.mistake else case, self.budget, self.runs, seed=self.seed)
 
-    def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
-        """Run it, yielding after every block of runs. Needs no tables."""
+    def stream(
+        self, tables: Mapping[str, np.ndarray] = NO_TABLES, heartbeat: Heartbeat = lambda _: None
+    ) -> Iterator[Step]:
+        """Run it, yielding after every block of runs; inside one there is a heartbeat. Needs no tables."""
         assert not tables
         trace, began, done, looks = Trace({ATTACK: _METRICS}), time.perf_counter(), 0, 0
-        for progress in self.audit.stream():
+        latest, blocks = Step(ATTACK, BEFORE, trace, 0.0), self.audit.stream()
+        alive = at_checkpoints(lambda: heartbeat(latest), EVERY)
+        while True:
+            with alive:
+                progress = next(blocks, None)
+            if progress is None:
+                return
             snapshot = Snapshot(len(progress.present), {"runs": np.array([[len(progress.present)]])})
-            values = {
-                name: _padded(scores[done:])
-                for name, scores in zip(SCORES, (progress.present, progress.absent), strict=True)
-            }
+            padding = (0, BLOCK - len(progress.present) + done)  # every record of a lane has the same shape
+            both = zip(SCORES, (progress.present, progress.absent), strict=True)
+            values = {name: np.pad(each[done:], padding, constant_values=np.nan) for name, each in both}
             values |= _chosen(progress.attack) | _looked(progress.looks[looks:]) | _tested(progress.implementation)
             trace.lanes[ATTACK].append(snapshot, values, time.perf_counter() - began)
             done, looks = len(progress.present), len(progress.looks)
-            yield Step(ATTACK, snapshot, trace, done / self.runs)
+            latest = Step(ATTACK, snapshot, trace, done / self.runs)
+            yield latest
 
     def progress(self, trace: Trace) -> Progress | None:
         """What a trace of it has recorded so far; None before its first block has ended."""
@@ -106,23 +108,16 @@ class Auditing(Specification):
 
 def case_named(family: str, name: str) -> Case:
     """A family's case of that name. Raises ValueError where there is none."""
-    for case in families.audits().get(family, ()):
-        if case.name == name:
-            return case
-    raise ValueError(f"there is no audit {name!r} of {family!r}")
+    if (case := next((case for case in families.audits().get(family, ()) if case.name == name), None)) is None:
+        raise ValueError(f"there is no audit {name!r} of {family!r}")
+    return case
 
 
 def mistake_named(name: str) -> Broken:
     """The mistake of that name. Raises ValueError where there is none."""
-    for mistake in families.broken():
-        if mistake.name == name:
-            return mistake
-    raise ValueError(f"there is no mistake {name!r}")
-
-
-def _padded(scores: Floats) -> Floats:
-    """Every record of a lane has the same shape."""
-    return np.pad(scores, (0, BLOCK - len(scores)), constant_values=np.nan)
+    if (mistake := next((mistake for mistake in families.broken() if mistake.name == name), None)) is None:
+        raise ValueError(f"there is no mistake {name!r}")
+    return mistake
 
 
 def _joined(lane: ArmTrace, name: str, rows: int) -> Floats:
@@ -174,11 +169,7 @@ def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFI
     (p_low, p_high), (q_low, q_high) = (
         clopper_pearson(counts, len(scores), confidence) for counts, scores in ((hits, present), (false, absent))
     )
-    return (
-        _curve(false / len(absent), hits / len(present), at),
-        _curve(q_high, p_low, at),
-        _curve(q_low, p_high, at),
-    )
+    return (_curve(false / len(absent), hits / len(present), at), _curve(q_high, p_low, at), _curve(q_low, p_high, at))
 
 
 def _curve(x: Floats, y: Floats, at: Floats) -> Floats:

@@ -68,15 +68,17 @@ class Slots:
     """A number of cells at the same time, for all visitors of a server; the others wait in a fair line.
 
     count : slots. processes : whether each is a worker process, started at once, or a thread of this one.
-    max_bytes : of memory that a cell may take in a worker process; threads know no such limit.
+    max_bytes : of memory that a cell may take in a worker process; threads know no such limit. quick : seconds of a
+    cell up to which there is one more slot for it, where it waits for no long one; 0 if there is none.
     """
 
-    def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9) -> None:
-        self.count, self.max_bytes = count, max_bytes
+    def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, quick: float = 0.0) -> None:
+        self.count, self.max_bytes, self._quick = count, max_bytes, quick
         self._line: Line[_Turn] = Line()
         self._running: dict[int, _Turn] = {}
-        self._workers = [_Worker(max_bytes) for _ in range(count)] if processes else []
-        for slot in range(count):
+        every = count + (quick > 0)
+        self._workers = [_Worker(max_bytes) for _ in range(every)] if processes else []
+        for slot in range(every):
             worker = self._workers[slot] if processes else None
             threading.Thread(target=self._serve, args=(slot, worker), daemon=True, name="dpviz-slot").start()
 
@@ -96,7 +98,7 @@ class Slots:
             worker.close()
 
     def _serve(self, slot: int, worker: "_Worker | None") -> None:
-        while (turn := self._line.take()) is not None:
+        while (turn := self._line.take(self.is_quick if slot == self.count else None)) is not None:
             turn.begun = time.monotonic()
             self._running[slot] = turn
             run = execute if worker is None else worker.execute
@@ -110,12 +112,18 @@ class Slots:
             turn.ended.put((turn.number, outcome))
             del turn, outcome  # a slot that waits keeps nobody's table
 
-    def _wait(self, ahead: Sequence[_Turn]) -> float:
-        """About how many seconds it takes until the slots have dealt with these turns and can take another one."""
-        free = [turn.seconds_left for turn in list(self._running.values())]
-        free += [0.0] * (self.count - len(free))
+    def is_quick(self, turn: _Turn) -> bool:
+        """Whether there is one more slot for it."""
+        return 0 < turn.cell.seconds <= self._quick
+
+    def wait(self, ahead: Sequence[_Turn], quick: bool) -> float:
+        """About how many seconds it takes until the slots that a turn may have, which is quick or not, have dealt with
+        those ahead of it and can take another one."""
+        running = self._running.copy()
+        free = [running[slot].seconds_left if slot in running else 0.0 for slot in range(self.count + quick)]
         for turn in ahead:
-            free[free.index(min(free))] += turn.cell.seconds
+            allowed = free if self.is_quick(turn) else free[: self.count]
+            free[allowed.index(min(allowed))] += turn.cell.seconds
         return min(free)
 
 
@@ -125,6 +133,14 @@ class Place:
     def __init__(self, slots: Slots, visitor: str, allowance: _Allowance) -> None:
         self._slots, self._visitor, self._allowance = slots, visitor, allowance
         self._task = uuid.uuid4().hex
+        self._stopping: Stopping | None = None
+        self._quick = False  # whether what waits is
+
+    def leave(self) -> None:
+        """Take what waits out of the line at once, if it is to stop."""
+        if self._stopping is not None and self._stopping.is_set():
+            for turn in self._line.withdraw(self._visitor, self._task):
+                turn.ended.put((turn.number, Outcome("stopped")))
 
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
@@ -135,14 +151,12 @@ class Place:
             _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, ended)
             for number, cell in enumerate(cells)
         ]
-        missing = len(turns)
+        missing, self._stopping, self._quick = len(turns), stopping, any(map(self._slots.is_quick, turns))
         self._line.put(self._visitor, self._task, turns)
         del turns
         try:
             while missing:
-                if stopping.is_set():
-                    for turn in self._line.withdraw(self._visitor, self._task):
-                        ended.put((turn.number, Outcome("stopped")))
+                self.leave()
                 try:
                     found = ended.get(timeout=LOOK)
                 except Empty:
@@ -159,14 +173,18 @@ class Place:
     @property
     def position(self) -> int | None:
         """How many cells come before the first of these that waits; None if none waits."""
-        ahead = self._line.ahead(self._visitor, self._task)
-        return None if ahead is None else len(ahead)
+        return None if (ahead := self._ahead) is None else len(ahead)
 
     @property
     def expected_wait(self) -> float | None:
         """About how many seconds the first of these that waits has to; None if none waits."""
+        return None if (ahead := self._ahead) is None else self._slots.wait(ahead, self._quick)
+
+    @property
+    def _ahead(self) -> list[_Turn] | None:
+        """What comes before the first of these that waits: for what is quick, other quick ones."""
         ahead = self._line.ahead(self._visitor, self._task)
-        return None if ahead is None else self._slots._wait(ahead)
+        return ahead if ahead is None or not self._quick else list(filter(self._slots.is_quick, ahead))
 
 
 class _Worker:

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -9,7 +10,8 @@ _Tasks = OrderedDict[str, deque[T]]
 
 
 class Line(Generic[T]):
-    """Who comes next. A visitor with a hundred things to do waits as long for each as one with a single thing."""
+    """Who comes next. A visitor with a hundred things to do waits as long for each as one with a single thing; one who
+    takes something back keeps the place for what comes instead, until it is that visitor's turn."""
 
     def __init__(self) -> None:
         self._visitors: OrderedDict[str, _Tasks[T]] = OrderedDict()
@@ -21,22 +23,22 @@ class Line(Generic[T]):
         with self._changed:
             if items:
                 self._visitors.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
-                self._changed.notify(len(items))
+                self._changed.notify_all()  # not each of those who wait takes any item
 
-    def take(self) -> T | None:
-        """The next item, which leaves the line; waits for one. None when the line has been closed."""
+    def take(self, fits: Callable[[T], bool] | None = None) -> T | None:
+        """The next item, or the next that fits, which leaves the line; waits for one. None when the line has been
+        closed."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._visitors)
-            return None if self._closed else _next(self._visitors)
+            while not self._closed:
+                if (item := _next(self._visitors, fits)) is not None:
+                    return item
+                self._changed.wait()
+            return None
 
     def withdraw(self, visitor: str, task: str) -> list[T]:
         """The items of a task that have not been taken; they leave the line."""
         with self._changed:
-            tasks = self._visitors.get(visitor, OrderedDict())
-            items = tasks.pop(task, deque())
-            if not tasks:
-                self._visitors.pop(visitor, None)
-            return list(items)
+            return list(self._visitors.get(visitor, OrderedDict()).pop(task, deque()))
 
     def ahead(self, visitor: str, task: str) -> list[T] | None:
         """The items that will be taken before the first one of a task; None if none of it is in line."""
@@ -49,7 +51,7 @@ class Line(Generic[T]):
                 for name, tasks in self._visitors.items()
             )
         found: list[T] = []
-        while (item := _next(copy)) is not first:
+        while (item := _next(copy)) is not first and item is not None:
             found.append(item)
         return found
 
@@ -60,11 +62,17 @@ class Line(Generic[T]):
             self._changed.notify_all()
 
 
-def _next(visitors: OrderedDict[str, _Tasks[T]]) -> T:
-    """Take the first item of the first task of the first visitor; task and visitor go to the end, or leave."""
-    visitor, tasks = next(iter(visitors.items()))
-    task, items = next(iter(tasks.items()))
-    item = items.popleft()
+def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | None = None) -> T | None:
+    """Take the first item, or the first that fits, of the first task of the first who has one; task and visitor go to
+    the end, or leave."""
+    every = ((visitor, task, items) for visitor, tasks in visitors.items() for task, items in tasks.items())
+    found = next((one for one in every if fits is None or fits(one[2][0])), None)
+    if found is None:
+        return None
+    visitor, task, items = found
+    while fits is None and next(iter(visitors)) != visitor:  # who has taken something back: that turn has passed
+        visitors.popitem(last=False)
+    tasks, item = visitors[visitor], items.popleft()
     if items:
         tasks.move_to_end(task)
     else:

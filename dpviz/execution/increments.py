@@ -93,10 +93,7 @@ def _rows(lane: ArmTrace, first: int) -> dict[str, np.ndarray]:
     found = {"iterations": np.array(lane.iterations[first:], dtype=np.int64), "stopped_at": lane.stopped_at}
     codes = [[_CODES[word] for word in words] for words in lane.statuses[first:]]
     found["statuses"] = np.array(codes, dtype=np.uint8)
-    if lane.spent:
-        found["spent"] = np.array(lane.spent[first:])
-    if lane.cloud:
-        found["cloud"] = np.array(lane.cloud[first:])
+    found |= {name: np.array(rows[first:]) for name in ("spent", "cloud") if (rows := getattr(lane, name))}
     for kind, series in (("values", lane.values), ("path", lane.path)):
         # A path that is not kept, and a metric that is not recorded yet, are known by name all the same.
         found |= {f"{kind}/{name}": np.array(rows[first:]) for name, rows in series.items()}
@@ -125,29 +122,21 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
         trace.lanes = fresh  # at once: readers see no arm or all
 
 
-def _extend_lane(lane: ArmTrace, described: Mapping[str, Any], found: Mapping[str, np.ndarray]) -> None:
+def _extend_lane(lane: ArmTrace, described: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
     first = described["first"]
-    for name, array in found.items():
+    for name, array in arrays.items():
         kind, _, key = name.partition("/")
-        if kind == "values":
-            _put(lane.values.setdefault(key, []), first, array.copy())  # a view would keep the whole message
-        elif kind == "path":
-            _put(lane.path.setdefault(key, []), first, array.copy())
-    if "spent" in found:
-        _put(lane.spent, first, found["spent"].copy())
-    if "cloud" in found:
-        _put(lane.cloud, first, found["cloud"].copy())
-    output = {name.partition("/")[2]: array.copy() for name, array in found.items() if name.startswith("output/")}
+        if kind in ("values", "path"):
+            _put(getattr(lane, kind).setdefault(key, []), first, array.copy())  # a view would keep the whole message
+        elif kind in ("spent", "cloud"):
+            _put(getattr(lane, kind), first, array.copy())
+    output = {name.partition("/")[2]: array.copy() for name, array in arrays.items() if name.startswith("output/")}
     lane.output = output or lane.output
-    _put(lane.statuses, first, [tuple(_WORDS[code] for code in row) for row in found["statuses"].tolist()])
-    lane.stopped_at, lane.seconds = found["stopped_at"].copy(), described["seconds"]
-    _put(lane.iterations, first, found["iterations"].tolist())  # last: readers take the length of that list once
+    _put(lane.statuses, first, [tuple(_WORDS[code] for code in row) for row in arrays["statuses"].tolist()])
+    lane.stopped_at, lane.seconds = arrays["stopped_at"].copy(), described["seconds"]
+    _put(lane.iterations, first, arrays["iterations"].tolist())  # last: readers take the length of that list once
 
 
 def _put(series: list[Any], first: int, rows: Sequence[Any] | np.ndarray) -> None:
     """Write rows into a list from a place on."""
-    for place, row in enumerate(rows, first):
-        if place < len(series):
-            series[place] = row
-        else:
-            series.append(row)
+    series[first : first + len(rows)] = rows

@@ -90,8 +90,10 @@ class Job:
         self._pictured.wait(seconds)
 
     def stop(self) -> None:
-        """Ask the job to stop; what was computed is kept."""
+        """Ask the job to stop; what was computed is kept. In line, its visitor keeps the place for the next job."""
         self._stopping.set()
+        if self.place is not None:  # of a job that follows another one, that one's, which goes on
+            self.place.leave()
 
     def let_go(self, tables: Collection[str]) -> None:
         """Stop if it computes on one of these tables, by name, which its visitor has removed."""
@@ -180,9 +182,10 @@ class Runner:
     same preset computes it once.
 
     slots : runs at the same time; processes : in worker processes, which a stop or a limit can always end, or in
-    threads. max_seconds : of computing time, after which a run ends with what it has; max_sweep_seconds : the same for
-    all points of a sweep together, which lets others in between. max_bytes : of memory that a run may need, kept_bytes
-    of the runs that are kept together. store : where sweeps look for finished cells, and leave theirs.
+    threads. quick : seconds of a run that waits for no long one, as in `Slots`. max_seconds : of computing time, after
+    which a run ends with what it has; max_sweep_seconds : the same for all points of a sweep together, which lets
+    others in between. max_bytes : of memory that a run may need, kept_bytes of the runs that are kept together.
+    store : where sweeps look for finished cells, and leave theirs.
     """
 
     def __init__(
@@ -194,10 +197,11 @@ class Runner:
         kept_bytes: float = KEPT_BYTES,
         processes: bool = False,
         store: Store | None = None,
+        quick: float = 0.0,
     ) -> None:
         self.max_seconds, self.max_sweep_seconds, self.max_bytes = max_seconds, max_sweep_seconds, max_bytes
         self._kept_bytes, self.store = kept_bytes, store
-        self.slots = Slots(slots, processes, max_bytes)
+        self.slots = Slots(slots, processes, max_bytes, quick)
         self._lock = threading.Lock()
         self._active: set[Job] = set()
         self._leaders: dict[str, Job] = {}  # of the runs under way that others may want, too

@@ -31,6 +31,7 @@ PATIENCE = 5.0  # seconds to wait for another process that writes
 SUFFIX = ".sqlite"  # a damaged file is put aside, but not one that may never have been ours
 _APPLICATION = 0x6470767A  # "dpvz": written into the file, so that nobody else's is touched
 _SHOWS = ("ui", "cli", "plots")  # packages that compute no result
+_COMPUTES = (".py", ".toml", ".npy")  # files that results may depend on
 # Another layout would be another table.
 _TABLE = "CREATE TABLE cells_1 (key TEXT, versions TEXT, checksum BLOB, body BLOB, PRIMARY KEY (key, versions))"
 _REASONS = {
@@ -45,13 +46,10 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Contents:
-    """What a store holds: cells that can be found again, those of other versions, which cannot, and the bytes of all
-    and of the latter."""
+    """What a store holds: cells that can be found again, and those of other versions, which cannot."""
 
     cells: int
     others: int
-    bytes: int
-    others_bytes: int
 
 
 class Store:
@@ -86,13 +84,14 @@ class Store:
     @property
     def contents(self) -> Contents:
         """What it holds, in numbers."""
-        query = "SELECT count(*), coalesce(sum(length(body)), 0) FROM cells_1 WHERE versions {} ?"
+        query = "SELECT count(*) FROM cells_1 WHERE versions {} ?"
 
         def read(connection: sqlite3.Connection) -> Contents:
-            ours, others = (connection.execute(query.format(sign), (versions(),)).fetchone() for sign in ("=", "<>"))
-            return Contents(ours[0], others[0], ours[1] + others[1], others[1])
+            return Contents(
+                *(connection.execute(query.format(sign), (versions(),)).fetchone()[0] for sign in ("=", "<>"))
+            )
 
-        return self._tried(read, Contents(0, 0, 0, 0))
+        return self._tried(read, Contents(0, 0))
 
     def get(self, cell: Cell) -> Outcome | None:
         """What was found when this cell was run before, `restored`; None if it was not, and for anybody's own table."""
@@ -252,12 +251,12 @@ def usual(setting: str = "") -> Store | None:
 
 @cache
 def versions() -> str:
-    """What numbers depend on beside the settings: the versions of dpviz and NumPy, and dpviz' code as it stands here.
+    """What numbers depend on beside the settings: the versions of dpviz and NumPy, and dpviz' code and data as of now.
 
-    The code counts, because a checkout changes between two versions.
+    These count, because a checkout changes between two versions.
     """
     root, code = Path(dpviz.__file__).parent, sha256()
-    for path in sorted(root.rglob("*.py")):
+    for path in sorted(path for path in root.rglob("*") if path.suffix in _COMPUTES):
         if path.relative_to(root).parts[0] not in _SHOWS:
             code.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"dpviz {dpviz.__version__} {code.hexdigest()[:16]}, numpy {np.__version__}"

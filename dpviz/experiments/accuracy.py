@@ -14,7 +14,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from scipy.optimize import brentq
 
-from dpviz.errors import UserError
+from dpviz.errors import UserError, refusal
 from dpviz.numbers import rounded_up, short
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
@@ -34,11 +34,7 @@ class Best:
 
 def no_bound_in(budget: Budget) -> UserError:
     """What an error bound says to a currency that it does not know."""
-    return UserError(
-        f"The error is known for a budget in pure ε, (ε, δ), ρ or μ, not for {budget.name}. State the guarantee in one "
-        "of these.",
-        title="No error bound in this currency",
-    )
+    return refusal(__package__, "no_error_bound_in_this_currency", budget=budget.name)
 
 
 class ErrorBound(Specification, ABC):
@@ -116,15 +112,11 @@ def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
     if reached <= target:
         return
     if floor > target:
-        raise UserError(
-            f"Even without privacy only an error of {short(floor)} is guaranteed, so none of {short(target)} can be. "
-            f"{bound.advice}",
-            title="Target out of reach",
+        raise refusal(
+            __package__, "out_of_reach_without_privacy", floor=short(floor), target=short(target), advice=bound.advice
         )
-    raise UserError(
-        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {short(reached)} only. "
-        f"Without privacy it would be {short(floor)}: the noise is the limit. Use more rows or a larger target.",
-        title="Target out of reach",
+    raise refusal(
+        __package__, "target_out_of_reach", largest=largest.describe(), reached=short(reached), floor=short(floor)
     )
 
 

@@ -4,7 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,8 +16,6 @@ from dpviz.specification import Specification
 
 # Of any step, whatever the size of the data; of each replicate in it, and its noise; measured as `problems.base` says.
 SECONDS_PER_STEP, SECONDS_PER_REPLICATE, SECONDS_PER_COORDINATE = 1e-4, 5e-6, 10e-9
-SECONDS_PER_RECORD = 5e-5
-SECONDS_PER_ARM, SECONDS_PER_STREAM = 4e-3, 6e-5  # before the first step: its plan, and each replicate's generators
 
 P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
@@ -30,8 +28,9 @@ Status = Literal["running", "converged", "budget", "exhausted", "diverged"]
 class Snapshot:
     """What all R replicates would release after an iteration; arrays are valid until the next step.
 
-    iteration : 0 is the starting point, which is yielded first. Inside a step that takes long, the last snapshot is
-        yielded again, so that whoever listens can stop the run; it is recorded and counted once.
+    iteration : 0 is the starting point, which is yielded first. A snapshot that is yielded again is recorded and
+        counted once; inside a step that takes long there should be calls of `dpviz.checkpoints.checkpoint`, where
+        whoever runs the method may stop it.
     output : (R, ...) arrays, {"x": (R, d)} for a minimiser.
     released : (R,) functions of releases, one per metric of the algorithm.
     internal : (R, ...) arrays of the same names that are *not* released, such as an average of secret iterates; for
@@ -57,6 +56,29 @@ class Snapshot:
         return len(next(iter(self.output.values())))
 
 
+class Workload(NamedTuple):
+    """About what a run of one plan takes, on one core; nominal, so the same on every machine.
+
+    steps : seconds of all steps, without diagnostics. record : seconds of one snapshot's diagnostics without those that
+        are declared expensive; expensive : of those; at_start : the same at the start. bytes : beside the problem.
+    """
+
+    steps: float
+    record: float
+    expensive: float
+    at_start: float
+    bytes: float
+
+    def plus(self, steps: float = 0.0, bytes: float = 0.0) -> "Workload":
+        """The same with so many seconds and bytes more."""
+        return self._replace(steps=self.steps + steps, bytes=self.bytes + bytes)
+
+
+def seconds_per_step(replicates: int, d: int) -> float:
+    """Nominal seconds of any step, whatever the size of the data."""
+    return SECONDS_PER_STEP + replicates * (SECONDS_PER_REPLICATE + d * SECONDS_PER_COORDINATE)
+
+
 DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only
 
 
@@ -70,6 +92,9 @@ class Algorithm(Specification, ABC, Generic[P, F]):
 
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
+    # How many times longer its steps take than their workload says, by later measurements. Estimates count with it; the
+    # recorded iterations follow from the workload alone, so that they stay where they were.
+    slower: ClassVar[float] = 1.0
     if_diverged: ClassVar[str] = "Choose a smaller step size."  # what to do about it, in a sentence
     # Hue (0-3, 4 is grey) and dash (0-3) of its lines in every figure, by number: the same whatever else is chosen.
     hue: ClassVar[int] = 0
@@ -105,33 +130,30 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         """Whether its snapshots carry internal outputs for this problem."""
         return False
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """About how long the steps of a run take on one core, without diagnostics; from declared sizes alone."""
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        """What a run takes, from declared sizes alone. The memory includes batches that are drawn, as row numbers or as
+        a mark on every row."""
         sizes, n = plan.rows, plan.facts.n
-        whole, drawn = int((sizes >= n).sum()), sizes[sizes < n] * cost.batch_row
-        batches = float(np.minimum(drawn, cost.batch or np.inf).sum())
-        each = SECONDS_PER_REPLICATE + plan.facts.d * SECONDS_PER_COORDINATE
-        beside = plan.iterations * (SECONDS_PER_STEP + replicates * each)
-        return replicates * (whole * cost.evaluation + batches) + whole * cost.reading + beside
+        drawn, passes = sizes[sizes < n], int((sizes >= n).sum())
+        batches = float(np.minimum(drawn * cost.batch_row, cost.batch or np.inf).sum())
+        largest = float(drawn.max(initial=0))
+        shuffled = 8 * n if largest > n / 50 else 0  # all row numbers, of one replicate after the other
+        outputs = 1 + self.has_internal(plan.facts)
+        expensive = outputs * replicates * cost.expensive
+        return Workload(
+            steps=replicates * (passes * cost.evaluation + batches)
+            + passes * cost.reading
+            + plan.iterations * seconds_per_step(replicates, plan.facts.d),
+            record=outputs * (replicates * cost.diagnostic + cost.reading),
+            expensive=expensive,
+            at_start=expensive,
+            bytes=replicates * (cost.replicate + min(8 * largest, n)) + shuffled,
+        )
 
     def likely_share(self, plan: Plan) -> float:
         """Which part of its iterations a run is likely to need, from settings alone: 1, unless methods that stop by
         themselves know better."""
         return 1.0
-
-    def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
-        """About how long the diagnostics of one snapshot take without those that are declared expensive, and how long
-        those take."""
-        outputs = 1 + self.has_internal(plan.facts)
-        return outputs * (replicates * cost.diagnostic + cost.reading), outputs * replicates * cost.expensive
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """About how much memory a run needs beside the problem: also for batches that are drawn, as row numbers or as a
-        mark on every row."""
-        sizes, n = plan.rows, plan.facts.n
-        drawn = float(sizes[sizes < n].max(initial=0))
-        shuffled = 8 * n if drawn > n / 50 else 0  # all row numbers, of one replicate after the other
-        return replicates * (cost.replicate + min(8 * drawn, n)) + shuffled
 
     @classmethod
     def facts_type(cls) -> type[Facts]:

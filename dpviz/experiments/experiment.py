@@ -1,7 +1,8 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
@@ -9,16 +10,10 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpviz.checkpoints import Parts, between, finished
+from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import (
-    SECONDS_PER_ARM,
-    SECONDS_PER_RECORD,
-    SECONDS_PER_STREAM,
-    AnyAlgorithm,
-    Snapshot,
-)
+from dpviz.errors import UserError, refusal
+from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import CLOUD, ArmTrace, Trace, recorded_points, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
@@ -30,8 +25,9 @@ from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
+SECONDS_PER_RECORD = 5e-5
+SECONDS_PER_ARM, SECONDS_PER_STREAM = 4e-3, 6e-5  # before the first step: its plan, and each replicate's generators
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
-FINISHED = object()
 EXPENSIVE_IF_STOPS = 14  # expensive records of a run that may end before its plan does, the two ends included
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
 
@@ -64,6 +60,9 @@ class Step:
     elsewhere: float = 0.0
 
 
+Heartbeat = Callable[[Step], None]  # told of the latest step again while the next one goes on; may raise to stop
+
+
 @dataclass(frozen=True)
 class Planned:
     """What of an experiment can be run.
@@ -88,14 +87,21 @@ class Planned:
 class Recorded:
     """The iterations of an arm that are recorded, ascending; those with expensive diagnostics; and what that takes.
 
-    once, once_expensive : seconds of one record without and with expensive diagnostics; seconds : of all.
+    once, once_expensive : seconds of one record without and with expensive diagnostics; load : of what the run takes.
     """
 
     iterations: np.ndarray
     expensive: np.ndarray
     once: float
     once_expensive: float
-    seconds: float
+    load: Workload
+
+    def seconds(self, until: float = math.inf) -> float:
+        """Of all records of a run that ends after so many iterations. Who stops early has not moved in the last one."""
+        records = np.searchsorted(self.iterations, until, side="right")
+        moved = until if until >= self.iterations[-1] else max(0.0, until - 1)
+        expensive = np.searchsorted(self.expensive, moved, side="right") - 1
+        return float(records * self.once + expensive * self.load.expensive + self.load.at_start)
 
 
 class Experiment(Specification):
@@ -156,10 +162,7 @@ class Experiment(Specification):
         """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()
         if not isinstance(facts, arm.algorithm.facts_type()):
-            raise UserError(
-                f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
-                title="Algorithm and problem do not fit",
-            )
+            raise refusal(__package__, "algorithm_and_problem_do_not_fit", arm=arm.label, problem=self.problem.title)
         with one_thread:  # to the last digit what a run will plan
             return arm.algorithm.plan(facts, arm.budget or self.budget)
 
@@ -187,10 +190,9 @@ class Experiment(Specification):
     def recorded(self, arm: Arm, plan: Plan) -> "Recorded":
         """What is recorded of an arm, by declared costs: diagnostics shall take a small part of a run."""
         cost = self.problem.cost(plan.facts)
-        steps = arm.algorithm.estimated_seconds(plan, self.replicates, cost)
-        cheap, expensive = arm.algorithm.record_seconds(plan, self.replicates, cost)
-        one = cheap + SECONDS_PER_RECORD
-        share = steps / 2 if expensive else steps
+        load = arm.algorithm.workload(plan, self.replicates, cost)
+        one, expensive = load.record + SECONDS_PER_RECORD, load.expensive
+        share = load.steps / 2 if expensive else load.steps
         grid = recording_grid(plan.iterations, recorded_points(share, one))
         if plan.record_at is not None:
             grid = np.union1d(grid, plan.record_at)
@@ -199,37 +201,37 @@ class Experiment(Specification):
         if expensive and plan.stops:  # it may end after a few of its steps, so they are the closest
             wanted = np.geomspace(1, plan.iterations, min(few, EXPENSIVE_IF_STOPS) - 1)
             chosen = grid[np.unique([0, *np.searchsorted(grid, wanted.round())])]
-        return Recorded(grid, chosen, one, one + expensive, len(grid) * one + len(chosen) * expensive)
+        return Recorded(grid, chosen, one, one + expensive, load)
 
     def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run will take on one core: loading, steps, and diagnostics."""
-        cost, begin = self.problem.cost(self.problem.facts()), SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM
-        return cost.preparation + sum(
-            begin + self._seconds(arm, plan) for arm in self.arms if (plan := plans.get(arm.label)) is not None
-        )
+        return self._loading + sum(self._seconds(arm, plan) for arm, plan in self._with_plans(plans))
 
     def likely_seconds(self, plans: Mapping[str, Plan]) -> float:
         """About how long the run is likely to take, where methods stop by themselves; never more than the estimate."""
-        cost, begin = self.problem.cost(self.problem.facts()), SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM
-        return cost.preparation + sum(
-            begin + arm.algorithm.likely_share(plan) * self._seconds(arm, plan)
-            for arm in self.arms
-            if (plan := plans.get(arm.label)) is not None
-        )
+        arms = ((arm, plan, arm.algorithm.likely_share(plan)) for arm, plan in self._with_plans(plans))
+        return self._loading + sum(self._seconds(arm, plan, share) for arm, plan, share in arms)
 
-    def _seconds(self, arm: Arm, plan: Plan) -> float:
-        """Of all steps of an arm, and its diagnostics."""
-        cost = self.problem.cost(plan.facts)
-        return arm.algorithm.estimated_seconds(plan, self.replicates, cost) + self.recorded(arm, plan).seconds
+    @property
+    def _loading(self) -> float:
+        """Seconds until the problem is there."""
+        return self.problem.cost(self.problem.facts()).preparation
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
         """About how much memory the run will need: the table, and what every method keeps beside it."""
         cost = self.problem.cost(self.problem.facts())
-        return cost.table + sum(
-            arm.algorithm.estimated_bytes(plan, self.replicates, cost)
-            for arm in self.arms
-            if (plan := plans.get(arm.label)) is not None
-        )
+        loads = (arm.algorithm.workload(plan, self.replicates, cost) for arm, plan in self._with_plans(plans))
+        return cost.table + sum(load.bytes for load in loads)
+
+    def _with_plans(self, plans: Mapping[str, Plan]) -> Iterator[tuple[Arm, Plan]]:
+        """The arms that have a plan, and these."""
+        return ((arm, plans[arm.label]) for arm in self.arms if arm.label in plans)
+
+    def _seconds(self, arm: Arm, plan: Plan, share: float = 1.0) -> float:
+        """Of this share of the steps of an arm, and its diagnostics, and of what comes before."""
+        begin, recorded = SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM, self.recorded(arm, plan)
+        steps = arm.algorithm.slower * recorded.load.steps
+        return begin + share * steps + recorded.seconds(share * plan.iterations)
 
     def metrics(self) -> dict[str, Metric]:
         """What a run will record, by name, without running anything: what every arm records first, then the others."""
@@ -245,19 +247,25 @@ class Experiment(Specification):
         return step.trace
 
     @steps_on_one_thread
-    def stream(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Iterator[Step]:
+    def stream(
+        self, tables: Mapping[str, np.ndarray] = NO_TABLES, heartbeat: Heartbeat = lambda _: None
+    ) -> Iterator[Step]:
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
+
+        heartbeat : is given the latest step, with the progress of now, every `EVERY` seconds or so while the data are
+            loaded, and inside a step or a record that takes long. What it raises ends the run, as closing the stream
+            does: the last states are recorded.
 
         Results do not depend on that order: every arm has its own ledger and random streams of its own, which follow
         from the seed and from what it releases. Public choices that a whole run hangs on, such as its start, follow
         from the seed and the problem, and are the same for all arms. Without a seed all of it follows from the
         operating system's randomness.
         """
-        plans = self.plans()
-        loading, before = self.problem.build_in_parts(tables), Step("", BEFORE, Trace({}), 0.0)
-        problem = yield from between(loading, before)
-        check_facts(problem, self.problem.facts())
-        yield from between(problem.prepare(), before)  # once: arms that take turns would each begin it
+        plans, loading = self.plans(), Step("", BEFORE, Trace({}), 0.0)
+        with at_checkpoints(lambda: heartbeat(loading), EVERY):
+            problem = self.problem.build(tables)
+            check_facts(problem, self.problem.facts())
+            problem.prepare()  # once, and in no arm's time
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public)
@@ -265,14 +273,21 @@ class Experiment(Specification):
             lane.currency, lane.from_data = plans[label].currency, plans[label].facts.from_data
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
+        run = runs[0]
+
+        def step() -> Step:
+            done = sum(other.progress * other.weight for other in runs)
+            progress = min(1.0, done / sum(other.weight for other in runs))
+            return Step(run.label, run.latest or BEFORE, trace, progress, problem.elsewhere)
+
+        alive = at_checkpoints(lambda: heartbeat(step()), EVERY)
         try:
             while waiting := [run for run in runs if not run.finished]:
                 run = min(waiting, key=lambda candidate: candidate.seconds)
-                snapshot = run.advance()
-                if snapshot is not None:
-                    done = sum(other.progress * other.weight for other in runs)
-                    progress = min(1.0, done / sum(other.weight for other in runs))
-                    yield Step(run.label, snapshot, trace, progress, problem.elsewhere)
+                with alive:
+                    run.advance()
+                if not run.finished:
+                    yield step()
         finally:
             for run in runs:
                 run.close()
@@ -315,48 +330,49 @@ class _Run:
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
-        self._latest: Snapshot | None = None
-        self._within = 0.0
-        self._recording: Parts[None] | None = None
+        self.latest: Snapshot | None = None
+        self._recorded = False
         most = LAST_RECORD / len(experiment.arms)
         self._patient, self._once_expensive = recorded.once <= most, recorded.once_expensive <= most
         kept = 2 * experiment.replicates * len(recorded.iterations) <= CLOUD
         self._plane = experiment.problem.plane if kept else None
 
-    def advance(self) -> Snapshot | None:
-        """The next snapshot, recorded if it is on the grid; None when the arm has finished.
-
-        The latest one again, if a step or a record of it takes long and has come to a pause.
-        """
+    def advance(self) -> None:
+        """Go to the next snapshot, which is recorded if it is on the grid, or to the end of the arm."""
         began = self._clock()
-        snapshot = next(self._snapshots, None) if self._recording is None else self._latest
+        snapshot = next(self._snapshots, None)
+        begun_record = self._clock()
+        self.seconds += begun_record - began
         if snapshot is None:
-            self._patient = self._once_expensive = True
-            self.close()
+            self._record_last(expensive=True)
             self._lane.finish()
-            return None
-        self._within = snapshot.within
-        if snapshot.iteration > self.iteration:  # inside a long step the same one comes again
-            self._latest, self.iteration = snapshot, snapshot.iteration
+            self.finished = True
+            return
+        self.latest = snapshot
+        if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
+            self.iteration, self._recorded = snapshot.iteration, False
             self._lane.follow(snapshot)
             if snapshot.iteration in self._grid:
-                self._recording = self._record(snapshot, snapshot.iteration in self._expensive)
-        if self._recording is not None and next(self._recording, FINISHED) is FINISHED:
-            self._recording = None
-        self.seconds += self._clock() - began
-        return snapshot
+                self._record(snapshot, snapshot.iteration in self._expensive)
+        self.seconds += self._clock() - begun_record
 
     def _clock(self) -> float:
         """Seconds of computing time, here and elsewhere: a busy machine makes nobody slower than the others."""
         return time.thread_time() + self._problem.elsewhere
 
-    def _record(self, snapshot: Snapshot, expensive: bool) -> Parts[None]:
-        diagnostics = yield from self._problem.evaluate_in_parts(snapshot.output, expensive)
+    def _record(self, snapshot: Snapshot, expensive: bool) -> None:
+        diagnostics = self._problem.evaluate(snapshot.output, expensive)
         if snapshot.internal:
-            found = yield from self._problem.evaluate_in_parts(snapshot.internal, expensive)
+            found = self._problem.evaluate(snapshot.internal, expensive)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
         places = None if self._plane is None else self._plane.project(snapshot.output)
         self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), places)
+        self._recorded = True
+
+    def _record_last(self, expensive: bool) -> None:
+        """Record the latest state, unless it was with everything."""
+        if self.latest is not None and not (self._recorded and self.iteration in self._expensive):
+            self._record(self.latest, expensive)
 
     def _spent(self, iteration: int) -> np.ndarray | None:
         """(R,) what each replicate has been charged so far, before the run included, in the lane's currency."""
@@ -383,13 +399,13 @@ class _Run:
         stopped = self._lane.stopped_at
         ended = float((stopped >= 0).mean()) if len(stopped) else 0.0
         begin = int(self.plan.iterations > 1)  # what comes before the steps, beside a single long one, is nothing
-        return max((self.iteration + begin + self._within) / (self.plan.iterations + begin), ended)
+        within = self.latest.within if self.latest is not None else 0.0
+        return max((self.iteration + begin + within) / (self.plan.iterations + begin), ended)
 
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between; but nobody who stops a run waits for
         diagnostics that take long."""
-        unrecorded = self._recording is not None or self.iteration not in self._expensive
-        if not self.finished and self._latest is not None and unrecorded and self._patient:
-            finished(self._record(self._latest, self._once_expensive))
+        if not self.finished and self._patient:
+            self._record_last(self._once_expensive)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

@@ -124,23 +124,8 @@ class Plan:
         """
         times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
         steps = len(events) if iterations is None else iterations
-        terms = FixedEvents(events)
-        return cls(
-            facts,
-            budget,
-            terms,
-            times,
-            steps,
-            batch_size,
-            noise,
-            schedule,
-            None,
-            record_at,
-            resolved,
-            notes,
-            stops,
-            sizes_vary=sizes_vary,
-        )
+        made = facts, budget, FixedEvents(events), times, steps, batch_size, noise, schedule
+        return cls(*made, record_at=record_at, resolved=resolved, notes=notes, stops=stops, sizes_vary=sizes_vary)
 
     @classmethod
     def filtered(
@@ -160,23 +145,8 @@ class Plan:
         **schedule: np.ndarray,
     ) -> Self:
         """A plan under a filter, for a method that decides while it runs what comes next; `iterations` at most."""
-        times = np.ones(1, dtype=int)
-        return cls(
-            facts,
-            budget,
-            terms,
-            times,
-            iterations,
-            batch_size,
-            noise,
-            schedule,
-            worst_case,
-            record_at,
-            resolved,
-            notes,
-            True,
-            noise_varies,
-        )
+        made = facts, budget, terms, np.ones(1, dtype=int), iterations, batch_size, noise, schedule, worst_case
+        return cls(*made, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
 
     @property
     def rows(self) -> np.ndarray:

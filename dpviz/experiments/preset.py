@@ -1,13 +1,15 @@
 """Presets: named experiments, with what to look for and the numbers that were published for them."""
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from types import MappingProxyType
 from typing import Any, Literal
 
-from dpviz.experiments.experiment import Experiment
+from dpviz import resources
+from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.privacy.budgets import NoPrivacy
 from dpviz.specification import sentences
 
 WORDS = 5  # of a name in a link: the presets of a page differ in them
@@ -56,8 +58,22 @@ def load(package: str) -> tuple[Preset, ...]:
     None. A family that computes what was `reported` leaves it out. Raises UserError where an experiment has a value out
     of its range.
     """
-    text = resources.files(package).joinpath("presets.toml").read_text("utf-8")
-    return tuple(map(_preset, tomllib.loads(text)["preset"]))
+    return tuple(map(_preset, resources.data(package, "presets.toml")["preset"]))
+
+
+def methods(package: str) -> Mapping[str, Any]:
+    """The methods of a family by name, from the table `methods` of the same file. Raises UserError as `load` does."""
+    found = resources.data(package, "presets.toml")["methods"]
+    with sentences(Algorithm):
+        return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in found.items()})
+
+
+def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm]) -> tuple[Arm, ...]:
+    """Arms for methods by label: those with the budget of their experiment, and behind them those without privacy."""
+    return (
+        *(Arm(label=label, algorithm=method) for label, method in private.items()),
+        *(Arm(label=label, algorithm=method, budget=NoPrivacy()) for label, method in plain.items()),
+    )
 
 
 def _preset(entry: Mapping[str, Any]) -> Preset:

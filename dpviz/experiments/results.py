@@ -1,8 +1,11 @@
-"""What came out of a run: summaries over the replicates, and the table of final numbers."""
+"""What came out of a run: summaries over the replicates, and the table of final numbers; and what it costs to publish.
+
+Each method and each repeat meets the budget alone, and together they spend more.
+"""
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -11,12 +14,17 @@ import numpy as np
 import pandas as pd
 from scipy.special import bdtr
 
+from dpviz import resources
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.events import Event, Repeat
+from dpviz.problems.base import condition_of
 
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
@@ -39,19 +47,7 @@ class Column:
 
 
 COLUMNS: Mapping[str, Column] = {
-    "algorithm": Column("Algorithm", True),
-    "steps": Column("Steps", True, "Steps completed."),
-    "finished": Column("Finished", True, "Repeats that ended by themselves, by a rule that reads released values."),
-    "median_stop": Column("Median stop", True, "Median step after which those ended."),
-    "spent": Column("Budget spent", True, "After the last step, in the budget's own currency."),
-    "status": Column("Ended", True, "How the repeats ended: by their goal, for want of budget, or of steps and rows."),
-    "used": Column("Used", True, "Median of what the repeats were charged."),
-    "ceiling": Column("Ceiling", True, "What a repeat may be charged at most: the guarantee of a method that stops."),
-    "currency": Column("Currency", True),
-    "epsilon_at_delta": Column("ε at δ", True, "By the tightest accountant."),
-    "accountant": Column("Accountant", True, "The one that proves this ε."),
-    "diverged": Column("Diverged", True, "Repeats that diverged; judged by the released iterates alone."),
-    "seconds": Column("Time [s]", False, "Processor time of this method on this machine."),
+    name: Column(**words) for name, words in resources.data(__package__, "columns.toml").items()
 }
 
 
@@ -279,3 +275,94 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
         return {name: median}
     best = float(iterations[known][np.argmin(series[known, 1])]) if known.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The composed guarantee of several releases on the same rows.
+
+    methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
+    `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
+    not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
+    of it rests on, as the plans' facts say.
+    """
+
+    methods: int
+    repeats: int
+    symbol: str
+    spent: float | None
+    epsilon: float
+    delta: float
+    method: str
+    condition: str = ""
+
+    def describe(self) -> str:
+        """In symbols: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
+        own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {short(self.spent, 4)}; "
+        if math.isinf(self.epsilon):
+            return f"{own}no finite ε at δ = {short(self.delta)}{self.condition}"
+        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method}){self.condition}"
+
+
+def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
+    """What publishing one run of every method shown costs, and, if there are more, all their repeats; may be empty.
+
+    plans : of a run, by label. shown : labels; those without privacy have no guarantee and are not counted.
+    delta : at which ε is read, unless the budget has a δ of its own.
+    """
+    private = [plan for label, plan in plans.items() if label in shown and plan.budget.private]
+    return [_cost(private, times, budget, delta) for times in sorted({1, repeats})] if private else []
+
+
+def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
+    before = plans[0].facts.released  # of the one problem, paid once
+    return composed([(plan, repeats) for plan in plans], before, budget.currency, budget.own_delta(delta))
+
+
+def composed(
+    runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency | None, delta: float
+) -> Cost:
+    """What publishing these runs costs: of each plan so many; `repeats` of it is the most of them.
+
+    before : what was released before the runs, which is paid once. currency : that the sum is told in, if it adds up.
+    """
+    # What is composed in full may be composed in any order, and nearly equal events may count as the larger one.
+    counts: Counter[Event] = Counter()
+    for plan, repeats in runs:
+        counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
+    most = max(repeats for _, repeats in runs)
+    grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
+    events = tuple(Repeat(event, count) for event, count in grouped)
+    paid = accountants.total(before, "epsilon")
+    # Of hundreds of runs a loss distribution would tell little more, and be large.
+    methods = [method for method in accountants.METHODS if most == 1 or method != "pld"]
+    found = {method: paid + accountants.epsilon(events, delta, method) for method in methods}
+    best = min(found, key=found.__getitem__)
+    return Cost(
+        len(runs),
+        most,
+        UNITS[currency or "epsilon"].symbol,
+        _spent(runs, before, currency) if currency else None,
+        found[best],
+        delta,
+        accountants.METHOD_NAMES[best],
+        condition_of(words for plan, _ in runs for words in plan.facts.from_data),
+    )
+
+
+def _spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
+    """In a currency that adds up; what was released before the runs, once."""
+    power, earlier = UNITS[currency].power, accountants.total(before, currency)
+    own = math.fsum(
+        repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
+        for plan, repeats in runs
+    )
+    return float((earlier**power + own) ** (1 / power))
+
+
+def sentences(found: Collection[Cost]) -> Iterator[str]:
+    """The costs in words, one sentence each: "one run of each of 4 methods: ε = 8; …"."""
+    for cost in found:
+        methods = "one method" if cost.methods == 1 else f"each of {cost.methods} methods"
+        runs = "one run" if cost.repeats == 1 else f"all {cost.repeats} runs"
+        yield f"{runs} of {methods}: {cost.describe()}"

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Arm, Experiment, Step
+from dpviz.experiments.experiment import Arm, Experiment, Heartbeat, Step
 from dpviz.experiments.trace import Trace
 
 Keep = Literal["all", "last"]
@@ -32,8 +32,8 @@ class Task(Protocol):
     def to_json(self) -> str:
         """The settings."""
 
-    def stream(self, tables: Mapping[str, np.ndarray]) -> Iterator[Step]:
-        """Run it, yielding what was recorded."""
+    def stream(self, tables: Mapping[str, np.ndarray], heartbeat: Heartbeat) -> Iterator[Step]:
+        """Run it, yielding what was recorded; see `Experiment.stream`."""
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,7 @@ def seconds_left(gone: float, progress: float, restored: float = 0.0) -> float |
 
 
 def execute(
-    cell: Cell,
-    stopping: Stopping,
-    on_progress: Callable[[Trace | None, float], None],
-    max_seconds: float = math.inf,
+    cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
 ) -> Outcome:
     """Run a cell here, to its end, a stop or the time limit. Never raises.
 
@@ -171,15 +168,19 @@ def execute(
     return Outcome(state, message, trace, time.thread_time() - began + running.elsewhere, running.left_out)
 
 
+class _Interrupted(BaseException):
+    """Ends a run inside a step: no `except Exception` on the way takes it for an error."""
+
+    def __init__(self, state: Ending) -> None:
+        super().__init__(state)
+        self.state: Ending = state
+
+
 class _Running:
     """A cell under way: what it has recorded, and the arms that met a mistake."""
 
     def __init__(
-        self,
-        cell: Cell,
-        stopping: Stopping,
-        on_progress: Callable[[Trace | None, float], None],
-        max_seconds: float,
+        self, cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float
     ) -> None:
         self._cell, self._stopping, self._on_progress = cell, stopping, on_progress
         self._ends = time.thread_time() + max_seconds
@@ -220,14 +221,23 @@ class _Running:
         return state
 
     def _stream(self, experiment: Task) -> Ending:
-        steps, before = experiment.stream(self._cell.tables), self.elsewhere
-        for step in steps:
+        before = self.elsewhere
+
+        def look(step: Step) -> None:
             self.elsewhere = before + step.elsewhere
             if step.trace.lanes:  # data are loaded
                 self.trace = step.trace
             self._on_progress(self.trace, step.progress)
-            late = time.thread_time() + self.elsewhere > self._ends
-            if late or self._stopping.is_set():
-                steps.close()  # type: ignore[attr-defined]  # streams are generators: this records the last state
-                return "stopped" if self._stopping.is_set() else "timeout"
+            if self._stopping.is_set():
+                raise _Interrupted("stopped")
+            if time.thread_time() + self.elsewhere > self._ends:
+                raise _Interrupted("timeout")
+
+        steps = experiment.stream(self._cell.tables, look)
+        try:
+            for step in steps:
+                look(step)
+        except _Interrupted as interrupted:
+            steps.close()  # type: ignore[attr-defined]  # streams are generators: this records the last state
+            return interrupted.state
         return "done"

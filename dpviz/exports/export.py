@@ -1,4 +1,7 @@
-"""Downloads of a run: the numbers as CSV, and a program or a notebook that computes them again."""
+"""Downloads of a run: the numbers as CSV, and a program or a notebook that computes them again.
+
+Notebooks are Jupyter's (nbformat 4.5): a program in cells, which anybody can run and change.
+"""
 
 import json
 import math
@@ -9,14 +12,16 @@ import numpy as np
 import pandas as pd
 
 import dpviz
+from dpviz import templates
 from dpviz.datasets import Upload
-from dpviz.experiments import publishing, results
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.exports import spreadsheets
-from dpviz.exports.notebook import Cell, notebook
 from dpviz.privacy.accounting import accountants
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.statistics.analyses import Analyses
 from dpviz.problems.base import condition_of
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
@@ -101,11 +106,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     count = min((len(recorded) for recorded, _ in series.values()), default=len(lane.iterations))
     replicates = len(lane.status)
     iterations = np.repeat(np.array(lane.iterations[:count], dtype=int), replicates)
-    table = {
-        "algorithm": label,
-        "replicate": np.tile(np.arange(replicates), count),
-        "iteration": iterations,
-    }
+    table = {"algorithm": label, "replicate": np.tile(np.arange(replicates), count), "iteration": iterations}
     _, charged = trace.spent(label)
     if lane.currency is not None and len(charged) >= count:
         table[f"spent_{lane.currency}"] = charged[:count].ravel()
@@ -137,8 +138,8 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"guarantee of one run of each method: {experiment.guarantee}"
     yield from _condition(experiment)
     yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
-    for sentence in publishing.sentences(
-        publishing.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    for sentence in results.sentences(
+        results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     ):
         yield f"publishing {sentence}"
     for label, plan in plans.items():
@@ -166,49 +167,6 @@ def _condition(experiment: Experiment) -> Iterator[str]:
         yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
 
 
-_SCRIPT = '''\
-"""Computes a dpviz experiment again and prints its final table. Made by dpviz {version}; what private methods
-release is private for {unit}{condition}. Run it with
-
-    python {name}{argument}
-{file}"""
-import json
-{imports}
-from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.results import final_table
-
-SETTINGS = {settings}
-
-experiment = Experiment.from_json(json.dumps(SETTINGS))
-{seed}{load}trace = experiment.run({tables})
-table = final_table(trace, experiment.plans())
-print(table.drop(columns="seconds").to_string(index=False))
-'''
-_NO_SEED = """\
-# SETTINGS hold no seed, because who knows it can subtract the noise: every run draws its own, and prints other numbers.
-"""
-_FILE = """
-FILE is your own CSV or Parquet file. It is not part of this program: what SETTINGS declares of its columns is applied
-to it again.
-"""
-_IMPORTS = """\
-import sys
-from pathlib import Path
-
-from dpviz.datasets import read_table
-from dpviz.errors import UserError"""
-_LOAD = """\
-if len(sys.argv) != 2:
-    sys.exit("Give the path of your own file.")
-file = Path(sys.argv[1])
-data = experiment.problem.data
-try:
-    tables = {data.identity: data.rows(read_table(file.read_bytes(), file.name, reading=data.reading))}
-except UserError as error:
-    sys.exit(f"{error.title}. {error}")
-"""
-
-
 def to_settings(experiment: Experiment) -> str:
     """The experiment as JSON that a person can read and change; `Experiment.from_json` takes it."""
     return json.dumps(json.loads(experiment.to_json()), indent=2, ensure_ascii=False) + "\n"
@@ -227,61 +185,26 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     >>> compile(to_script(experiment), "script.py", "exec")  # doctest: +ELLIPSIS
     <code object <module> ...>
     """
-    parts = dict.fromkeys(("argument", "file", "imports", "load", "tables"), "")
-    if isinstance(experiment.problem.dataset, Upload):
-        parts = {"argument": " FILE", "file": _FILE, "imports": _IMPORTS, "load": _LOAD, "tables": "tables"}
-    return _SCRIPT.format(
-        version=dpviz.__version__,
-        unit=experiment.problem.unit,
-        condition=condition_of(experiment.problem.from_data),
-        name=file_name(page, experiment, "py"),
-        settings=_literal(json.loads(experiment.to_json())),
-        seed=_NO_SEED if experiment.seed is None else "",
-        **parts,
-    )
-
-
-_ABOUT = """\
-# A dpviz experiment
-
-Computes it again and shows its final table. Made by dpviz {version}; `pip install` it, or run this in its folder. What
-private methods release is private for {unit}{condition}."""
-_READ = """\
-from pathlib import Path
-
-from dpviz.datasets import read_table
-
-FILE = Path("your_file.csv")  # your own CSV or Parquet file: what SETTINGS declares of its columns is applied to it
-data = experiment.problem.data
-tables = {data.identity: data.rows(read_table(FILE.read_bytes(), FILE.name, reading=data.reading))}"""
-_SETTINGS = """\
-import json
-
-from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.results import final_table
-
-SETTINGS = {settings}
-
-{seed}experiment = Experiment.from_json(json.dumps(SETTINGS))"""
-_RUN = """\
-trace = experiment.run({tables})
-table = final_table(trace, experiment.plans()).drop(columns="seconds")
-table"""
+    name = file_name(page, experiment, "py")
+    values = _values(experiment)
+    return templates.document("exports/templates/experiment.py.j2", version=dpviz.__version__, name=name, **values)
 
 
 def to_notebook(experiment: Experiment) -> str:
     """The program of `to_script` as a Jupyter notebook; of an upload it names a file, which the user replaces."""
+    return notebook("experiment", **_values(experiment))
+
+
+def _values(experiment: Experiment) -> dict[str, Any]:
+    """What program and notebook say of an experiment. upload : whether they need the user's own file."""
     problem = experiment.problem
-    own = isinstance(problem.dataset, Upload)
-    settings = _literal(json.loads(experiment.to_json()))
-    about = {"version": dpviz.__version__, "unit": problem.unit, "condition": condition_of(problem.from_data)}
-    cells: list[Cell] = [
-        ("markdown", _ABOUT.format(**about)),
-        ("code", _SETTINGS.format(settings=settings, seed=_NO_SEED if experiment.seed is None else "")),
-        *([("code", _READ)] if own else []),  # type: ignore[list-item]
-        ("code", _RUN.format(tables="tables" if own else "")),
-    ]
-    return notebook(cells)
+    return {
+        "upload": isinstance(problem.dataset, Upload),
+        "secret_seed": experiment.seed is None,
+        "unit": problem.unit,
+        "condition": condition_of(problem.from_data),
+        "settings": _literal(json.loads(experiment.to_json())),
+    }
 
 
 def _literal(settings: Mapping[str, Any]) -> str:
@@ -293,3 +216,36 @@ def _literal(settings: Mapping[str, Any]) -> str:
         else:
             lines.append(f"    {name!r}: {value!r},")
     return "\n".join([*lines, "}"])
+
+
+_PYTHON = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def notebook(template: str, **values: Any) -> str:
+    """The cells of a template, filled in, as a notebook that was not run yet. template : such as "experiment"."""
+    cells: list[dict[str, Any]] = [
+        {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
+        | ({"execution_count": None, "outputs": []} if kind == "code" else {})
+        for number, (kind, source) in enumerate(
+            templates.cells(f"exports/templates/{template}_notebook.py.j2", version=dpviz.__version__, **values), 1
+        )
+    ]
+    content = {"cells": cells, "metadata": _PYTHON, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
+    """The numbers of planned analyses; relative : the error that the rows needed are for."""
+    return notebook(
+        "analyses",
+        plan=plan,
+        noise=repr(plan.noise),
+        kinds=sorted({"Analyses", *(type(statistic).__name__ for statistic in plan.statistics)}),
+        currency=type(budget).__name__,
+        budget=budget.to_python(),
+        delta=repr(delta),
+        relative=repr(relative),
+    )

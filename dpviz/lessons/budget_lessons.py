@@ -7,7 +7,7 @@ import numpy as np
 from dpviz.lessons.lesson import Axes, Curve, Measure, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
+from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Specification
 
@@ -117,20 +117,7 @@ def _share(before: Side, after: Side) -> Numbers:
     }
 
 
-def _means(count: int) -> Released:
-    return Released(
-        means=NoisyMeans(iterations=count, noise="gaussian", sampling="all"),
-        budget=ApproximateDP(epsilon=1.0, delta=1e-6),
-    )
-
-
-CURRENCIES = load(__package__, "currencies", before=_means(1), after=_means(100), measure=NoiseOfMeans(), also=_share)
-
-
-def _pure(epsilon: float) -> Released:
-    return Released(means=NoisyMeans(), budget=PureDP(epsilon=epsilon))
-
-
-PERSON = load(__package__, "person", before=_pure(1.0), after=_pure(4.0), measure=Found())
+CURRENCIES = load(__package__, "currencies", Released, measure=NoiseOfMeans(), also=_share)
+PERSON = load(__package__, "person", Released, measure=Found())
 
 LESSONS = (PERSON, CURRENCIES)

@@ -4,17 +4,18 @@ The right answer is stored nowhere. Answers are intervals of a measured ratio, s
 and every number in its texts is a format field that is filled from plans and runs.
 """
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property
 from math import inf, isnan
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from dpviz import resources
+from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.changes import Change, changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
@@ -25,6 +26,7 @@ from dpviz.specification import Specification
 
 EQUALS = "\u00a0=\u00a0"  # that no line breaks around
 Numbers = Mapping[str, "float | int | str"]
+M = TypeVar("M", bound=AnyAlgorithm)
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,29 @@ class Side:
     settings: Specification
     plans: Mapping[str, Plan] = field(default_factory=dict)
     trace: Trace | None = None
+
+    @property
+    def experiment(self) -> Experiment:
+        """The settings of what runs."""
+        assert isinstance(self.settings, Experiment)
+        return self.settings
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the only method."""
+        (plan,) = self.plans.values()
+        return plan
+
+    def method(self, cls: type[M]) -> M:
+        """The first method, which is of this class."""
+        method = self.experiment.arms[0].algorithm
+        assert isinstance(method, cls)
+        return method
+
+    def ends(self, arm: str, metric: str) -> np.ndarray:
+        """(R,) a metric of every run of a method at its last iteration."""
+        assert self.trace is not None
+        return self.trace.series(arm, metric)[1][-1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,16 +163,14 @@ class Ends(Measure):
         return (Curve(iterations, median, low, high),)
 
     def axes(self, side: Side) -> Axes:
-        assert isinstance(side.settings, Experiment)
-        metric = side.settings.metrics()[self.metric]
+        metric = side.experiment.metrics()[self.metric]
         return Axes("Step t", metric.label, log_y=metric.scale == "log", diagnostic=not metric.released)
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, float(side.plans[self.arm].iterations)
 
     def numbers(self, side: Side) -> Numbers:
-        assert isinstance(side.settings, Experiment)
-        plan, experiment = side.plans[self.arm], side.settings
+        plan, experiment = side.plans[self.arm], side.experiment
         found: dict[str, float | int | str] = {
             "steps": plan.iterations,
             "rows": plan.facts.n,
@@ -177,7 +200,7 @@ class Spread(Ends):
     def curves(self, side: Side) -> tuple[Curve, ...]:
         if side.trace is None:
             return ()
-        ends = np.sort(side.trace.series(self.arm, self.metric)[1][-1])
+        ends = np.sort(side.ends(self.arm, self.metric))
         return (Curve(100 * (np.arange(len(ends)) + 0.5) / len(ends), ends),)
 
     def axes(self, side: Side) -> Axes:
@@ -264,18 +287,24 @@ class Lesson:
         return template.format(**fields).replace(" = ", EQUALS)
 
 
-def load(package: str, slug: str, **parts: Any) -> Lesson:
-    """A lesson with the texts and answers that stand under its name in `lessons.toml` of the package.
+def load(package: str, slug: str, settings: type[Specification] = Experiment, **parts: Any) -> Lesson:
+    """A lesson with the texts, answers and settings that stand under its name in `lessons.toml` of the package.
 
-    parts : the other fields of `Lesson`. Raises KeyError for a lesson without texts.
+    There `before` are settings as in a settings file, without the fields that have their default, and `change` is the
+    path and value of the one field that is another one after. settings : what they are of. parts : the other fields of
+    `Lesson`. Raises KeyError for a lesson without texts.
     """
-    texts = _texts(package)[slug]
-    return Lesson(slug=slug, **(texts | {"answers": tuple(Answer(**one) for one in texts["answers"])} | parts))
-
-
-@cache
-def _texts(package: str) -> dict[str, dict[str, Any]]:
-    return tomllib.loads(resources.files(package).joinpath("lessons.toml").read_text("utf-8"))
+    texts = dict(resources.data(package, "lessons.toml")[slug])
+    before, change = texts.pop("before"), texts.pop("change")
+    after = deepcopy(before)
+    *path, name = change["path"].split(".")
+    part: Any = after
+    for step in path:
+        part = part[int(step)] if isinstance(part, list) else part[step]
+    part[name] = change["value"]
+    texts |= {"answers": tuple(Answer(**one) for one in texts["answers"])}
+    texts |= {side: settings.model_validate(values) for side, values in (("before", before), ("after", after))}
+    return Lesson(slug=slug, **(texts | parts))
 
 
 def _word(value: float | int | str) -> str:

@@ -7,11 +7,11 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, turned
 from dpviz.plots.elements.style import ArmStyle, with_opacity
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 
-HEIGHT = 380  # pixels
 _CLAIM = ArmStyle(style.PALETTE["spent"], "dash")
 _ATTACK = ArmStyle(style.PALETTE["private"], "solid")
 _PLANNED = ArmStyle(style.PALETTE["theory"], "longdash")
@@ -28,7 +28,6 @@ def roc(
     claim: np.ndarray,
     planned: np.ndarray,
     thresholds: Mapping[str, tuple[float, float]],
-    height: int = HEIGHT,
 ) -> go.Figure:
     """True against false positive rate of an attack at every threshold, with its band.
 
@@ -50,14 +49,11 @@ def roc(
     ]
     return line_figure(
         lines,
-        x_title="False positive rate",
-        y_title="True positive rate",
-        log_y=False,
-        from_zero=True,
+        Axes("False positive rate", "True positive rate", from_zero=True),
         marks=marks,
         notes=["shaded: would refute the claim"],
         labels=False,  # all end in the same corner
-        height=height,
+        height=style.ALONE,
     )
 
 
@@ -69,7 +65,6 @@ def rising_bound(
     claim: float,
     symbol: str,
     found: int | None = None,
-    height: int = HEIGHT,
 ) -> go.Figure:
     """The proven lower bound on ε or μ against the number of runs on each data set, below or above the claim.
 
@@ -88,31 +83,22 @@ def rising_bound(
     ]
     return line_figure(
         lines,
-        x_title="Runs on each data set",
-        y_title=f"Lower bound on {symbol}",
-        log_y=False,
-        log_x=True,
-        from_zero=True,
+        Axes("Runs on each data set", f"Lower bound on {symbol}", log_x=True, from_zero=True),
         limits=[Limit(claim, f"claimed {symbol} = {short(claim)}")],
         turns=[] if found is None else [Turn(float(found), f"refuted after {found:,} runs")],
         notes=notes,
-        height=height,
+        height=style.ALONE,
     )
 
 
-def scores(
-    edges: np.ndarray,
-    shares: Mapping[str, np.ndarray],
-    thresholds: Mapping[str, float],
-    height: int = style.HEIGHT,
-) -> go.Figure:
+def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapping[str, float]) -> go.Figure:
     """How often each score of the attacker was seen in both worlds, and thresholds as vertical lines.
 
     edges (k+1,) : of the bins. shares : (k,) of the runs in each bin, by the name of the world. thresholds : by the
     name of who chose them.
     """
     centres = ((edges[1:] + edges[:-1]) / 2).round(6)
-    frame = style.layout("Score of a run", "Share of runs", from_zero=True, legend_entries=len(shares), height=height)
+    frame = style.layout(Axes("Score of a run", "Share of runs", from_zero=True), legend_entries=len(shares))
     frame |= {"barmode": "overlay", "bargap": 0.0}
     texts, shapes = turned([Turn(at, name) for name, at in thresholds.items()])
     for place, text in enumerate(texts):

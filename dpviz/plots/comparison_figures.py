@@ -1,12 +1,14 @@
-"""The chart of a comparison: runs of any kind, one hue for each run, one dash for each of its methods."""
+"""The chart of a comparison: runs of any kind, one hue for each method, one dash for each run."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import plotly.graph_objects as go
 
 from dpviz.compare.comparison import Curve
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.style import DASHES, DOTS, HUES, ArmStyle, marked
+from dpviz.plots.elements.style import DASHES, DOTS, GREY, HUES, ArmStyle, arm_styles, marked
 
 HEIGHT = 420  # pixels
 BANDS = 2  # lines up to which all have their bands
@@ -15,34 +17,25 @@ BANDS = 2  # lines up to which all have their bands
 def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -> go.Figure:
     """Medians, with bands from 10 to 90 % where there are few; it says so if some of it reads raw data."""
     sides = list(dict.fromkeys(curve.side for curve in curves))
-    lines = []
-    for place, side in enumerate(sides):
-        for number, curve in enumerate(curve for curve in curves if curve.side == side):
-            low, median, high = curve.quantiles.T
-            several = bool((high > low).any()) and len(curves) <= BANDS
-            name = f"{side}: {curve.method}"
-            lines.append(
-                Line(
-                    curve.x,
-                    median,
-                    name,
-                    _look(place, number, curve.private),
-                    low if several else None,
-                    high if several else None,
-                )
-            )
+    lines: list[Line] = []
+    for curve in curves:
+        low, median, high = curve.quantiles.T if len(curves) <= BANDS else (None, curve.quantiles[:, 1], None)
+        look = _look(curve, sides.index(curve.side), {line.style for line in lines})
+        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", look, low, high))
     return line_figure(
         lines,
-        x_title=x_title,
-        y_title=y_title,
-        log_y=log_y,
+        Axes(x_title, y_title, log_y=log_y),
         not_private=marked({f"{curve.side}: {curve.method}": curve.status for curve in curves}),
         if_empty="None of these runs has both of these axes.",
         height=HEIGHT,
     )
 
 
-def _look(place: int, number: int, private: bool) -> ArmStyle:
-    """Of the `number`th method of a run: no two runs look alike, up to as many as there are hues and dashes."""
-    dashes = DASHES if private else DOTS
-    return ArmStyle(HUES[place % len(HUES)], dashes[(number + place // len(HUES)) % len(dashes)], not private)
+def _look(curve: Curve, place: int, taken: Collection[ArmStyle]) -> ArmStyle:
+    """The hue of the method, as on its page, and a dash for the run, the `place`th; another dash, then another hue, if
+    that is taken."""
+    hue = GREY if curve.arm is None else arm_styles([curve.arm])[curve.arm.label].color
+    dashes = DASHES if curve.private else DOTS
+    wanted = [ArmStyle(hue, dashes[(place + i) % len(dashes)], not curve.private) for i in range(len(dashes))]
+    others = [replace(look, color=other) for other in HUES for look in wanted]
+    return next((look for look in [*wanted, *others] if look not in taken), wanted[0])

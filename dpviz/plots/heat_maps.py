@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import CEILING, FLOOR
 from dpviz.sweeps.sweep_result import SweepResult
 
@@ -19,7 +20,7 @@ _CELL, _LEAST = 32, 96  # pixels: height of a cell, and of a panel
 _TOP, _ABOVE, _BELOW = 26, 28, 52  # pixels: small print; the name of a panel; its axis
 _LEFT, _BAR = 80, 100  # pixels: the vertical axis; the colour bar
 _GAP = 0.06  # share of the width, between two panels
-_CHARACTER, _ROOM = 6.4, 10  # pixels: width of a character in a cell, and what stays free beside them
+_CHARACTER, _ROOM = 7.2, 10  # pixels: width of a character in a cell, and what stays free beside them
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,18 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
     metric = result.metric
     if metric is None or not any(curve.ends for curve in result.curves.values()):
         empty = "No point is finished yet." if result.curves else "Nothing here is released."
-        return go.Figure({"layout": style.layout(x_title, y_title, notes=[empty])})
+        return go.Figure({"layout": style.layout(Axes(x_title, y_title), notes=[empty])})
     log = metric.scale == "log"
     grids = {label: result.grid(label) for label, curve in result.curves.items() if curve.ends}
     heights = {label: np.clip(grid[2], FLOOR if log else -CEILING, CEILING) for label, grid in grids.items()}
     best = _best(result, heights)
     place = _Place(min(columns, len(grids)), -(-len(grids) // columns), max(_LEAST, _CELL * len(result.second)))
-    cells, longest = len(next(iter(grids.values()))[0]), max(map(_longest, heights.values()))
-    written = (width - _LEFT - _BAR) / place.columns / cells > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
+    first, second, _ = next(iter(grids.values()))  # the values of both settings
+    longest = max(len(_number(cell)) for medians in heights.values() for cell in medians.ravel().tolist())
+    written = (width - _LEFT - _BAR) / place.columns / len(first) > _CHARACTER * (longest + len(f" {BEST}")) + _ROOM
     data, names = [], []
     axes: dict[str, Any] = {}
-    across, up = (_ticks(ends) for ends in next(iter(grids.values()))[:2])
+    across, up = ({"tickvals": ends, "ticktext": [short(float(end)) for end in ends]} for ends in (first, second))
     for number, (label, (values, seconds, _)) in enumerate(grids.items()):
         axis = str(number + 1) if number else ""
         on = {"xaxis": f"x{axis}", "yaxis": f"y{axis}"}
@@ -77,9 +79,9 @@ def heat_maps(result: SweepResult, x_title: str, y_title: str, *, columns: int =
         data.append(_panel(label, values, seconds, found, best == label, log, written) | on)
         below, beside = _axes(place, number, len(grids), axis, x_title, y_title)
         axes |= {f"xaxis{axis}": below | across, f"yaxis{axis}": beside | up}
-        names.append(_name(label, place.across(number)[0], place.up(number)[1]))
+        names.append(style.panel_name(f"<b>{label}</b>", place.across(number)[0], place.up(number)[1]))
     unprivate = style.marked({label: result.curves[label].status for label in grids})
-    layout = style.layout(x_title, y_title, not_private=unprivate, height=place.height)
+    layout = style.layout(Axes(x_title, y_title), not_private=unprivate, height=place.height)
     layout |= axes | {"coloraxis": _colors(heights, result, log), "hovermode": "closest"}
     layout["annotations"] += names
     return go.Figure({"data": data, "layout": layout | {"margin": {"l": _LEFT, "r": 8, "t": 0, "b": 0}}})
@@ -104,13 +106,7 @@ def _private(result: SweepResult, heights: Mapping[str, np.ndarray]) -> list[str
 
 
 def _panel(
-    label: str,
-    values: np.ndarray,
-    seconds: np.ndarray,
-    medians: np.ndarray,
-    best: np.ndarray,
-    log: bool,
-    written: bool,
+    label: str, values: np.ndarray, seconds: np.ndarray, medians: np.ndarray, best: np.ndarray, log: bool, written: bool
 ) -> dict[str, Any]:
     """One arm. The cells show colours; their numbers as text, for hovering and for the CSV."""
     numbers = [[_number(cell) for cell in row] for row in medians.tolist()]
@@ -127,7 +123,7 @@ def _panel(
         "customdata": medians,
         "text": texts,
         "texttemplate": "%{text}",
-        "textfont": {"size": style.SMALL},
+        "textfont": {"size": style.TEXT},
         "coloraxis": "coloraxis",
         "hoverongaps": False,
         "hovertemplate": "%{x}, %{y}: %{customdata:.4~r}",
@@ -140,11 +136,6 @@ def _number(cell: float) -> str:
     return "" if math.isnan(cell) else short(cell, 2)
 
 
-def _longest(medians: np.ndarray) -> int:
-    """Characters of the longest number."""
-    return max(len(_number(cell)) for cell in medians.ravel().tolist())
-
-
 def _axes(
     place: _Place, number: int, panels: int, axis: str, x_title: str, y_title: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -154,17 +145,6 @@ def _axes(
     below = {"domain": place.across(number), "anchor": f"y{axis}", "title": {"text": x_title * lowest, "standoff": 8}}
     beside = {"domain": place.up(number), "anchor": f"x{axis}", "title": {"text": y_title * first, "standoff": 8}}
     return common | below, common | beside | {"showticklabels": first}
-
-
-def _ticks(values: np.ndarray) -> dict[str, Any]:
-    """One word for every row or column."""
-    return {"tickvals": values, "ticktext": [short(float(value)) for value in values]}
-
-
-def _name(label: str, left: float, top: float) -> dict[str, Any]:
-    """The name of a panel, above it."""
-    words = {"name": "panel", "text": f"<b>{label}</b>", "showarrow": False, "font": {"size": 12}}
-    return words | {"xref": "paper", "yref": "paper", "x": left, "y": top, "xanchor": "left", "yanchor": "bottom"}
 
 
 def _colors(heights: Mapping[str, np.ndarray], result: SweepResult, log: bool) -> dict[str, Any]:

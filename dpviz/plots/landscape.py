@@ -1,16 +1,19 @@
 """The objective in a plane of two public directions, as contours, and on it where the runs of every method are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.trace import Trace
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import axis
+from dpviz.plots.elements.axes import Axes, axis
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.style import ArmStyle
+from dpviz.problems.base import Problem
 
 GREYS = [[0.0, "#7C8594"], [0.5, "#B9C0CA"], [1.0, "#F1F3F6"]]  # low is dark; grey, so that every hue stands out
 _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
@@ -29,12 +32,43 @@ class Background:
     raw: bool = True
 
 
+def evaluated(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
+    """The objective of a problem over its first two coordinates, where the others are 0."""
+    places = np.zeros((len(x) * len(y), problem.facts.d))
+    places[:, 0], places[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
+    values = problem.evaluate({"x": places}, expensive=False)["objective"]
+    return Background(x, y, values.reshape(len(y), len(x)))
+
+
 @dataclass(frozen=True, eq=False)
 class Cloud:
     """Where the runs of one method are, (R, 2), and the way of the first of them, (k, 2)."""
 
     places: np.ndarray
     way: np.ndarray
+
+
+def landscape(
+    trace: Trace,
+    background: Callable[[], Background],
+    styles: Mapping[str, ArmStyle],
+    directions: tuple[str, str],
+    *,
+    what: str,
+    heading: str,
+    caption: str,
+) -> Chart | None:
+    """Contours of what is minimised, called `what`, over the first two coordinates, and where the runs of every method
+    are; None before the first step. Reads the raw data."""
+    clouds = {
+        label: Cloud(lane.output["x"][:, :2], np.array(lane.path["x"])[:, :2])
+        for label, lane in trace.lanes.items()
+        if "x" in lane.output and lane.path.get("x")
+    }
+    if not clouds:
+        return None
+    figure = contours(background(), clouds, styles, directions, height=style.ALONE)
+    return Chart(figure, heading, f"Contours of the {what}, with a dot for every run", caption, "not private")
 
 
 def contours(
@@ -70,10 +104,10 @@ def contours(
         for number, (label, cloud) in enumerate(clouds.items())
     ]
     traces += [trace for parts in drawn for trace in parts[:-1]] + [parts[-1] for parts in drawn]  # dots above all ways
-    layout = style.layout(*directions, not_private=True, legend_entries=max(2, len(clouds)), height=height)
+    layout = style.layout(Axes(*directions), not_private=True, legend_entries=max(2, len(clouds)), height=height)
     above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, words would stand on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
-    layout["margin"] |= {"t": style.top_margin([""])}
+    layout["margin"] |= {"t": style.top_margin([""], directions[1])}
     layout["xaxis"] = axis(directions[0], False) | {"range": ends[0].tolist(), "zeroline": False}
     layout["yaxis"] = axis(directions[1], False) | {"range": ends[1].tolist(), "zeroline": False}
     return go.Figure({"data": traces, "layout": layout | {"hovermode": "closest"}})

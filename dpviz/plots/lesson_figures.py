@@ -6,6 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.lessons.lesson import Axes, Curve
+from dpviz.plots.elements.axes import Axes as FigureAxes
 from dpviz.plots.elements.axes import Range, axis, y_range
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.sheets import Ruler, Sheet
@@ -67,10 +68,7 @@ def _room(curves: Sequence[Curve], axes: Axes) -> Range:
 def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure:
     return line_figure(
         lines,
-        x_title=axes.x,
-        y_title=axes.y,
-        log_x=axes.log_x,
-        log_y=axes.log_y,
+        FigureAxes(axes.x, axes.y, log_x=axes.log_x, log_y=axes.log_y),
         not_private=axes.diagnostic,
         labels=labels,
         height=HEIGHT,

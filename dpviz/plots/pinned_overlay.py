@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Range, axis
-from dpviz.plots.elements.labels import NAME, End, draw, fits, margin
+from dpviz.plots.elements.axes import Axes, Range, axis
+from dpviz.plots.elements.labels import NAME, draw, fits, least, margin
+from dpviz.plots.elements.lines import Line, Scale, tips
 from dpviz.plots.elements.style import ArmStyle
 
 OPACITY = 0.38
@@ -52,7 +52,8 @@ def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
             pinned_lines.append(PinnedLine(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
-    return Drawn(_axes(figure), tuple(pinned_lines), _marked(figure))
+    marked = any(note.text == style.in_frame(True) for note in figure.layout.annotations)
+    return Drawn(_axes(figure), tuple(pinned_lines), marked)
 
 
 def same_axes(figure: go.Figure, drawn: Drawn) -> bool:
@@ -82,7 +83,7 @@ def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
             _label(found, shown, shown_range)
     if any(drawn.not_private for _, drawn in fitting):  # where some curves were named, it is true of others now
         others = (note for note in found.layout.annotations if note.name != "not private")
-        marks = style.layout("", "", not_private=True)["annotations"]
+        marks = style.layout(Axes("", ""), not_private=True)["annotations"]
         found.layout.annotations = (*others, *map(go.layout.Annotation, marks))
     return found
 
@@ -102,10 +103,6 @@ def _names(trace: go.Scatter) -> tuple[str, ...]:
 
 def _axes(figure: go.Figure) -> tuple[str, str]:
     return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
-
-
-def _marked(figure: go.Figure) -> bool:
-    return any(note.text == style.in_frame(True) for note in figure.layout.annotations)
 
 
 def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
@@ -153,32 +150,26 @@ def _grown(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
 def _label(figure: go.Figure, shown: Sequence[tuple[str, PinnedLine]], shown_range: Range) -> None:
     """Labels at the ends of all lines, those of pins as far as there is room."""
     layout = figure.layout
-    log_x = layout.xaxis.type == "log"
-    own = [trace for trace in _named(figure) if trace.opacity != OPACITY]
-    span = [float(edge) for edge in _span(figure, log_x)]
+    scale = Scale(layout.xaxis.type == "log", shown_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
-
-    def end(x: np.ndarray, y: np.ndarray, name: str, look: ArmStyle) -> End:
-        at = float(np.log10(x[-1]) if log_x else x[-1])
-        across = (at - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 0.0
-        up = min(1.0, max(0.0, shown_range.place(float(y[-1]))))
-        return End(float(x[-1]), float(y[-1]), across, up, f"{name} {short(float(y[-1]))}", look)
-
-    ends = [end(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in own]
+    own = [trace for trace in _named(figure) if trace.opacity != OPACITY]
+    lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in own]
     for name, line in shown:
-        title = html.escape(_title(name, line), quote=False)
-        more = end(line.x, line.y, title, ArmStyle(style.with_opacity(line.color, OPACITY), _DASH))
+        look = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
+        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), look))
+    found = tips(lines, _span(figure), shown_range, scale, least(layout.height))
+    ends = found[: len(own)]
+    for more in found[len(own) :]:
         if fits([*ends, more], height, MOST):
             ends.append(more)
-    texts, shapes = draw(ends, height, log_x, shown_range.log)
+    texts, shapes = draw(ends, height, scale.log_x, scale.log_y)
     notes = (note for note in layout.annotations if note.name != NAME)
     layout.annotations = (*notes, *map(go.layout.Annotation, texts))
     layout.shapes = (*(part for part in layout.shapes if part.name != NAME), *map(go.layout.Shape, shapes))
     figure.update_layout(margin={"r": margin(ends)})
 
 
-def _span(figure: go.Figure, log_x: bool) -> np.ndarray:
+def _span(figure: go.Figure) -> tuple[float, float]:
     """The ends of the horizontal axis, which no figure of a run sets: those of its lines."""
     ends = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
-    found = np.array([ends[:, 0].min(), ends[:, 1].max()])
-    return np.log10(found) if log_x else found
+    return float(ends[:, 0].min()), float(ends[:, 1].max())

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 import numpy as np
-import plotly.graph_objects as go
 
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
@@ -36,28 +37,27 @@ METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
 
 
 def noise_schedule(
-    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], words: str = "Scale of the noise in each step."
+) -> Chart:
     """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
 
     One line per method and named noise, of those that differ; steps without noise are left out, and a method that adds
     noise once is a point. Arms without privacy draw no noise and are left out. Of private methods that add no noise a
-    note says that they randomise by selection.
+    note says that they randomise by selection. words : of the caption.
     """
     private = {label: plan for label, plan in plans.items() if plan.private}
     lines = [line for label, plan in private.items() for line in _noise_lines(plan, label, styles[label])]
     noisy = {line.group for line in lines}
     selecting = [label for label in private if label not in noisy]
     symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title=STEP,
-        y_title=f"Noise scale {' or '.join(symbols)}".rstrip(),
-        log_y=True,
+        Axes(STEP, f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
         if_empty=BY_SELECTION if selecting else "No method adds noise.",
-        height=height,
     )
+    alt = "Scale of the noise in each step, one line per method"
+    return Chart(figure, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
 
 
 def _noise_lines(plan: Plan, label: str, look: ArmStyle) -> list[Line]:
@@ -87,13 +87,14 @@ def privacy_spent(
     currency: Currency,
     limit: float | None,
     *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    remark: str = "",
+    after: str = "step",
+) -> Chart:
     """Privacy spent after each step in a currency that adds up by itself, with the budget's limit drawn and labelled.
 
     Left out: arms without privacy, and arms whose events cost infinity in this currency. Starts at what was released
     before the run, to learn one of the problem's constants. Of methods that stop by themselves, the most that they
-    spend, which a note says.
+    spend, which a note says. remark : on the budget, in the caption. after : what it is spent after each of.
     """
     symbol, title = UNITS[currency].symbol, f"Cumulative {UNITS[currency].label}"
     lines = []
@@ -103,23 +104,22 @@ def privacy_spent(
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
     stopping = [line.name for line in lines if plans[line.name].stops]
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title=STEP,
-        y_title=title,
-        log_y=False,
-        from_zero=True,
+        Axes(STEP, title, from_zero=True),
         notes=[f"at most; stops by itself: {', '.join(stopping)}"] if stopping else [],
         limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         if_empty=f"No method has a finite {symbol}.",
-        height=height,
     )
+    alt = f"Privacy spent after each {after}, one line per method, and the budget"
+    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
-def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
+def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:
     """ε at δ spent after each step of one plan, by every accountant that applies; the tightest at the end is bold.
 
     The value at step t is the guarantee if one had planned to stop there. All are upper bounds on the same loss.
+    after : what it is spent after each of, in the text alternative. words : of the caption.
     """
     steps = np.unique(np.append(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int), 1))
     before = accountants.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
@@ -128,8 +128,22 @@ def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -
         curve = before + _epsilon_curve(plan, steps, delta, method)
         if np.isfinite(curve[-1]):
             curves[method] = curve
+    limit = plan.budget.limit_at(delta)  # where the budget is an ε that these curves must stay below
+    figure = line_figure(
+        accountant_lines(steps, curves),
+        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
+        limits=[] if limit is None else [Limit(limit, f"budget ε = {short(limit, 4)}")],
+        if_empty="No accountant gives a finite ε: this method has no privacy.",
+        height=style.ALONE,
+    )
+    alt = f"ε spent after each {after}, one line per accountant; the lowest is the tightest"
+    return Chart(figure, f"ε at δ = {short(delta)}, by every accountant", alt, f"{words} {SETTINGS_ONLY}")
+
+
+def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
+    """A line for ε after each of the steps (k,) by each accountant; the one that is tightest at the end is bold."""
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
-    lines = [
+    return [
         Line(
             steps,
             curve,
@@ -139,16 +153,6 @@ def accountant_curves(plan: Plan, delta: float, *, height: int = style.HEIGHT) -
         )
         for method, curve in curves.items()
     ]
-    return line_figure(
-        lines,
-        x_title=STEP,
-        y_title=f"ε at δ = {short(delta, 4)}",
-        log_y=False,
-        from_zero=True,
-        limits=_epsilon_limit(plan, delta),
-        if_empty="No accountant gives a finite ε: this method has no privacy.",
-        height=height,
-    )
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
@@ -162,12 +166,11 @@ def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) 
 def error_bounds(
     bounds: Mapping[str, np.ndarray],
     styles: Mapping[str, ArmStyle],
+    caption: str = "",
     *,
     start: float = math.inf,
     condition: str = "",
-    y_title: str = "Bound on the excess loss",
-    height: int = style.HEIGHT,
-) -> go.Figure:
+) -> Chart:
     """Upper bound on the expected error after each step t = 0..T, on a log axis; bounds (T+1,) per arm.
 
     start : the most that the error can be without a step; a bound above it says nothing. condition : what both rest on,
@@ -175,16 +178,15 @@ def error_bounds(
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
     vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title=STEP,
-        y_title=f"{y_title}{condition}",
-        log_y=True,
+        Axes(STEP, f"Bound on the excess loss{condition}", log_y=True),
         limits=_start(start, bounds.values(), condition),
         notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
         if_empty=NO_BOUND,
-        height=height,
     )
+    alt = "Upper bound on the expected excess loss after each step, one line per method"
+    return Chart(figure, "Predicted error", alt, caption)
 
 
 def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
@@ -196,12 +198,11 @@ def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[L
 def bound_by_horizon(
     curves: Mapping[str, tuple[np.ndarray, np.ndarray]],
     styles: Mapping[str, ArmStyle],
+    caption: str = "",
     *,
     start: float = math.inf,
     condition: str = "",
-    y_title: str = "Bound on the final excess loss",
-    height: int = style.HEIGHT,
-) -> go.Figure:
+) -> Chart:
     """Error bound after the last step against the number of steps T that share the budget; log axes.
 
     The best T of each private arm is marked, and named in the legend. curves : numbers of steps (k,) and the bound for
@@ -222,20 +223,12 @@ def bound_by_horizon(
         text = f"{label}: T* = {horizons[best]:,.0f}"
         lines.append(Line(horizons, bound, text, styles[label], group=label, value=False))
         marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Number of steps T",
-        y_title=f"{y_title}{condition}",
-        log_y=True,
-        log_x=True,
+        Axes("Number of steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True),
         marks=marks,
         limits=_start(start, (bound for _, bound in curves.values()), condition),
         if_empty=NO_BOUND,
-        height=height,
     )
-
-
-def _epsilon_limit(plan: Plan, delta: float) -> list[Limit]:
-    """The budget, where it is an ε that these curves must stay below."""
-    limit = plan.budget.limit_at(delta)
-    return [] if limit is None else [Limit(limit, f"budget ε = {short(limit, 4)}")]
+    alt = "Error bound against the number of steps that share the budget; the best number is marked"
+    return Chart(figure, "How many steps?", alt, caption)

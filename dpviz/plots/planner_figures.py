@@ -1,6 +1,9 @@
-"""Figures of the budget planner's what-ifs. They need settings only, never data."""
+"""Figures of settings only, never of data: the budget planner's what-ifs, what an attacker can do under a guarantee,
+and the start page's story.
+"""
 
 import html
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -8,10 +11,11 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.elements.style import ArmStyle
-from dpviz.plots.plan_figures import METHOD_STYLES
-from dpviz.privacy.accounting.accountants import METHOD_NAMES, Method
+from dpviz.plots.plan_figures import accountant_lines
+from dpviz.privacy.accounting.accountants import Method
 
 LONGEST_NAME = 28  # letters beside a bar
 _OWN = ArmStyle(style.PALETTE["private"], "solid")
@@ -31,10 +35,7 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, flo
             Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i + 1 == len(parts), value=False)
             for i, part in enumerate(parts)
         ],
-        x_title="Number of steps T",
-        y_title=f"Noise scale {symbol}",
-        log_y=True,
-        log_x=True,
+        Axes("Number of steps T", f"Noise scale {symbol}", log_x=True, log_y=True),
         marks=[mark],
     )
 
@@ -44,10 +45,7 @@ def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: i
     mark = Mark(float(needed), target, f"n = {needed:,}", style.PALETTE["spent"])
     return line_figure(
         [Line(rows, scales, "noise in every mean", _OWN, value=False)],
-        x_title="Rows n",
-        y_title=f"Noise scale {symbol}",
-        log_y=True,
-        log_x=True,
+        Axes("Rows n", f"Noise scale {symbol}", log_x=True, log_y=True),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=[mark],
     )
@@ -64,18 +62,8 @@ def spent_by_steps(
 
     limit : the budget, where it is an ε at this δ; affordable : the steps that it lasts.
     """
-    tightest = min(curves, key=lambda method: curves[method][-1], default=None)
-    lines = [
-        Line(
-            steps,
-            curve,
-            METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
-            METHOD_STYLES[method],
-            width=4.0 if method == tightest else 1.5,
-        )
-        for method, curve in curves.items()
-    ]
     empty = "No accountant gives a finite ε for this noise."
+    lines = accountant_lines(steps, curves)
     return _against_budget(lines, f"ε at δ = {short(delta, 4)}", "ε", limit, affordable, empty)
 
 
@@ -96,10 +84,7 @@ def _against_budget(
         marks.append(Mark(float(affordable), limit, f"the budget lasts {affordable:,} steps", style.PALETTE["spent"]))
     return line_figure(
         lines,
-        x_title="Steps t",
-        y_title=title,
-        log_y=False,
-        from_zero=True,
+        Axes("Steps t", title, from_zero=True),
         limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         marks=marks,
         if_empty=empty,
@@ -111,7 +96,7 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     compare."""
     names = list(values)
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in names]
-    frame = style.layout(title, "", legend_entries=0, height=max(220, 34 * len(names) + 90))
+    frame = style.layout(Axes(title, ""), legend_entries=0, height=max(220, 34 * len(names) + 90))
     # A name may come from a link or a file: it is text, and no link.
     literal = [html.escape(name, quote=False) for name in names]
     cut = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names]
@@ -143,19 +128,75 @@ def error_by_budget(
     if needed is not None:
         marks.append(Mark(needed, target, f"{symbol} = {short(needed)}", style.PALETTE["spent"]))
     return line_figure(
-        [
-            Line(
-                amounts,
-                bounds,
-                "bound at the best number of steps",
-                ArmStyle(style.PALETTE["theory"], "solid"),
-                value=False,
-            )
-        ],
-        x_title=f"Budget {symbol}",
-        y_title=f"Bound on the {title}",
-        log_y=True,
-        log_x=True,
+        [Line(amounts, bounds, "bound at the best number of steps", _THEORY, value=False)],
+        Axes(f"Budget {symbol}", f"Bound on the {title}", log_x=True, log_y=True),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=marks,
     )
+
+
+RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])  # false positive rates
+
+
+def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = "the noise below") -> go.Figure:
+    """False negative against false positive rate of the best attacker, at RATES: under the guarantee, and for a plan
+    of that name.
+
+    Below its curve no attack exists. The diagonal is guessing.
+    """
+    curves = {"any algorithm with this guarantee": (guarantee, ArmStyle(style.PALETTE["spent"], "solid"))}
+    if plan is not None:
+        curves[name] = plan, ArmStyle(style.PALETTE["private"], "dash")
+    return attackers(curves)
+
+
+def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
+    """The same of several best attackers, by name; the diagonal is guessing."""
+    guessing = Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)
+    return line_figure(
+        [guessing, *(Line(RATES, missed, name, look) for name, (missed, look) in curves.items())],
+        Axes("False positive rate", "False negative rate", from_zero=True),
+        labels=False,  # all end in the same corner
+    )
+
+
+HEIGHT = 300  # pixels
+TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spent"], "dash"))
+
+
+def two_densities(
+    x: np.ndarray, densities: tuple[np.ndarray, np.ndarray], names: tuple[str, str], x_title: str
+) -> go.Figure:
+    """The densities (k,) of a release on two neighbouring data sets, at x (k,), filled: where they overlap, it cannot
+    tell one data set from the other."""
+    lines = [
+        Line(x, density, name, look, low=np.zeros_like(density), high=density, value=False)
+        for density, name, look in zip(densities, names, TWO, strict=True)
+    ]
+    return line_figure(lines, Axes(x_title, "Density", from_zero=True), labels=False, height=HEIGHT)
+
+
+def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[float, float], title: str) -> go.Figure:
+    """The proven error (k,) against ε (k,), both on log axes; the present ε, and its error, are marked.
+
+    start : the error without a step, at most.
+    """
+    figure = line_figure(
+        [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
+        Axes("Privacy budget ε", title, log_x=True, log_y=True),
+        limits=[Limit(start, f"without a step: {short(start)}")],  # it stands beside two other pictures
+        marks=[Mark(*here, f"You are here: ε = {short(here[0])}, {short(here[1])}", style.PALETTE["spent"])],
+        labels=False,
+        height=HEIGHT,
+    )
+    beyond = here[0] ** 2 > epsilons[0] * epsilons[-1]  # the middle: words stand where there is room, below the curve
+    figure.add_annotation(
+        x=math.log10(here[0]),
+        y=math.log10(here[1]),
+        text="you are here",
+        showarrow=False,
+        xanchor="right" if beyond else "left",
+        xshift=-8 if beyond else 0,
+        yshift=-16,
+    )
+    return figure

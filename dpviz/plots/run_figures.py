@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -11,7 +11,8 @@ import plotly.graph_objects as go
 from dpviz.experiments.results import endings, headlined, quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.plots.elements import style
-from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, one_band
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, one_band
 from dpviz.plots.elements.multiples import small_multiples
 from dpviz.plots.elements.style import ArmStyle
 
@@ -28,7 +29,8 @@ class _Curves:
     lines: list[Line]
     marks: list[Mark]
     notes: list[str]
-    axes: dict[str, Any]
+    axes: Axes
+    not_private: bool | str
 
 
 def convergence(
@@ -44,7 +46,6 @@ def convergence(
     overlays: Mapping[str, np.ndarray] = NONE,
     overlay_name: str = "bound",
     bands: Literal["best", "all", "panels"] = "best",
-    turns: Sequence[Turn] = (),
     limits: Sequence[Limit] = (),
     height: int = style.HEIGHT,
 ) -> go.Figure:
@@ -58,13 +59,12 @@ def convergence(
     x, spent : draw against the privacy spent, (T+1,) per arm, instead of the step; arms without a finite one are left
     out. ceilings : the most that methods that stop by themselves may be charged: against the privacy spent, a thin
     level line leads there from what was charged. log_y : as the metric declares, if None. overlays (T+1,) per arm: thin
-    lines, such as a bound or an exact curve, called overlay_name. turns, limits : places along the axes to
-    point out.
+    lines, such as a bound or an exact curve, called overlay_name. limits : values to point out.
     """
     found = _curves(trace, metric_name, styles, x, spent, spent_title, log_y)
     lines, notes = found.lines, found.notes
     if bands == "panels":
-        return small_multiples(lines, PANELS, notes=notes, **found.axes)
+        return small_multiples(lines, found.axes, PANELS, notes=notes, not_private=found.not_private)
     if bands == "best":
         lines, said = one_band(lines, _best(trace, metric_name))
         notes = [*notes, *said]
@@ -80,12 +80,12 @@ def convergence(
     limits = [*limits, *([] if guess is None else [Limit(guess[1], guess[0].label.lower())])]
     return line_figure(
         [*lines, *thin, *level],
+        found.axes,
         marks=found.marks,
         notes=notes,
-        turns=turns,
         limits=limits,
+        not_private=found.not_private,
         height=height,
-        **found.axes,
     )
 
 
@@ -110,13 +110,11 @@ def _curves(
         lines.append(_median(iterations, values, axis, label, styles[label]))
         marks += _stops(lane, lines[-1], iterations)
         alone |= values.shape[1] == 1
-    axes = {
-        "x_title": "Step t" if x == "iteration" else spent_title,
-        "y_title": metric_name if metric is None else metric.label,
-        "log_y": (metric is not None and metric.scale == "log") if log_y is None else log_y,
-        "not_private": metric is not None and style.marked(trace.statuses(metric)),
-    }
-    return _Curves(lines, marks, ["one run; results vary"] if alone else [], axes)
+    log_y = (metric is not None and metric.scale == "log") if log_y is None else log_y
+    title = metric_name if metric is None else metric.label
+    axes = Axes("Step t" if x == "iteration" else spent_title, title, log_y=log_y)
+    not_private = metric is not None and style.marked(trace.statuses(metric))
+    return _Curves(lines, marks, ["one run; results vary"] if alone else [], axes, not_private)
 
 
 def _best(trace: Trace, metric_name: str) -> str:

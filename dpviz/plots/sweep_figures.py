@@ -1,7 +1,7 @@
 """Figures of sweeps: the outcome of an experiment against one of its settings. Works on a sweep that is under way."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from dpviz.experiments.results import quantiles
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Line, Mark, line_figure, one_band
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.sweeps.laws import Fit, Order
@@ -17,7 +18,6 @@ from dpviz.sweeps.sweep_result import SweepResult
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
 _ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact
-_NOTE_HEIGHT = 14  # pixels of a line of small print
 
 
 def against(
@@ -57,45 +57,34 @@ def against(
     notes += ["one run; results vary"] if alone else []
     figure = line_figure(
         [*lines, *_guesses(result)],
-        x_title=x_title,
-        y_title=y_title or (result.metric.label if result.metric else ""),
+        Axes(x_title, y_title or (result.metric.label if result.metric else ""), log_x=log_x, log_y=log_y),
         not_private=style.marked({name: curve.status for name, curve in result.curves.items() if curve.values}),
-        log_x=log_x,
-        log_y=log_y,
         marks=[crossing.mark for crossing in crossings],
         notes=notes,
         if_empty="No point is finished yet." if result.curves else "Nothing here is released.",
-        height=height + _NOTE_HEIGHT * max(0, len(notes) - 1),
+        height=height + style.ROW * max(0, len(notes) - 1),
     )
     for trace in figure.data:
         if trace.name and trace.mode == "lines":
             trace.mode = "lines+markers"
-    if crossings:
-        _label(figure.data[-1], crossings)
-    return figure
-
-
-def _label(marks: go.Scatter, crossings: Sequence["_Crossing"]) -> None:
-    """Write beside the marks, which are drawn last, what they are; what hovering shows also stands above the axes."""
-    marks.update(
-        mode="markers+text",
-        hovertext=marks.text,
-        hovertemplate="%{hovertext}<extra></extra>",
-        text=[crossing.label for crossing in crossings],
-        textposition=[("top center", "bottom center")[i % 2] for i in range(len(crossings))],
-    )
     if any(crossing.low < crossing.high for crossing in crossings):
         above = [crossing.high - crossing.mark.x for crossing in crossings]
         below = [crossing.mark.x - crossing.low for crossing in crossings]
-        marks.error_x = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "thickness": 1}
+        figure.data[-1].error_x = {
+            "type": "data",
+            "symmetric": False,
+            "array": above,
+            "arrayminus": below,
+            "thickness": 1,
+        }
+    return figure
 
 
 @dataclass(frozen=True)
 class _Crossing:
-    """A mark at the median of a crossing over the data sets, its label, and its least and largest value."""
+    """A mark at the median of a crossing over the data sets, and its least and largest value."""
 
     mark: Mark
-    label: str
     low: float
     high: float
 
@@ -124,8 +113,8 @@ def _crossings(
     crossings = []
     for places, sentence, (low, high) in zip(first.places.T, sentences, intervals, strict=True):
         place = float(np.median(places))
-        mark = Mark(place, _height(values, medians, place), sentence, color)
-        crossings.append(_Crossing(mark, _about(symbol, places), low, high))
+        mark = Mark(place, _height(values, medians, place), sentence, color, _about(symbol, places))
+        crossings.append(_Crossing(mark, low, high))
     return crossings, sentences
 
 

@@ -90,8 +90,8 @@ def least_renyi(rate: ArrayLike, false_rate: ArrayLike, order: float) -> Floats:
         return np.logaddexp(*(np.nan_to_num(value, nan=-np.inf, posinf=np.inf, neginf=-np.inf) for value in logs))
 
     with np.errstate(invalid="ignore"):
-        found = np.maximum(one_way(p, q), one_way(q, p)) / (order - 1)
-    return np.where(p > q, np.maximum(found, 0.0), 0.0)
+        divergence = np.maximum(one_way(p, q), one_way(q, p)) / (order - 1)
+    return np.where(p > q, np.maximum(divergence, 0.0), 0.0)
 
 
 def least_rho(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
@@ -110,7 +110,7 @@ def least_detection(rate: ArrayLike, false_rate: ArrayLike, at: float) -> Floats
 
 
 def epsilon_lower_bound(
-    hits: int, runs: int, false_hits: int, false_runs: int, delta: float = 0.0, confidence: float = CONFIDENCE
+    hits: int, runs: int, false_hits: int, false_runs: int, delta: float = 0.0, *, confidence: float = CONFIDENCE
 ) -> float:
     """A lower bound on ε at δ = delta, see `least_epsilon`, p at least the rate on D and q at most that on D'; 0 if
     nothing follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020).
@@ -141,6 +141,7 @@ def power(
     rate: float,
     false_rate: float,
     runs: int,
+    *,
     delta: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> float:

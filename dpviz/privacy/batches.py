@@ -7,7 +7,7 @@ that opened the batch.
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -131,12 +131,8 @@ class Batch(Sample):
         self.replicates = whom.copy() if whom.flags.writeable else whom  # the caller's may change
         self.relation = relation
         self._indices, self.marked, self.taken, self.rows = indices, marked, taken, rows
-        for kept in (
-            self.replicates,
-            indices,
-            marked,
-            taken,
-        ):  # what was paid for is on these rows, for these replicates
+        # What was paid for is on these rows, for these replicates.
+        for kept in (self.replicates, indices, marked, taken):
             if kept is not None and kept.flags.writeable:
                 kept.setflags(write=False)
         self._source, self._size = source, size
@@ -165,11 +161,11 @@ class Batch(Sample):
             raise LedgerError("only releases on the whole table are split by replicates")
         with self._lock:
             declared, self._declared = self._declared, []
-        taken = np.zeros(len(self.replicates), dtype=bool)
+        assigned = np.zeros(len(self.replicates), dtype=bool)
         for part in parts:
-            if taken[part].any():
+            if assigned[part].any():
                 raise LedgerError("a replicate is in two parts, which would be two releases for one")
-            taken[part] = True
+            assigned[part] = True
             own = Batch(None, self.replicates[part], self._source, self.relation, size=self._size)
             own._declared = list(declared)
             yield part, own
@@ -177,23 +173,12 @@ class Batch(Sample):
     def part(self, places: np.ndarray) -> "Batch":
         """A batch for some of its replicates only, with the releases that are left; this one has none, and the others
         give theirs up. places : (R'',) places among its replicates."""
-
-        def of(rows: np.ndarray | None) -> np.ndarray | None:
-            return None if rows is None else rows[places]
-
         with self._lock:
             declared, self._declared = self._declared, []
-        part = Batch(
-            None,
-            self.replicates[places],
-            self._source,
-            self.relation,
-            indices=of(self._indices),
-            marked=of(self.marked),
-            taken=of(self.taken),
-            rows=self.rows,
-            size=self._size,
-        )
+        secret = {"indices": self._indices, "marked": self.marked, "taken": self.taken}
+        of_part: dict[str, Any] = {name: rows[places] for name, rows in secret.items() if rows is not None}
+        whom = self.replicates[places]
+        part = Batch(None, whom, self._source, self.relation, rows=self.rows, size=self._size, **of_part)
         if len(np.unique(part.replicates)) < len(part.replicates):
             raise LedgerError("a replicate that is named twice would get two releases for one")
         part._declared = declared
@@ -245,14 +230,14 @@ class Batch(Sample):
             return release
 
     def _released(self, query: Query, event: Event, parameter: float, distribution: Standard) -> np.ndarray:
-        found, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
+        noisy, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
         if parameter < np.inf:
             if not np.isfinite(scale).all():
                 raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
-            found = found + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
+            noisy = noisy + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
         law = self.replicates, self, distribution, scale
-        return self._source._passed(Noised(query.value, found, *law, event=event, change=query.sensitivity))
+        return self._source._passed(Noised(query.value, noisy, *law, event=event, change=query.sensitivity))
 
     def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
         (replicates, count), epsilon = query.value.shape, event.eps
@@ -266,6 +251,6 @@ class Batch(Sample):
             noise = self._source._drawn("laplace", self.replicates, (1 + count,))
         threshold, each = sensitivity / first, 2 * sensitivity / second
         accepted = query.value + each * noise[:, 1:] >= threshold * noise[:, :1]
-        found = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
+        first_index = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
         law = self.replicates, self, threshold, each
-        return self._source._passed(Accepted(query.value, found, *law, event=event, change=query.sensitivity))
+        return self._source._passed(Accepted(query.value, first_index, *law, event=event, change=query.sensitivity))

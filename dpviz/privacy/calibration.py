@@ -1,4 +1,10 @@
-"""Calibration: budgets to events. How much of a budget each step gets, and the noise that follows."""
+"""Calibration: budgets to events. How much of a budget each step gets, and the noise that follows.
+
+Plans on random batches that protect by luck alone are refused. Sampling multiplies a guarantee by the chance that a row
+is in the batch. Taken to its end, a small chance pays for releasing whole batches without noise: one row of 1000 in the
+clear is (0, 1/1000)-DP. Every accountant is right to accept such a plan, and nobody should run it: whoever is drawn is
+not protected at all.
+"""
 
 import math
 from collections.abc import Callable
@@ -7,17 +13,21 @@ from typing import Literal, NoReturn
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
-from dpviz.errors import UserError
-from dpviz.privacy import rare_batches
+from dpviz.errors import refusal
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace, Repeat, Sub
-from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
 
+Noise = Literal["laplace", "gaussian"]
 Sampling = Literal["wor", "poisson"]
 
+LEVELS = 24  # different costs in a schedule; the sum of weighted variances is within 1 % of the optimum
+MANY_LEVELS = 500  # it is within 1e-4 of the optimum
+ALMOST_SURELY = 0.9999  # the advantage (TPR - FPR) from which a release tells a row of its batch almost surely
+_LEAST_DOUBT = 2 * math.exp(-100.0)  # no currency leaves less within its declared range
 _WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
 _WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
 _ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # of a schedule, for first looks at what it costs
@@ -49,12 +59,12 @@ def _events(
 
 
 def calibrate_laplace(
-    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), sampling: Sampling = "wor"
+    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
     """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
 
     prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing, and where noise
-    on rare batches would hide nobody in them (`rare_batches`).
+    on rare batches would hide nobody in them.
 
     >>> from dpviz.privacy.budgets import PureDP
     >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
@@ -64,21 +74,21 @@ def calibrate_laplace(
         return np.full(len(weights), math.inf)
     shares = np.asarray(weights, dtype=float) / np.sum(weights)
     target = budget.left(prior)
-    most = math.inf if m == n else float(closed_forms.amplify(rare_batches.most_inner("laplace", budget), m, n))
+    most = math.inf if m == n else float(closed_forms.amplify(most_inner("laplace", budget), m, n))
     if budget.pure:
         if target * shares.max() > most:
-            rare_batches.refuse()
+            refuse_rare_batches()
         return shares * target
-    return shares * _largest_multiple("laplace", tuple(shares.tolist()), m, n, sampling, budget, target, most)
+    return shares * _largest_multiple("laplace", tuple(shares.tolist()), (m, n, sampling), budget, target, most=most)
 
 
 def calibrate_gaussian(
-    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), sampling: Sampling = "wor"
+    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
     """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
 
     Raises UserError under pure ε, which Gaussian noise never gives, for batches under ρ or μ, which sampling does not
-    shrink, and where noise on rare batches would hide nobody in them (`rare_batches`).
+    shrink, and where noise on rare batches would hide nobody in them.
 
     >>> from dpviz.privacy.budgets import ApproximateDP
     >>> budget = ApproximateDP(epsilon=1.0, delta=1e-5)
@@ -92,30 +102,26 @@ def calibrate_gaussian(
     if m == n or not budget.allows_gaussian:
         return shares * budget.gaussian_rho(budget.left(prior))
     if not budget.amplifies_gaussian:
-        raise UserError(
-            "Random batches do not shrink the ρ or the μ of Gaussian noise: both promise something for every attack, "
-            "also for those that are almost never wrong, and these find a row that is in the batch as if all rows "
-            "were used. Use all rows (m = n), or state the budget as (ε, δ), as a Rényi divergence of one order, or as "
-            "an attack bound.",
-            title="No amplification in this currency",
-        )
-    remaining = budget.left(prior)
-    most = rare_batches.most_inner("gaussian", budget) ** 2 / 2
-    return shares * _largest_multiple("gaussian", tuple(shares.tolist()), m, n, sampling, budget, remaining, most)
+        raise refusal(__package__, "no_amplification")
+    most = most_inner("gaussian", budget) ** 2 / 2
+    return shares * _largest_multiple(
+        "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), most=most
+    )
 
 
 def calibrated_events(
-    noise: Literal["laplace", "gaussian"],
+    noise: Noise,
     budget: Budget,
     weights: Floats,
     m: int,
     n: int,
+    *,
     prior: tuple[Event, ...] = (),
     sampling: Sampling = "wor",
 ) -> tuple[Event, ...]:
     """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
 
-    Where no closed form tells the noise, long schedules are first rounded to few levels (`staircase`): to LEVELS where
+    Where no closed form tells the noise, long schedules are first rounded to few levels (`levelled`): to LEVELS where
     it is expensive to tell what an event costs, to MANY_LEVELS where closed forms add up.
     """
     closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
@@ -123,8 +129,8 @@ def calibrated_events(
         expensive = not budget.adds_up or noise == "gaussian"
         weights = levelled(weights, LEVELS if expensive else MANY_LEVELS)
     if noise == "laplace":
-        return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling), m, n, sampling)
-    return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling), m, n, sampling)
+        return laplace_events(calibrate_laplace(budget, weights, m, n, prior, sampling=sampling), m, n, sampling)
+    return gaussian_events(calibrate_gaussian(budget, weights, m, n, prior, sampling=sampling), m, n, sampling)
 
 
 def calibrate_selections(
@@ -157,19 +163,18 @@ def calibrate_selections(
 
 @lru_cache(128)
 def _largest_multiple(
-    noise: Literal["laplace", "gaussian"],
+    noise: Noise,
     shares: tuple[float, ...],
-    m: int,
-    n: int,
-    sampling: Sampling,
+    batches: tuple[int, int, Sampling],
     budget: Budget,
     target: float,
+    *,
     most: float,
 ) -> float:
     """A multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
 
-    most : what a single step may cost, in the unit of `build`. Raises UserError if no accountant can tell the cost, or
-    if less than `target` is spent there.
+    batches : m, n and how they are drawn. most : what a single step may cost, as `build` counts it. Raises UserError if
+        no accountant can tell the cost, or if less than `target` is spent there.
     """
     build = laplace_events if noise == "laplace" else gaussian_events
     weights = np.array(shares)
@@ -178,7 +183,7 @@ def _largest_multiple(
         distinct, counts = np.unique(weights, return_counts=True)
 
         def at(log_multiple: float) -> float:
-            steps = build(distinct * math.exp(log_multiple), m, n, sampling)
+            steps = build(distinct * math.exp(log_multiple), *batches)
             # What all cost together does not depend on their order.
             events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
             spent = cost(events)
@@ -187,7 +192,7 @@ def _largest_multiple(
         return at
 
     exact, highest = excess(budget.cost, weights), math.log(most / weights.max())
-    guess, slope = _first_guess(noise, weights, m / n, budget, target), None
+    guess, slope = _first_guess(noise, weights, batches[0] / batches[1], budget, target), None
     if budget.adds_up:
         return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
     for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):  # cheap looks at fewer different shares
@@ -209,22 +214,16 @@ def _rough_look(
         # Whether something is left even at `highest`, a rough cost does not decide.
         return 0.0 if abs(value) <= waste or (value < 0 and x >= highest) else value
 
-    found = _largest_feasible(kept, guess, waste, highest, slope)
-    if found >= highest:
+    root = _largest_feasible(kept, guess, waste, highest, slope)
+    if root >= highest:
         return highest, None
     points = sorted(seen.items(), key=lambda point: abs(point[1]))[:2]
     rise = [(y - z) / (x - w) for (x, y), (w, z) in [points] if x != w] if len(points) == 2 else []
     slope = rise[0] if rise and rise[0] > 0.1 else slope
-    return (found - (seen[found] + _WASTE_BY_LOSSES / 2) / slope, slope) if slope else (found, None)
+    return (root - (seen[root] + _WASTE_BY_LOSSES / 2) / slope, slope) if slope else (root, None)
 
 
-def _first_guess(
-    noise: Literal["laplace", "gaussian"],
-    shares: Floats,
-    fraction: float,
-    budget: Budget,
-    target: float,
-) -> float:
+def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, target: float) -> float:
     """About the logarithm of the multiple that uses up the budget; fraction = m/n."""
     rho = budget.about_rho(target)
     if noise == "gaussian":
@@ -261,13 +260,13 @@ def _largest_feasible(
     while low_value > 0 or high_value <= 0:
         if -waste <= high_value <= 0:
             return high
-        if step > 200:
-            _refuse(too_expensive=low_value > 0)
+        if step > 200 and low_value > 0:
+            raise refusal(__package__, "the_budget_cannot_be_planned")
         if low_value > 0:
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
-        elif high >= highest:
-            rare_batches.refuse()
+        elif step > 200 or high >= highest:
+            refuse_rare_batches()
         else:
             low, low_value, high = high, high_value, min(high + step, highest)
             high_value = excess(high)
@@ -286,10 +285,41 @@ def _largest_feasible(
     return low
 
 
-def _refuse(too_expensive: bool) -> NoReturn:
-    if too_expensive:
-        raise UserError(
-            "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
-            title="The budget cannot be planned",
-        )
-    rare_batches.refuse()
+def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
+    """(T,) weights > 0 of the steps of a schedule, rounded to at most `levels` different ones: as good as one in which
+    all differ, and far quicker to account for.
+
+    Where a step's cost is its share of a budget, and shares are optimal, moving a share w by a small factor f loses
+    w (f - 1)², whatever w is. So the logarithms are cut as a companding quantiser cuts (Panter and Dite 1951): the
+    width of a level is in proportion to the density of the shares there to the power -1/3. Equal weights stay equal,
+    and larger ones larger or equal.
+
+    order : of the mean of its weights that a level is. The cubic one keeps the largest of a wide level, which matter,
+    from getting too little.
+    """
+    distinct, back, counts = np.unique(np.asarray(weights, dtype=float), return_inverse=True, return_counts=True)
+    if len(distinct) <= levels:
+        return distinct[back]
+    mass = counts * distinct
+    gaps = np.diff(np.log(np.maximum(distinct, 1e-300)))
+    lengths = ((mass[1:] + mass[:-1]) / 2) ** (1 / 3) * gaps ** (2 / 3)
+    position = np.concatenate([[0.0], np.cumsum(lengths)])
+    group = np.minimum((levels * (position / position[-1])).astype(int), levels - 1)
+    means = (np.bincount(group, counts * distinct**order) / np.maximum(np.bincount(group, counts), 1)) ** (1 / order)
+    return means[group][back]
+
+
+def most_inner(noise: Noise, budget: Budget) -> float:
+    """The largest ε of Laplace or μ of Gaussian noise on a batch that still hides a row of the batch.
+
+    Beyond it, one release gives an attacker who knows the batch an advantage above ALMOST_SURELY, and above what the
+    budget itself grants to anybody: a budget that promises nothing needs no guard.
+    """
+    doubt = max(min(1 - ALMOST_SURELY, budget.doubt()), _LEAST_DOUBT)
+    # The advantage is 1 - e^(-ε/2) for Laplace noise and 2 Φ(μ/2) - 1 for Gaussian noise.
+    return -2 * math.log(doubt) if noise == "laplace" else -2 * float(ndtri(doubt / 2))
+
+
+def refuse_rare_batches() -> NoReturn:
+    """Raises the UserError for a budget that only batches with too little noise would use up."""
+    raise refusal(__package__, "drawn_rows_unprotected")

@@ -36,12 +36,10 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
 
     delta : at which (ε, δ) is read; order : of the Rényi divergence.
     """
-    found = convert(budget, delta) | {"renyi": budget.to_renyi(order)}
     same = budget.tells(delta, order)
-    values = {name: found[name] for name in READINGS}
     return {
         name: Implied(None, why=_NOTHING[name]) if value is None else Implied(value, name in same)
-        for name, value in values.items()
+        for name, value in (convert(budget, delta) | {"renyi": budget.to_renyi(order)}).items()
     }
 
 

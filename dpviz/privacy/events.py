@@ -7,36 +7,47 @@ without sampling may be read under either, whichever its sensitivity was compute
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Literal, assert_never
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, assert_never
 
 from dpviz.numbers import short
 
 Relation = Literal["replace-one", "add/remove-one"]
 
 
+class OneNumber:
+    """A single release that is described by one positive number: its ε, μ, η or ρ. Infinite: no noise, no privacy."""
+
+    __slots__ = ()
+    __match_args__: ClassVar[tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        if not self.parameter > 0:
+            raise ValueError(f"{self.__match_args__[0]} must be positive, got {self.parameter}")
+
+    @property
+    def parameter(self) -> float:
+        """The number, whatever it is called."""
+        number: float = getattr(self, self.__match_args__[0])
+        return number
+
+
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(OneNumber):
     """Laplace noise of scale Δ₁/eps on a query of L1 sensitivity Δ₁. `eps = inf` means no noise and no privacy."""
 
     eps: float
 
-    def __post_init__(self) -> None:
-        _positive("eps", self.eps)
-
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(OneNumber):
     """Gaussian noise of standard deviation Δ₂/mu on a query of L2 sensitivity Δ₂. `mu = inf`: no noise, no privacy."""
 
     mu: float
 
-    def __post_init__(self) -> None:
-        _positive("mu", self.mu)
-
 
 @dataclass(frozen=True, slots=True)
-class ExpMech:
+class ExpMech(OneNumber):
     """One selection by the exponential mechanism, P(r) ∝ exp(eta u_r / Δ), Δ the range of the utilities' change.
 
     More generally any release of bounded range eta: the log-ratio of its probabilities under two neighbouring data sets
@@ -46,28 +57,19 @@ class ExpMech:
 
     eta: float
 
-    def __post_init__(self) -> None:
-        _positive("eta", self.eta)
-
 
 @dataclass(frozen=True, slots=True)
-class StatedPureDP:
+class StatedPureDP(OneNumber):
     """Any eps-DP release of which nothing else is known, such as the sparse vector technique."""
 
     eps: float
 
-    def __post_init__(self) -> None:
-        _positive("eps", self.eps)
-
 
 @dataclass(frozen=True, slots=True)
-class StatedZCDP:
+class StatedZCDP(OneNumber):
     """Any rho-zCDP release of which nothing else is known, such as what a filter in ρ allows."""
 
     rho: float
-
-    def __post_init__(self) -> None:
-        _positive("rho", self.rho)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +140,8 @@ class Sub:
     inner: "Event"
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.m, int) and isinstance(self.n, int)
-        if self.kind not in ("wor", "poisson") or not whole or not 1 <= self.m < self.n:
+        integers = isinstance(self.m, int) and isinstance(self.n, int)
+        if self.kind not in ("wor", "poisson") or not integers or not 1 <= self.m < self.n:
             raise ValueError(
                 f"Sub needs kind 'wor' or 'poisson' and whole 1 <= m < n, got {self.kind!r}, m={self.m}, n={self.n}"
             )
@@ -150,11 +152,6 @@ class Sub:
 Event = Laplace | Gaussian | ExpMech | StatedPureDP | StatedZCDP | StatedApproximateDP | Seq | Repeat | Parallel | Sub
 
 
-def _positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} must be positive, got {value}")
-
-
 def parts(event: Event) -> tuple[Event, ...]:
     """The events directly inside a composite one; empty for a single release."""
     match event:
@@ -162,7 +159,7 @@ def parts(event: Event) -> tuple[Event, ...]:
             return events
         case Repeat(part) | Sub(inner=part):
             return (part,)
-        case Laplace() | Gaussian() | ExpMech() | StatedPureDP() | StatedZCDP() | StatedApproximateDP():
+        case OneNumber() | StatedApproximateDP():
             return ()
         case _:
             assert_never(event)
@@ -218,16 +215,10 @@ def grouped(event: Event, k: int) -> Event:
                 f"{described(event)}: a sampled event has no simple rule for groups; plan it with the group's "
                 "sensitivity instead"
             )
-        case Laplace(eps):
-            return Laplace(k * eps)
-        case Gaussian(mu):
-            return Gaussian(k * mu)
-        case ExpMech(eta):
-            return ExpMech(k * eta)
-        case StatedPureDP(eps):
-            return StatedPureDP(k * eps)
         case StatedZCDP(rho):
             return StatedZCDP(k**2 * rho)
+        case OneNumber(parameter=number):
+            return type(event)(k * number)
         case StatedApproximateDP(eps, delta):
             ratio = math.expm1(-k * eps) / math.expm1(-eps) if eps else k
             growth = math.exp(min((k - 1) * eps, 700.0)) * ratio  # (e^(kε) - 1)/(e^ε - 1) without overflow
@@ -241,19 +232,41 @@ def grouped(event: Event, k: int) -> Event:
             assert_never(event)
 
 
+def quieter(event: Event, factor: float) -> Event:
+    """The same release with noise of `factor` times its size."""
+    match event:
+        case Laplace(eps) | StatedPureDP(eps):
+            return replace(event, eps=eps / factor)
+        case Gaussian(mu):
+            return Gaussian(mu / factor)
+        case ExpMech(eta):
+            return ExpMech(eta / factor)
+        case Seq(events) | Parallel(events):
+            return replace(event, events=tuple(quieter(part, factor) for part in events))
+        case Repeat(part, times):
+            return Repeat(quieter(part, factor), times)
+        case Sub(inner=inner):
+            return replace(event, inner=quieter(inner, factor))
+        case StatedZCDP() | StatedApproximateDP():
+            raise ValueError(f"{event} does not say how much noise there is")
+        case _:
+            assert_never(event)
+
+
+_NAMES: dict[type[OneNumber], str] = {
+    Laplace: "Laplace, ε",
+    Gaussian: "Gaussian, μ",
+    ExpMech: "Selection, η",
+    StatedPureDP: "Only known: ε",
+    StatedZCDP: "Only known: ρ",
+}
+
+
 def described(event: Event) -> str:
     """An event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
     match event:
-        case Laplace(eps):
-            return f"Laplace, ε = {short(eps)}"
-        case Gaussian(mu):
-            return f"Gaussian, μ = {short(mu)}"
-        case ExpMech(eta):
-            return f"Selection, η = {short(eta)}"
-        case StatedPureDP(eps):
-            return f"Only known: ε = {short(eps)}"
-        case StatedZCDP(rho):
-            return f"Only known: ρ = {short(rho)}"
+        case OneNumber(parameter=number):
+            return f"{_NAMES[type(event)]} = {short(number)}"
         case StatedApproximateDP(eps, delta):
             return f"Only known: ε = {short(eps)}, δ = {short(delta)}"
         case Repeat(part, times):

@@ -72,19 +72,19 @@ class MatrixProducts:
             return self._noisy(directions)
 
     def _exact(self, directions: np.ndarray) -> np.ndarray:
-        found = self._query.times(directions)
-        require_finite(found)
-        return found
+        products = self._query.times(directions)
+        require_finite(products)
+        return products
 
     def _noisy(self, directions: np.ndarray) -> np.ndarray:
         """(H + E) v: what was released along the earlier directions, and one more product along what is new in v."""
-        within, rest = self._split(directions)
-        found = np.einsum("rk,rkd->rd", within, self._released)
+        coefficients, rest = self._split(directions)
+        products = np.einsum("rk,rkd->rd", coefficients, self._released)
         lengths = np.linalg.norm(rest, axis=1)
         # Beside d directions, or beside those that make up this one, what is left is rounding.
         new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)
         if not new.any():
-            return found
+            return products
         unit = np.zeros_like(rest)
         unit[new] = rest[new] / lengths[new, None]
         unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits were left
@@ -102,12 +102,12 @@ class MatrixProducts:
         self._basis = np.concatenate([self._basis, unit[:, None]], axis=1)
         self._noise = np.concatenate([self._noise, np.where(new[:, None], released - exact, 0.0)[:, None]], axis=1)
         self._released = np.concatenate([self._released, released[:, None]], axis=1)
-        return found + np.where(new, lengths, 0.0)[:, None] * released
+        return products + np.where(new, lengths, 0.0)[:, None] * released
 
     def _split(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (R', k) along the earlier directions, and what is left (R', d)."""
-        within = np.einsum("rkd,rd->rk", self._basis, vectors)
-        return within, vectors - np.einsum("rk,rkd->rd", within, self._basis)
+        coefficients = np.einsum("rkd,rd->rk", self._basis, vectors)
+        return coefficients, vectors - np.einsum("rk,rkd->rd", coefficients, self._basis)
 
     def _known(self, unit: np.ndarray) -> np.ndarray:
         """What symmetry demands of E q for unit vectors q (R', d) orthogonal to all earlier ones: ⟨E qᵢ, q⟩ qᵢ."""

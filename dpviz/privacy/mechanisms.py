@@ -8,21 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from dpviz.privacy import batches
+from dpviz.privacy import batches, events
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_sensitivity
-from dpviz.privacy.events import (
-    Event,
-    ExpMech,
-    Gaussian,
-    Laplace,
-    Parallel,
-    StatedPureDP,
-    Sub,
-    draws_batch,
-    has_blocks,
-    inner_events,
-)
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
@@ -58,14 +46,12 @@ def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> 
     return [np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences]
 
 
-def noise_scale(event: Event, sensitivity: float) -> float:
+def noise_scale(event: events.Event, sensitivity: float) -> float:
     """Scale of the noise that `event` adds to a query: Laplace scale b = Δ₁/ε (not the standard deviation √2 b),
     Gaussian standard deviation σ = Δ₂/μ. For a batch, `sensitivity` is that of the query on the batch."""
-    (release,) = inner_events(event)
-    if isinstance(release, Laplace):
-        return sensitivity / release.eps
-    if isinstance(release, Gaussian):
-        return sensitivity / release.mu
+    (release,) = events.inner_events(event)
+    if isinstance(release, events.Laplace | events.Gaussian):
+        return sensitivity / release.parameter
     raise TypeError(f"{release} has no noise scale")
 
 
@@ -110,20 +96,20 @@ class Mechanisms:
         """R, the hypothetical runs that are drawn at once."""
         return self._ledger.replicates
 
-    def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
+    def batch(self, event: events.Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         """Open a batch: charges all of `event` now, and draws the indices if it is a `Sub`.
 
         table : for Poisson batches, the number of rows that there are, which the event must not know.
         """
-        if draws_batch(event) and not isinstance(event, Sub):
+        if events.draws_batch(event) and not isinstance(event, events.Sub):
             raise LedgerError(f"{event} draws a batch inside; open one batch at a time")
-        if has_blocks(event):
+        if events.has_blocks(event):
             raise LedgerError(f"{event} pays for each block once; open its blocks, not one batch for all")
-        if (isinstance(event, Sub) and event.kind == "poisson") != (table is not None):
+        if (isinstance(event, events.Sub) and event.kind == "poisson") != (table is not None):
             raise LedgerError(f"Poisson batches, and no others, need the number of rows in the table: {event}, {table}")
         self._ledger.charge(event, times_of(rows, self.replicates))
         chosen = self._chosen(rows)
-        if not isinstance(event, Sub):
+        if not isinstance(event, events.Sub):
             return Batch(event, chosen, self, self._ledger.relation)
         generators = [self._batches[r] for r in chosen]
         opened = partial(Batch, event, chosen, self, self._ledger.relation, size=event.m)
@@ -134,7 +120,7 @@ class Mechanisms:
             return opened(marked=batches.marked(generators, event.m, event.n))
         return opened(indices=batches.without_replacement(generators, event.m, event.n))
 
-    def blocks(self, event: Parallel, n: int, rows: Replicates | None = None) -> list[Batch]:
+    def blocks(self, event: events.Parallel, n: int, rows: Replicates | None = None) -> list[Batch]:
         """Open disjoint blocks of floor(n/k) consecutive rows, one for each of the k parts of `event`; charges it now.
 
         Each block is released like a batch; a row is in one block at most, so the blocks compose in parallel.
@@ -156,8 +142,8 @@ class Mechanisms:
         Free, as nothing can be released on them before `prefix_sums` or `parallel` has paid for it. Raises LedgerError
         unless there are enough rows, and rows keep their places when one of them is replaced.
         """
-        whole = all(isinstance(size, int | np.integer) and size >= 1 for size in sizes)
-        if not len(sizes) or not whole or sum(sizes) > n:
+        possible = all(isinstance(size, int | np.integer) and size >= 1 for size in sizes)
+        if not len(sizes) or not possible or sum(sizes) > n:
             raise LedgerError(f"leaves need whole sizes, at least 1 and together at most {n}, not {sizes}")
         self._require_fixed_places()
         times_of(rows, self.replicates)  # different replicates
@@ -165,7 +151,7 @@ class Mechanisms:
         indices = batches.permuted([self.public[r] for r in chosen], int(sum(sizes)), n)
         return Leaves(indices, [int(size) for size in sizes], chosen, self, self._ledger.relation)
 
-    def parallel(self, event: Parallel, leaves: Leaves) -> None:
+    def parallel(self, event: events.Parallel, leaves: Leaves) -> None:
         """Pay for releases on each leaf by itself, part i of `event` on leaf i; charges it now, for its replicates."""
         self._require_blocks(event)
         leaves.check(self, len(event.events))
@@ -174,7 +160,7 @@ class Mechanisms:
 
     def prefix_sums(
         self,
-        event: Event,
+        event: events.Event,
         factorisation: Factorisation,
         leaves: Leaves,
         sensitivities: float | np.ndarray,
@@ -185,35 +171,38 @@ class Mechanisms:
         sensitivities : L2 sensitivity of each query; a scalar, (T,) or (R', T). Declared now, because the noise of the
             first sum must already cover the last query.
         """
-        if not isinstance(event, Gaussian):
+        if not isinstance(event, events.Gaussian):
             raise LedgerError(f"running sums need a Gaussian event on the whole table, not {event}")
         leaves.check(self, factorisation.length)
-        sums = PrefixSums(event, factorisation, leaves, sensitivities, shape, self, self._ledger.relation)
+        relation = self._ledger.relation
+        sums = PrefixSums(event, factorisation, leaves, sensitivities, shape, source=self, relation=relation)
         self._ledger.charge(event, times_of(leaves.replicates, self.replicates))
         leaves._open([None] * len(leaves))
         return sums
 
-    def laplace(self, query: Query, event: Event, rows: Replicates | None = None) -> np.ndarray:
+    def laplace(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Laplace noise of scale Δ₁/ε; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).laplace(query)
 
-    def gaussian(self, query: Query, event: Event, rows: Replicates | None = None) -> np.ndarray:
+    def gaussian(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
         """The query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).gaussian(query)
 
-    def matrix_products(self, query: MatrixQuery, event: Event, rows: Replicates | None = None) -> MatrixProducts:
+    def matrix_products(
+        self, query: MatrixQuery, event: events.Event, rows: Replicates | None = None
+    ) -> MatrixProducts:
         """Open the products with symmetric matrices plus GOE noise of scale Δ/μ; charges all of `event` now, and pays
         for any number of products. The same release as that of all entries, without drawing what nobody looks at."""
-        if not isinstance(event, Gaussian):
+        if not isinstance(event, events.Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
         opened = MatrixProducts(query, event, self._chosen(rows), self, self._ledger.relation)
         self._ledger.charge(event, times_of(rows, self.replicates))
         return opened
 
     def exponential(
-        self, query: Query, event: Event, draws: int | np.ndarray = 1, rows: Replicates | None = None
+        self, query: Query, event: events.Event, draws: int | np.ndarray = 1, rows: Replicates | None = None
     ) -> np.ndarray:
         """Select by the exponential mechanism: index j with probability ∝ exp(η u_j / Δ), Δ the range of the change.
 
@@ -223,10 +212,10 @@ class Mechanisms:
         Returns (R', most selections) indices; a replicate that bought fewer has -1 in the rest.
         One selection is the argmax of u η/Δ plus Gumbel noise; several share one inverse distribution function.
         """
-        selections = inner_events(event)
+        selections = events.inner_events(event)
         selection = selections[0]
-        composite = draws_batch(event) or has_blocks(event)
-        if not isinstance(selection, ExpMech) or composite or len(set(selections)) > 1:
+        composite = events.draws_batch(event) or events.has_blocks(event)
+        if not isinstance(selection, events.ExpMech) or composite or len(set(selections)) > 1:
             raise LedgerError(f"a selection needs an exponential-mechanism event on the whole table, not {event}")
         if query.norm != "range":
             raise LedgerError(f"a selection needs the range of the utilities' change, the query has {query.norm}")
@@ -243,9 +232,9 @@ class Mechanisms:
         with np.errstate(divide="ignore"):
             slope = selection.eta / sensitivity
         times = np.broadcast_to(draws, len(chosen))
-        found = self._selected(self._noise, query.value, slope, times, len(selections), chosen)
+        chosen_indices = self._selected(self._noise, query.value, slope, times, each=len(selections), rows=chosen)
         law = np.asarray(chosen), query.batch, slope
-        return self._passed(Selected(query.value, found, *law, event=selection, change=query.sensitivity))
+        return self._passed(Selected(query.value, chosen_indices, *law, event=selection, change=query.sensitivity))
 
     def sample(
         self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None
@@ -259,7 +248,7 @@ class Mechanisms:
             raise LedgerError("indices are drawn from weights of which one at least is positive, and none infinite")
         chosen = self._chosen(rows)
         times = np.broadcast_to(draws, len(chosen))
-        return self._selected(self.public, log_weights, np.ones(len(chosen)), times, 1, chosen)
+        return self._selected(self.public, log_weights, np.ones(len(chosen)), times, each=1, rows=chosen)
 
     @staticmethod
     def _selected(
@@ -267,6 +256,7 @@ class Mechanisms:
         utilities: np.ndarray,
         slope: np.ndarray,
         times: np.ndarray,
+        *,
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
@@ -275,19 +265,19 @@ class Mechanisms:
         Utilities of zero slope do not matter; of infinite slope, only the best can be chosen.
         """
         counts = times * each
-        found = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
+        indices = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
         for i, r in enumerate(rows):
             logits = log_weights(utilities[i], slope[i])
             if counts[i] == 1 or logits.ndim == 2:
-                found[i, : counts[i]] = largest(logits, generators[r])
+                indices[i, : counts[i]] = largest(logits, generators[r])
             elif counts[i] > 1:
                 sums = np.cumsum(np.exp(logits))
                 drawn = generators[r].random(size=counts[i]) * sums[-1]
                 last = np.searchsorted(sums, sums[-1])  # rounding may reach the end, but never an impossible index
-                found[i, : counts[i]] = np.minimum(np.searchsorted(sums, drawn, side="right"), last)
-        return found
+                indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, drawn, side="right"), last)
+        return indices
 
-    def above_threshold(self, query: Query, event: Event, rows: Replicates | None = None) -> np.ndarray:
+    def above_threshold(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
         """The first index whose noisy value reaches 0, by the sparse vector technique with one positive answer; (R',),
         -1 if none does. Only the index is released, whatever the number of values.
 
@@ -295,14 +285,14 @@ class Mechanisms:
         the values ε₂, ε₁ : ε₂ = 1 : 2^{2/3}, with Laplace noise of scale Δ/ε₁ and 2Δ/ε₂ (Lyu, Su, Li 2017, Algorithm 7,
         c = 1). On a batch, whose event has a StatedPureDP inside, it is `Batch.above_threshold`.
         """
-        if not isinstance(event, StatedPureDP):
+        if not isinstance(event, events.StatedPureDP):
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
         opened = Batch(event, self._chosen(rows), self, self._ledger.relation)
-        opened.check(query, StatedPureDP, "linf")
+        opened.check(query, events.StatedPureDP, "linf")
         self._ledger.charge(event, times_of(rows, self.replicates))
         return opened.above_threshold(query)
 
-    def affordable(self, event: Event, times: int | np.ndarray = 1) -> np.ndarray:
+    def affordable(self, event: events.Event, times: int | np.ndarray = 1) -> np.ndarray:
         """(R,) bool: which replicates may still be charged `event` so many times."""
         return self._ledger.affordable(event, times)
 
@@ -310,8 +300,8 @@ class Mechanisms:
         """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
         return self._ledger.spent(currency)
 
-    def _require_blocks(self, event: Parallel) -> None:
-        if not isinstance(event, Parallel) or any(has_blocks(part) for part in event.events):
+    def _require_blocks(self, event: events.Parallel) -> None:
+        if not isinstance(event, events.Parallel) or any(events.has_blocks(part) for part in event.events):
             raise LedgerError(f"blocks need a Parallel event without blocks inside a block, not {event}")
         self._require_fixed_places()
 
@@ -328,7 +318,7 @@ class Mechanisms:
 
     def _passed(self, release: Release) -> np.ndarray:
         """What leaves."""
-        return release.found
+        return release.output
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         """(R', *shape) standard draws, each replicate's from its own stream."""

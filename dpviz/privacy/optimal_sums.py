@@ -130,8 +130,8 @@ def _places(positions: Floats, length: int) -> Floats:
     """
     half = (length + 1) / 2
     near = np.minimum(positions, length + 1 - positions)
-    within = np.log(np.maximum(near, _END) / _END) / np.log(half / _END)
-    places = np.where(near <= _END, near, _END + _STRETCH * within) - (_END + _STRETCH)
+    fractions = np.log(np.maximum(near, _END) / _END) / np.log(half / _END)
+    places = np.where(near <= _END, near, _END + _STRETCH * fractions) - (_END + _STRETCH)
     return np.where(positions <= half, places, -places)
 
 

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedPureDP
+from dpviz.privacy.events import Event, OneNumber
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.queries import Sample
 
@@ -24,14 +24,14 @@ _NODES = 100  # of the noisy threshold's law; what is left of a probability's er
 class Release(ABC):
     """One release, for R' replicates.
 
-    value : (R', ...) what it was computed from. found : (R', ...) what leaves. replicates : (R',) for whom.
+    value : (R', ...) what it was computed from. output : (R', ...) what leaves. replicates : (R',) for whom.
     batch : the rows that it was computed on; None where that is the whole table or was said before.
     event, change : what was declared, whatever was drawn: the single release that was paid for, and the query's
         sensitivity, a scalar or (R',); of running sums those of all queries, (R', T).
     """
 
     value: np.ndarray
-    found: np.ndarray
+    output: np.ndarray
     replicates: np.ndarray
     batch: Sample | None
     _: KW_ONLY
@@ -41,15 +41,11 @@ class Release(ABC):
     @property
     def paid(self) -> float:
         """The parameter of the event."""
-        match self.event:
-            case Laplace(parameter) | Gaussian(parameter) | ExpMech(parameter) | StatedPureDP(parameter):
-                return parameter
-            case _:
-                return np.nan
+        return self.event.parameter if isinstance(self.event, OneNumber) else np.nan
 
     @abstractmethod
     def log_density(self) -> Floats:
-        """(R',) logarithm of the density of what was found, but for a constant that no data set changes."""
+        """(R',) logarithm of the density of the output, but for a constant that no data set changes."""
 
 
 @dataclass(slots=True)
@@ -66,7 +62,7 @@ class Noised(Release):
         """(R', k) the same of each of k numbers."""
         rows = len(self.value)
         scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)[:, None]
-        away = np.abs(self.found - self.value).reshape(rows, -1)
+        away = np.abs(self.output - self.value).reshape(rows, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
             units = np.where(away > 0, away / scale, 0.0)  # no noise, no distance
             units = units if self.law == "laplace" else units**2 / 2
@@ -80,14 +76,17 @@ class Selected(Release):
 
     slope: np.ndarray
 
+    def log_weights(self, slope: np.ndarray) -> np.ndarray:
+        """(R', most or 1, k) logarithms of the weights of all indices, with slopes (R',)."""
+        logits = log_weights(self.value, slope.reshape(-1, *[1] * (self.value.ndim - 1)))
+        return logits if logits.ndim == 3 else logits[:, None]
+
     def log_density(self) -> Floats:
-        slope = self.slope.reshape(-1, *[1] * (self.value.ndim - 1))
-        logits = log_weights(self.value, slope)
-        logits = logits if logits.ndim == 3 else logits[:, None]
+        logits = self.log_weights(self.slope)
         logs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        logs = np.broadcast_to(logs, (*self.found.shape, logits.shape[-1]))
-        each = np.take_along_axis(logs, np.maximum(self.found, 0)[..., None], axis=-1)[..., 0]
-        return np.asarray(np.where(self.found >= 0, each, 0.0).sum(axis=1))
+        logs = np.broadcast_to(logs, (*self.output.shape, logits.shape[-1]))
+        each = np.take_along_axis(logs, np.maximum(self.output, 0)[..., None], axis=-1)[..., 0]
+        return np.asarray(np.where(self.output >= 0, each, 0.0).sum(axis=1))
 
 
 def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
@@ -111,16 +110,16 @@ class Accepted(Release):
     def log_density(self, nodes: int = _NODES) -> Floats:
         places = (np.arange(nodes) + 0.5) / nodes
         heights = self.threshold * np.where(places < 0.5, np.log(2 * places), -np.log(2 - 2 * places))  # (R', nodes)
-        before, found = np.ones_like(heights), np.zeros(len(self.value))
+        before, likelihood = np.ones_like(heights), np.zeros(len(self.value))
         for index in range(self.value.shape[1]):
             below = _laplace_below(heights - self.value[:, index : index + 1], self.noise)
-            here = self.found == index
-            found[here] = (before * (1 - below))[here].mean(axis=1)
+            here = self.output == index
+            likelihood[here] = (before * (1 - below))[here].mean(axis=1)
             before *= below
-        none = self.found < 0
-        found[none] = before[none].mean(axis=1)
+        none = self.output < 0
+        likelihood[none] = before[none].mean(axis=1)
         with np.errstate(divide="ignore"):
-            return np.log(found)
+            return np.log(likelihood)
 
 
 def _laplace_below(height: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -159,7 +158,7 @@ class Multiplied(Release):
 
     def log_density(self) -> Floats:
         """s² along the vector, s²/2 on what is orthogonal to it and to all before; the rest is known by symmetry."""
-        away = self.found - self.value
+        away = self.output - self.value
         along = (away * self.unit).sum(axis=1)
         known = np.einsum("rkd,rd->rk", self.basis, away)
         square = (away**2).sum(axis=1) - along**2 - (known**2).sum(axis=1)
@@ -173,4 +172,4 @@ class Source(Protocol):
         """(R', *shape) standard draws, each replicate's from its own stream."""
 
     def _passed(self, release: Release) -> np.ndarray:
-        """What leaves: what was found, or in a second run what was found in the first."""
+        """What leaves: the output, or in a second run the output of the first."""

@@ -108,6 +108,7 @@ class PrefixSums:
         leaves: Leaves,
         sensitivities: float | np.ndarray,
         shape: tuple[int, ...],
+        *,
         source: Source,
         relation: Relation,
     ) -> None:
@@ -140,10 +141,10 @@ class PrefixSums:
                 return total
             self._now = leaf.replicates, places
             noise, scale = next(self._noise)[places], self.noise_scale[places]
-            found = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
+            noisy = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
             law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1
             change = self._declared[places]
-            return self._source._passed(Summed(total, found, *law, event=self._event, change=change))
+            return self._source._passed(Summed(total, noisy, *law, event=self._event, change=change))
 
     def _drawn(self) -> np.ndarray:
         """Standard normal draws for the replicates of this step; those who have left need none."""

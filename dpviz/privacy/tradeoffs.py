@@ -44,20 +44,20 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, most_cell
 
 def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
     """f at each α, (k,). What is maximised is concave in e^ε, so the best interval of a coarse grid is refined."""
-    reach = 1.0
-    while reach < 512 and any(profile(reach) > profile(2 * reach) + 1e-12 for profile in profiles):
-        reach *= 2
+    largest = 1.0
+    while largest < 512 and any(profile(largest) > profile(2 * largest) + 1e-12 for profile in profiles):
+        largest *= 2
     rows = np.arange(len(alpha))
-    found = []
+    curves = []
     for profile in profiles:
-        low, high = np.full(len(alpha), -reach), np.full(len(alpha), reach)
+        low, high = np.full(len(alpha), -largest), np.full(len(alpha), largest)
         for _ in range(5):
             grid = np.linspace(low, high, 65, axis=-1)
             heights = 1 - profile(grid) - np.exp(grid) * alpha[:, None]
             best = heights.argmax(axis=1)
             low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 1, 64)]
-        found.append(heights.max(axis=1))
-    return np.clip(np.min(found, axis=0) - 1e-15, 0.0, 1.0)  # rounding adds nothing
+        curves.append(heights.max(axis=1))
+    return np.clip(np.min(curves, axis=0) - 1e-15, 0.0, 1.0)  # rounding adds nothing
 
 
 def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:

@@ -3,17 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args, get_type_hints
+from functools import partial
+from typing import ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, slices
+from dpviz import errors
+from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DataSpecification
-from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.queries import Norm, Query
 from dpviz.specification import Specification
+
+refusal = partial(errors.refusal, __package__)
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,12 @@ class Facts:
     relation: Literal["replace-one"] = "replace-one"
     released: tuple[Event, ...] = ()
     from_data: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, facts: "Facts") -> Self:
+        """The same facts, of a plan or a problem that is known to have facts of this class."""
+        assert isinstance(facts, cls)
+        return facts
 
     @property
     def condition(self) -> str:
@@ -208,17 +217,11 @@ class ProblemSpecification(Specification, ABC):
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Problem":
         """Load and clip the data. Raises UserError if an uploaded table is missing or does not fit the facts."""
 
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[Problem]":
-        """`build`, with pauses where it takes long."""
-        return self.build(tables)
-        yield
-
     @classmethod
     def problem_type(cls) -> "type[Problem]":
-        """What `build` makes, as it or `build_in_parts` declares: the narrower of both."""
+        """What `build` makes, as it declares."""
         made: type[Problem] = get_type_hints(cls.build)["return"]
-        in_parts: type[Problem] = get_args(get_type_hints(cls.build_in_parts)["return"])[-1]
-        return in_parts if issubclass(in_parts, made) else made
+        return made
 
     @property
     def dataset(self) -> Specification | None:
@@ -251,21 +254,14 @@ class Problem(ABC):
     facts: Facts
 
     @abstractmethod
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Diagnostics (R,) at the outputs {"x": (R, d)}: read raw data, not private."""
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Diagnostics (R,) at the outputs {"x": (R, d)}: read raw data, not private.
 
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The same without the metrics that are declared expensive. To be overridden where there are any."""
-        return self.evaluate(output)
+        expensive : with the metrics that are declared expensive, if there are any.
+        """
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
-        """`evaluate` or `evaluate_cheap`, with pauses where it takes long."""
-        return (self.evaluate if expensive else self.evaluate_cheap)(output)
-        yield
-
-    def prepare(self) -> Parts[None]:
-        """Compute what diagnostics compare with, such as a minimum, with pauses; else the first diagnostic does."""
-        yield from ()
+    def prepare(self) -> None:  # noqa: B027 (most problems have nothing to prepare)
+        """Compute what diagnostics compare with, such as a minimum; else the first diagnostic does."""
 
     @property
     def elsewhere(self) -> float:
@@ -278,16 +274,13 @@ Diagnostics = dict[str, np.ndarray]
 
 def evaluated_in_slices(
     evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
-) -> Parts[Diagnostics]:
-    """Diagnostics of some replicates after the others, with pauses, where one of them takes `seconds`."""
-    parts = list(slices(len(next(iter(output.values()))), seconds))
-    if len(parts) == 1:
-        return evaluate(output)
-    found: list[Diagnostics] = []
-    for part in parts:
-        found.append(evaluate({name: values[part] for name, values in output.items()}))
-        yield
-    return {name: np.concatenate([values[name] for values in found]) for name in found[0]}
+) -> Diagnostics:
+    """Diagnostics of some replicates after the others, where one of them takes `seconds`."""
+    found = [
+        evaluate({name: values[part] for name, values in output.items()})
+        for part in slices(len(next(iter(output.values()))), seconds)
+    ]
+    return found[0] if len(found) == 1 else {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
 
 class SmoothProblem(Problem):
@@ -299,11 +292,6 @@ class SmoothProblem(Problem):
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
         """Mean of the batch's clipped per-row gradients at x (R', d), without the regulariser; (R', d)."""
 
-    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch, norm: Norm) -> Parts[Query]:
-        """`mean_gradient`, with pauses where it takes long."""
-        return self.mean_gradient(x, batch, norm)
-        yield
-
     @abstractmethod
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         """Gradient of the data-independent part at x; (R', d)."""
@@ -312,7 +300,4 @@ class SmoothProblem(Problem):
 def check_facts(problem: Problem, facts: Facts) -> None:
     """Raise UserError unless the problem that was built is the one that was planned for."""
     if problem.facts != facts:
-        raise UserError(
-            "The data do not have the size or bounds that the plan was made for. Load the data again.",
-            title="Data and plan differ",
-        )
+        raise refusal("data_and_plan")

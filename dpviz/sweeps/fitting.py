@@ -80,9 +80,7 @@ _REPEATS = next(control for control in Experiment.controls() if control.name == 
 def _single(experiment: Experiment, allowed: Callable[[Experiment], bool]) -> Iterator[Way]:
     """With one change; the data are the last to become smaller."""
     return chain(
-        _lowered(_settings(experiment), allowed),
-        _shortened(experiment, allowed),
-        _lowered(_sizes(experiment), allowed),
+        _lowered(_settings(experiment), allowed), _shortened(experiment, allowed), _lowered(_sizes(experiment), allowed)
     )
 
 

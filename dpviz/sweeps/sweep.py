@@ -4,10 +4,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
@@ -44,6 +44,18 @@ class Point(Place):
         return Place(self.number, self.value, self.second, self.data_seed)
 
 
+def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) > MOST_VALUES:
+        raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
+    if len(set(values)) < len(values):
+        raise ValueError("every value of a sweep must be another one")
+    return tuple(sorted(values))
+
+
+Fields = Annotated[tuple[str, ...], Field(min_length=1, max_length=32)]
+Values = Annotated[tuple[float, ...], Field(min_length=1), AfterValidator(_ascending)]
+
+
 class Axis(Specification):
     """A setting that a sweep varies.
 
@@ -52,25 +64,12 @@ class Axis(Specification):
     """
 
     kind: ClassVar[str] = "experiments.sweep.axis"
-    fields: tuple[str, ...] = Field(min_length=1, max_length=32)
-    values: tuple[float, ...] = Field(min_length=1)
-
-    @field_validator("values")
-    @classmethod
-    def _ascending(cls, values: tuple[float, ...]) -> tuple[float, ...]:
-        return _ascending(values)
+    fields: Fields
+    values: Values
 
     def taking(self, value: float) -> list[tuple[Address, float]]:
         """The addresses, each with that value."""
         return [(address.split("."), value) for address in self.fields]
-
-
-def _ascending(values: tuple[float, ...]) -> tuple[float, ...]:
-    if len(values) > MOST_VALUES:
-        raise ValueError(f"at most {MOST_VALUES} of a setting, and there are {len(values):,}")
-    if len(set(values)) < len(values):
-        raise ValueError("every value of a sweep must be another one")
-    return tuple(sorted(values))
 
 
 class Sweep(Specification):
@@ -97,17 +96,12 @@ class Sweep(Specification):
 
     kind: ClassVar[str] = "experiments.sweep.sweep"
     experiment: Experiment
-    fields: tuple[str, ...] = Field(min_length=1, max_length=32)
-    values: tuple[float, ...] = Field(min_length=1)
+    fields: Fields
+    values: Values
     second: Axis | None = None
     metric: str = Field(min_length=1, max_length=100)
     data_seed: str = Field("", max_length=100)
     data_seeds: tuple[int, ...] = Field((), max_length=32)
-
-    @field_validator("values")
-    @classmethod
-    def _in_order(cls, values: tuple[float, ...]) -> tuple[float, ...]:
-        return _ascending(values)
 
     @model_validator(mode="after")
     def _data_sets_differ(self) -> "Sweep":
@@ -208,26 +202,20 @@ class Sweep(Specification):
     def _first(self) -> list[tuple[Place, Experiment]]:
         """The places on the first data set, and the experiment at each."""
         second = self.second.values if self.second else (None,)
-        pairs = [(value, other) for other, value in product(second, self.values)]
-        return [(Place(number, *pair), self._at(*pair)) for number, pair in enumerate(pairs)]
+        pairs = enumerate(product(second, self.values))
+        return [(Place(number, value, other), self._at(value, other)) for number, (other, value) in pairs]
 
     def _at(self, value: float, second: float | None) -> Experiment:
         changes, named = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
             named = f"values {short(value, 10)} and {short(second, 10)}"
-        try:
-            return _replaced(self.experiment, changes)
-        except UserError as error:
-            raise UserError(f"At the {named}: {error}", title="This sweep is not possible") from None
+        return _changed(self.experiment, changes, f"At the {named}")
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
         if data_seed is None:
             return experiment
-        try:
-            return _replaced(experiment, [(self.data_seed.split("."), data_seed)])
-        except UserError as error:
-            raise UserError(f"On the data set {data_seed}: {error}", title="This sweep is not possible") from None
+        return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")
 
 
 @dataclass(frozen=True)
@@ -324,6 +312,14 @@ def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[C
     return tuple(
         Cell(point.experiment, tables, "last", point.seconds) for point in points if point.experiment is not None
     )
+
+
+def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], where: str) -> Experiment:
+    """`_replaced`, where a refusal says of which point it is."""
+    try:
+        return _replaced(experiment, changes)
+    except UserError as error:
+        raise UserError(f"{where}: {error}", title="This sweep is not possible") from None
 
 
 def _replaced(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:

@@ -7,6 +7,8 @@ from typing import Literal
 
 import streamlit as st
 
+from dpviz.ui.components import style
+
 # Of small text by where it stands; Streamlit's captions have 3.9:1 on white. The words of a chart have the text's.
 CAPTION = 0.75  # share of the text's colour
 BUTTON: Mapping[str, str] = MappingProxyType({"light": "#005A8C", "dark": "#1F6FAE"})  # below white words
@@ -22,19 +24,4 @@ def theme() -> Literal["light", "dark"]:
 def readable() -> None:
     """Once per page."""
     here = theme()
-    st.html(
-        f"""<style>
-[data-testid="stCaptionContainer"] {{ opacity: {CAPTION} !important; }}
-button[data-variant="pills"][aria-pressed="true"], button[data-variant="segmented_control"][aria-checked="true"] {{
-  color: {PRESSED[here]} !important;
-}}
-button[kind="tertiary"]:is(:hover, :active, [aria-expanded="true"]) {{ color: {PRESSED[here]} !important; }}
-[data-testid="stSliderThumbValue"] {{ color: {PRESSED[here]} !important; }}
-[data-testid="stBaseButton-primary"]:not(:disabled) {{ background-color: {BUTTON[here]} !important; }}
-[data-testid="stDownloadButton"] em {{
-  position: absolute; width: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap;
-}}
-[data-testid="stMarkdownContainer"] table {{ display: block; overflow-x: auto; }}
-[data-testid="stCode"] code {{ filter: {CODE[here]}; }}
-</style>"""
-    )
+    style("readable.css", caption=CAPTION, pressed=PRESSED[here], button=BUTTON[here], code=CODE[here])

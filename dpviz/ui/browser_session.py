@@ -12,6 +12,7 @@ from uuid import uuid4
 import streamlit as st
 
 from dpviz.ui import visitors
+from dpviz.ui.components import source
 from dpviz.ui.visitors import Visitor
 
 KEY = "tab"
@@ -19,36 +20,10 @@ RESTARTED = "The server was restarted."
 LOADED = "The page was loaded again, or without a connection for too long."
 _SERVER = uuid4().hex  # of this process: another one knows nothing of what this one had
 
-# Says who the tab was before, once, if it had something then; remembers who it is now. Asks for the page when the
-# connection is back: Streamlit alone does not, where nothing was under way.
-_REMEMBER = """
-const KEY = "dpviz_tab";
-let lost = false;
-export default function ({ data, setStateValue, setTriggerValue }) {
-  let before = null;
-  try { before = JSON.parse(sessionStorage.getItem(KEY)); } catch {}
-  if (before && before.visitor !== data.visitor && before.has.length && data.heard !== before.visitor) {
-    setStateValue("before", before);
-    return;
-  }
-  const now = { visitor: data.visitor, server: data.server, has: data.has };
-  try { sessionStorage.setItem(KEY, JSON.stringify(now)); } catch {}
-  const app = document.querySelector("[data-test-connection-state]");
-  if (!app) return;
-  const watcher = new MutationObserver(() => {
-    const connected = app.getAttribute("data-test-connection-state") === "CONNECTED";
-    if (connected && lost && data.has.length) setTriggerValue("back", true);
-    lost = !connected;
-  });
-  watcher.observe(app, { attributeFilter: ["data-test-connection-state"] });
-  return () => watcher.disconnect();
-}
-"""
-
 
 @st.cache_resource
 def _component() -> Any:
-    return st.components.v2.component("dpviz_tab", html="<span></span>", js=_REMEMBER)
+    return st.components.v2.component("dpviz_tab", html="<span></span>", js=source("tab.js"))
 
 
 def remember() -> None:

@@ -1,61 +1,63 @@
 """A chart with all that belongs to it: heading, privacy badge, numbers as CSV, text alternative, caption."""
 
 import html
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments.plan import Privacy, worst
 from dpviz.exports.spreadsheets import as_csv
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.style import enlarged, on_dark, say_condition
+from dpviz.plots.elements.typeset import plain as without_markup
 from dpviz.plots.elements.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
 
-Status = Literal["settings", "partly private"] | Privacy
+
+def show(chart: Chart, key: str) -> Chart:
+    """Draw one chart below its heading, with its badge and its numbers; the chart, for who collects what was drawn."""
+    if chart.provenance == "private if known beforehand":
+        say_condition(chart.figure)
+    with explain.heading(without_markup(chart.heading)):
+        if chart.provenance != "settings":
+            explain.privacy_badge(chart.provenance)
+        numbers_of = chart.to_download or (lambda: chart.figure)
+        download(f"the chart “{chart.heading}”", partial(_csv, numbers_of), f"dpviz_{key}.csv", f"{key}_csv")
+    return picture(chart, key)
 
 
-def show(
-    figure: go.Figure,
-    key: str,
-    heading: str,
-    alt: str,
-    caption: str,
-    status: Status = "settings",
-    to_download: Callable[[], go.Figure] | None = None,
-) -> None:
-    """Draw one chart.
-
-    alt : what the chart is about, for those who cannot see it; what it shows now is added.
-    status : what the curves depend on: settings only; else what may be published of them, all or some.
-    to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
-    """
-    if status == "private if known beforehand":
-        say_condition(figure)
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader(heading, anchor=False, width="stretch")
-    with head:
-        if status != "settings":
-            explain.privacy_badge(status)
-        download(
-            f"the chart “{heading}”", partial(_csv, to_download or (lambda: figure)), f"dpviz_{key}.csv", f"{key}_csv"
-        )
-    plain(figure, key, alt)
-    st.caption(caption)
+def picture(chart: Chart, key: str, pale: bool = False) -> Chart:
+    """Draw one chart where another heading, or none, stands above it. pale : it belongs to earlier settings."""
+    alone(chart, key, pale)
+    st.caption(without_markup(chart.caption))
+    return chart
 
 
-def status_of(curves: Iterable[Privacy]) -> Status:
-    """Of a chart with these curves; what is private on a condition is not called so beside what is not private."""
-    found = set(curves)
-    return "partly private" if found == {"private", "not private"} else worst(found)
+def alone(chart: Chart, key: str, pale: bool = False) -> None:
+    """Draw one chart without its caption."""
+    look = screen.narrow(), presenting.on(), theme()
+    if look not in chart.sent:
+        chart.sent[look] = _sent(chart.figure)
+    drawing, words = chart.sent[look]
+    components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale)
+
+
+def beside(*charts: tuple[Chart, str]) -> list[Chart]:
+    """Draw charts with their keys two by two, side by side."""
+    shown = []
+    for start in range(0, len(charts), 2):
+        for column, (chart, key) in zip(st.columns(2, gap="medium"), charts[start : start + 2], strict=False):
+            with column:
+                shown.append(show(chart, key))
+    return shown
 
 
 def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> None:
@@ -76,7 +78,12 @@ def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> No
 def plain(figure: go.Figure, key: str, alt: str) -> None:
     """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
     what the chart is about, and goes on with what it shows now."""
-    components.plot(as_shown(figure), key, f"{alt}. {in_words(figure)}")
+    drawing, words = _sent(figure)
+    components.plot(drawing, key, f"{alt}. {words}")
+
+
+def _sent(figure: go.Figure) -> tuple[dict[str, Any], str]:
+    return components.drawing(as_shown(figure)), in_words(figure)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:
@@ -108,12 +115,9 @@ def numbers(figure: go.Figure) -> pd.DataFrame:
     return table.rename(columns={"y": _title(figure.layout.yaxis, "y")})
 
 
-def _axes(figure: go.Figure) -> tuple[Iterable[go.layout.XAxis], Iterable[go.layout.YAxis]]:
-    return figure.select_xaxes(), figure.select_yaxes()
-
-
 def _cells(figure: go.Figure) -> pd.DataFrame:
-    titles = (next((axis.title.text for axis in axes if axis.title.text), "") for axes in _axes(figure))
+    both = figure.select_xaxes(), figure.select_yaxes()
+    titles = (next((axis.title.text for axis in axes if axis.title.text), "") for axes in both)
     names = ("curve", *titles)
     value = figure.layout.coloraxis.colorbar.title.text
     rows = [

@@ -5,10 +5,10 @@ address; the slider shows the same value, also where it lies between the points 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar
 
 import numpy as np
@@ -22,6 +22,8 @@ from dpviz.specification import Control, Specification, address_text, sentences,
 from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
+T = TypeVar("T")
+Bind = Literal["query-params"] | None  # how a control is bound to the address
 
 LOG_POINTS = 45  # at most, on a logarithmic slider
 LINEAR_POINTS = 60
@@ -72,19 +74,9 @@ class Panel:
         """The key of a control: `<page>_<name>`."""
         return f"{self.page}_{name}"
 
-    def specification(
-        self,
-        cls: type[Specification],
-        names: Sequence[str],
-        prefix: str = "",
-        defaults: Mapping[str, Any] = MappingProxyType({}),
-    ) -> dict[str, Any]:
-        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`.
-
-        defaults : in place of the declared ones, by field name.
-        """
+    def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
+        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
         declared = {control.name: control for control in cls.controls()}
-        declared |= {name: replace(declared[name], default=value) for name, value in defaults.items()}
         return {name: self.control(declared[name], prefix + name) for name in names}
 
     def control(self, control: Control, name: str) -> Any:
@@ -99,6 +91,7 @@ class Panel:
         self,
         control: Control,
         name: str,
+        *,
         disabled: bool = False,
         empty: str = "by theory",
         slider: bool = True,
@@ -110,17 +103,14 @@ class Panel:
         """
         points = grid(control) if slider and not control.optional else ()
         if not points:
-            value = self._input(control, name, visible=True, disabled=disabled, empty=empty, on_change=on_change)
+            value = self._input(control, name, disabled=disabled, placeholder=empty, on_change=on_change)
         else:
             left, right = st.columns([5, 3], gap="small", vertical_alignment="bottom", wrap=False)
             with right:
-                value = self._input(control, name, visible=False)
+                value = self._input(control, name, beside_slider=True)
             with left:
                 self._slider(control, name, points, value)
-        problem = mistake(control, value)
-        if problem:
-            st.error(problem)
-            self.mistakes.append(problem)
+        self._show_mistake(control, value)
         return value
 
     def numbers(self, control: Control, name: str) -> tuple[float, ...] | None:
@@ -132,41 +122,38 @@ class Panel:
         value = _read_numbers(said)
         if value != control.default:
             self.query[key] = said
+        self._show_mistake(control, value)
+        return value
+
+    def _show_mistake(self, control: Control, value: float | int | tuple[float, ...] | None) -> None:
         problem = mistake(control, value)
         if problem:
             st.error(problem)
             self.mistakes.append(problem)
-        return value
 
     def _input(
-        self,
-        control: Control,
-        name: str,
-        visible: bool,
-        disabled: bool = False,
-        empty: str = "",
-        on_change: Callable[[], None] | None = None,
+        self, control: Control, name: str, *, beside_slider: bool = False, placeholder: str = "", **options: Any
     ) -> float | int | None:
         default: Any = None if control.default is None else float(control.default)
-        bind = self._begin(name, control.title, default, _number_text, may_be_empty=control.optional)
-        value = st.number_input(
-            control.title if visible else f"{control.title}, exact value",
-            value=default,
-            step=_step(control),
-            format="%.10g" if control.type is int else "%.4g",  # a whole number is a float here: so 1e400 cannot crash
-            key=self.key(name),
-            help=control.help if visible else None,
-            label_visibility="visible" if visible else "collapsed",
-            placeholder=empty if control.optional else None,
-            disabled=disabled,
-            on_change=on_change,
-            bind=bind,
-        )
-        value = _whole(value) if control.type is int else value
-        self._end(name)
-        if value != control.default:
-            self.query[self.key(name)] = _number_text(value)
-        return value
+
+        def draw(bind: Bind) -> float | int | None:
+            value = st.number_input(
+                f"{control.title}, exact value" if beside_slider else control.title,
+                value=default,
+                step=_step(control),
+                format="%.10g"
+                if control.type is int
+                else "%.4g",  # a whole number is a float here: so 1e400 cannot crash
+                key=self.key(name),
+                help=None if beside_slider else control.help,
+                label_visibility="collapsed" if beside_slider else "visible",
+                placeholder=placeholder if control.optional else None,
+                bind=bind,
+                **options,
+            )
+            return _whole(value) if control.type is int else value
+
+        return self._bound(name, control.title, default, draw, _number_text, may_be_empty=control.optional)
 
     def again(self, control: Control, value: float) -> None:
         """The slider of a number that has been drawn elsewhere, once more; moving it moves that one."""
@@ -203,74 +190,60 @@ class Panel:
         options: Mapping[str, str],
         default: str,
         help: str,
+        *,
         on_change: Callable[[], None] | None = None,
+        bar: bool = False,
     ) -> str:
-        """One of `options` (value -> label): side by side if they are few and short, else a menu."""
-        key, values = self.key(name), list(options)
-        bind = self._begin(name, label, default, options.__getitem__)
-        side_by_side = len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH
-        if side_by_side:
-            value = st.segmented_control(
-                label,
-                values,
-                default=default,
-                required=True,
-                format_func=options.__getitem__,
-                key=key,
-                help=help,
-                on_change=on_change,
-                bind=bind,
-            )
-        else:
-            value = st.selectbox(
-                label,
-                values,
-                index=values.index(default),
-                format_func=options.__getitem__,
-                key=key,
-                help=help,
-                on_change=on_change,
-                bind=bind,
-            )
-        self._end(name)
-        if value != default:
-            self.query[key] = options[value]
-        return value
+        """One of `options` (value -> label): side by side if they are few and short, else a menu. bar : side by side in
+        any case, and over the whole width."""
+        text, values = options.__getitem__, list(options)
+        shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
+
+        def draw(bind: Bind) -> str:
+            if bar:
+                look: Any = {"label_visibility": "collapsed", "width": "stretch"}
+                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **look)
+            if len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH:
+                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared)
+            return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)
+
+        return self._bound(name, label, default, draw, text)
+
+    def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
+        """One of `options`, shown as they are; at first `first`, else the first of them, which also stands in for one
+        that is no longer among them."""
+        titles = {option: option for option in options}
+        usual = first or next(iter(titles))
+        chosen = self.choice(name, label, titles, usual, help)
+        return chosen if chosen in titles else usual
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
         """On or off; the label says what "on" means."""
-        self._begin(name, label, default, _switch_text)
-        value = st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
-        self._end(name)
-        if value != default:
-            self.query[self.key(name)] = _switch_text(value)
-        return value
+
+        def draw(_: Bind) -> bool:
+            return st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
+
+        return self._bound(name, label, default, draw, lambda value: str(value).lower())
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
         """A few lines of text."""
-        self._begin(name, label, default, str, may_be_empty=True)
-        value = st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
-        self._end(name)
-        if value != default:
-            self.query[self.key(name)] = value
-        return value
+
+        def draw(_: Bind) -> str:
+            return st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
+
+        return self._bound(name, label, default, draw, str, may_be_empty=True)
 
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
         """Any number of `options`, in their own order."""
-        self._begin(name, label, list(default), list, may_be_empty=True)
-        chosen = st.pills(
-            label,
-            options,
-            selection_mode="multi",
-            default=list(default),
-            key=self.key(name),
-            help=help,
-            bind="query-params",
-        )
-        self._end(name)
-        if set(chosen) != set(default):
-            self.query[self.key(name)] = [option for option in options if option in chosen]
-        return [option for option in options if option in chosen]
+        start, key = [option for option in options if option in default], self.key(name)
+
+        def draw(_: Bind) -> list[str]:
+            chosen = st.pills(
+                label, options, selection_mode="multi", default=start, key=key, help=help, bind="query-params"
+            )
+            return [option for option in options if option in chosen]
+
+        return self._bound(name, label, start, draw, list, may_be_empty=True)
 
     def check(self) -> None:
         """Raise UserError if a number drawn so far is out of range."""
@@ -280,9 +253,9 @@ class Panel:
     def write(self, settings: Mapping[str, Any]) -> None:
         """Set controls from code, before they are drawn: in a callback, or at the top of a page."""
         for name, value in settings.items():
-            whole = isinstance(value, int) and not isinstance(value, bool)
+            is_count = isinstance(value, int) and not isinstance(value, bool)
             value = address_text(value) if isinstance(value, tuple) else value
-            st.session_state[self.key(name)] = float(value) if whole else value
+            st.session_state[self.key(name)] = float(value) if is_count else value
             self._written.add(self.key(name))
 
     def say_unread(self) -> None:
@@ -292,14 +265,26 @@ class Panel:
             said = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
             st.toast(said, icon=":material/link_off:", duration="long")
 
-    def _begin(
+    def _bound(
         self,
         name: str,
         title: str,
-        default: Any,
+        default: T,
+        draw: Callable[[Bind], T],
         text: Callable[[Any], str | list[str]],
+        *,
         may_be_empty: bool = False,
-    ) -> Literal["query-params"] | None:
+    ) -> T:
+        """The value of a control that the address restores, as drawn by `draw`; text : the value in the address."""
+        value = draw(self._begin(name, title, default, text, may_be_empty))
+        self._end(name)
+        if value != default:
+            self.query[self.key(name)] = text(value)
+        return value
+
+    def _begin(
+        self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]], may_be_empty: bool = False
+    ) -> Bind:
         """Before a control is drawn: note its title, and put what was written to it into the address.
 
         Streamlit does that only for a control that has been drawn before, and for such a one refuses that we do it.
@@ -368,16 +353,16 @@ def grid(control: Control) -> tuple[float, ...]:
     low, high = control.low, control.high
     if low is None or high is None:
         return ()
-    whole = control.type is int
+    is_count = control.type is int
     if control.scale == "log":
-        points = _decades(low, high, MANTISSAS[-1]) if whole else _log_points(low, high)
-    elif whole and high - low > 1000:
+        points = _decades(low, high, MANTISSAS[-1]) if is_count else _log_points(low, high)
+    elif is_count and high - low > 1000:
         return ()
     else:
-        count = min(LINEAR_POINTS, int(high - low)) if whole else LINEAR_POINTS
-        points = [round(x) if whole else _rounded(x) for x in np.linspace(low, high, count + 1)]
+        count = min(LINEAR_POINTS, int(high - low)) if is_count else LINEAR_POINTS
+        points = [round(x) if is_count else float(f"{x:.3g}") for x in np.linspace(low, high, count + 1)]
     ends = [low, high] if control.default is None else [low, high, control.default]
-    kind = int if whole else float
+    kind = int if is_count else float
     return tuple(sorted({kind(x) for x in [*points, *ends] if low <= x <= high}))
 
 
@@ -386,17 +371,18 @@ def with_value(points: tuple[float, ...], value: float | None) -> tuple[float, .
     return points if value is None or value in points else tuple(sorted((*points, value)))
 
 
-def point_texts(points: Sequence[float]) -> dict[float, str]:
+@lru_cache(maxsize=1000)
+def point_texts(points: tuple[float, ...]) -> Mapping[float, str]:
     """The points as a slider shows them: with three digits where these say it all, else with as many as tell it from
     the others."""
-    found: dict[str, float] = {}
+    points_by_text: dict[str, float] = {}
     for point in sorted(points, key=lambda point: float(f"{point:.3g}") != point):
         texts = (short(point, digits) for digits in range(3, 18))
-        found[next(text for text in texts if text not in found)] = point
-    return {point: text for text, point in found.items()}
+        points_by_text[next(text for text in texts if text not in points_by_text)] = point
+    return {point: text for text, point in points_by_text.items()}
 
 
-def _point_text(points: Sequence[float]) -> Callable[[float], str]:
+def _point_text(points: tuple[float, ...]) -> Callable[[float], str]:
     """The text of a point; of a former point, too: Streamlit asks for it where one page is cut short by the next."""
     texts = point_texts(points)
     return lambda point: texts.get(point) or short(point, 17)
@@ -418,10 +404,6 @@ def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     points = [float(f"{mantissa}e{power}") for power in powers for mantissa in mantissas]
     return [point for point in points if low <= point <= high]
-
-
-def _rounded(x: float) -> float:
-    return float(f"{x:.3g}")
 
 
 def _step(control: Control) -> float:
@@ -454,10 +436,6 @@ def _read(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text.casefold()
-
-
-def _switch_text(value: bool) -> str:
-    return str(value).lower()
 
 
 def _whole(value: float | None) -> float | int | None:

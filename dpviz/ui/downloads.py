@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.compare.pins import Pin, to_file
@@ -11,6 +10,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.html import to_html
 from dpviz.privacy.statistics.analyses import Analyses
 from dpviz.sweeps.sweep import Sweep
@@ -27,26 +27,17 @@ _KINDS = {  # of files, by how their names end
 }
 
 
-def script(page: str, experiment: Experiment) -> None:
-    """A program that runs the experiment without the dashboard."""
-    _button(
-        "Python script",
-        partial(export.to_script, experiment, page),
-        export.file_name(page, experiment, "py"),
-        f"{page}_script",
-        "Runs these settings with the same seed and prints the same table, without a browser.",
-    )
-
-
-def notebook(page: str, experiment: Experiment) -> None:
-    """The same program as a notebook."""
-    _button(
-        "Notebook",
-        partial(export.to_notebook, experiment),
-        export.file_name(page, experiment, "ipynb"),
-        f"{page}_notebook",
-        "For Jupyter: runs these settings with the same seed and shows the same table, cell by cell.",
-    )
+def programs(page: str, experiment: Experiment) -> None:
+    """The experiment as a program, a notebook, and settings for the shell, which hold no data and no seed of anybody's
+    own."""
+    script, notebook = partial(export.to_script, experiment, page), partial(export.to_notebook, experiment)
+    settings = partial(export.to_settings, experiment)
+    for label, made, ending, name, help in (
+        ("Python script", script, "py", "script", "Prints the same table with the same seed, without a browser."),
+        ("Notebook", notebook, "ipynb", "notebook", "For Jupyter: the same, cell by cell."),
+        ("Settings (JSON)", settings, "json", "settings", "For `python -m dpviz run`, `sweep` or `plan` in the shell."),
+    ):
+        _button(label, made, export.file_name(page, experiment, ending), f"{page}_{name}", help)
 
 
 def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Callable[[], str]) -> None:
@@ -57,17 +48,6 @@ def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Cal
             "Report to print (HTML)", report, f"{name}.html", f"{page}_report", "In plain words, for those who decide."
         )
         _button("Notebook", notebook, f"{name}.ipynb", f"{page}_notebook", "For Jupyter: computes these numbers again.")
-
-
-def settings(page: str, experiment: Experiment) -> None:
-    """The experiment as the commands of the shell take it; it holds no data, and no seed of anybody's own."""
-    _button(
-        "Settings (JSON)",
-        partial(export.to_settings, experiment),
-        export.file_name(page, experiment, "json"),
-        f"{page}_settings",
-        "For the shell: `python -m dpviz run`, `sweep` or `plan` and the name of this file.",
-    )
 
 
 def pins(page: str, kept: Sequence[Pin]) -> None:
@@ -87,9 +67,10 @@ def run_files(
     plans: Mapping[str, Plan],
     trace: Trace,
     delta: float,
-    figures: Callable[[], Sequence[tuple[str, go.Figure, str]]],
+    *,
+    charts: Callable[[], Sequence[Chart]],
 ) -> None:
-    """What may be shown: its values as CSV, ε read at `delta`, and the figures (heading, figure, caption) as a page."""
+    """What may be shown: its values as CSV, ε read at `delta`, and the charts as a page."""
     _button(
         "Data (CSV)",
         partial(export.to_csv, trace, experiment, plans, delta),
@@ -99,7 +80,7 @@ def run_files(
     )
     _button(
         "Figures (HTML)",
-        lambda: to_html(figures(), f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}.", title="dpviz"),
+        lambda: to_html(charts(), f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}.", title="dpviz"),
         export.file_name(page, experiment, "html"),
         f"{page}_html",
         "All charts of this page in one file. For a PNG, use the camera in a chart's own menu.",
@@ -117,7 +98,7 @@ def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
     )
 
 
-def figures(panel: Panel, drawn: Callable[[], Sequence[tuple[str, go.Figure, str]]]) -> None:
+def figures(panel: Panel, drawn: Callable[[], Sequence[Chart]]) -> None:
     """The figures of a page without a run as a page of their own, with the address that restores the settings."""
     restores = address(panel)
     _button(
@@ -133,12 +114,5 @@ def _button(label: str, made: Callable[[], str], file_name: str, key: str, help:
     """A file, made when it is asked for."""
     mime, icon = _KINDS[file_name.rpartition(".")[2]]
     st.download_button(
-        label,
-        lambda: made().encode(),
-        file_name=file_name,
-        mime=mime,
-        key=key,
-        icon=icon,
-        help=help,
-        on_click="ignore",
+        label, lambda: made().encode(), file_name=file_name, mime=mime, key=key, icon=icon, help=help, on_click="ignore"
     )

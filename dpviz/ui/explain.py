@@ -4,17 +4,19 @@ import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from numbers import Real
-from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
 import pandas as pd
 import streamlit as st
 from pandas.io.formats.style import Styler
+from streamlit.delta_generator import DeltaGenerator
 
+from dpviz import resources
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Privacy
 from dpviz.numbers import short
+from dpviz.plots.elements.chart import SETTINGS_ONLY as SETTINGS_ONLY
 from dpviz.ui.markdown import sentence
 
 _BADGES: Mapping[str, tuple[str, Literal["green", "orange"]]] = {
@@ -24,7 +26,6 @@ _BADGES: Mapping[str, tuple[str, Literal["green", "orange"]]] = {
     "not private": ("visibility", "orange"),
 }
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
-SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from the data: the guarantee line says so
 
 
 def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
@@ -38,9 +39,18 @@ def privacy_badge(status: Privacy | Literal["partly private"]) -> None:
     st.badge(status, icon=f":material/{icon}:", color=color)
 
 
-def diagnostic_badge() -> None:
-    """Marks what is computed from the raw data."""
-    privacy_badge("not private")
+def heading(title: str) -> DeltaGenerator:
+    """A heading; what is drawn in it stands at the end of its line."""
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    row.subheader(title, anchor=False, width="stretch")
+    return row
+
+
+def read_off(text: str) -> None:
+    """A number that was computed from the raw data, in words, with the mark of that behind it."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(text, width="content")
+        privacy_badge("not private")
 
 
 KNEW = "I knew this beforehand"
@@ -112,10 +122,9 @@ def assumptions(
         st.markdown("\n".join(f"- **{name}.** {text}" for name, text in rows.items()))
 
 
-@cache
 def document(package: ModuleType, name: str) -> str:
     """A text file of a package."""
-    return (Path(next(iter(package.__path__))) / name).read_text(encoding="utf-8")
+    return resources.text(package.__name__, name)
 
 
 def theory(page: str, package: ModuleType) -> None:
@@ -132,5 +141,5 @@ def theory(page: str, package: ModuleType) -> None:
 @cache
 def errata(package: ModuleType) -> str:
     """Where the tool and the publication differ: the section "Errata" of a package's THEORY.md, without its heading."""
-    found = re.search(r"\n## [0-9. ]*Errata[^\n]*\n(.*?)(?=\n## |$)", document(package, "THEORY.md"), re.DOTALL)
-    return found[1].strip() if found else ""
+    section = re.search(r"\n## [0-9. ]*Errata[^\n]*\n(.*?)(?=\n## |$)", document(package, "THEORY.md"), re.DOTALL)
+    return section[1].strip() if section else ""

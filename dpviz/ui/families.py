@@ -1,12 +1,20 @@
-"""The one list of family pages: what the menu and the start page say of each, and where its page is.
+"""The one list of family pages, from `families.toml`: what the menu and the start page say of each, and its page; the
+doors and cards of the start page.
 
-A page is imported when it is opened or asked for a preset, so that the first page of a visit waits for no other.
+A page is imported when it is opened or asked for a preset, so that the first page of a visit waits for no other, and
+the menu for none.
 """
 
 from dataclasses import dataclass
 from importlib import import_module
+from typing import TYPE_CHECKING, cast
 
-from dpviz.ui.experiment.page import FamilyPage
+import streamlit as st
+
+from dpviz import resources
+
+if TYPE_CHECKING:
+    from dpviz.ui.experiment.page import FamilyPage
 
 
 @dataclass(frozen=True)
@@ -28,59 +36,43 @@ class Entry:
         """The file that `st.Page` and `st.switch_page` take."""
         return f"pages/{self.name}.py"
 
-    def page(self) -> FamilyPage:
+    def page(self) -> "FamilyPage":
         """The page's description, from the family's own package in `dpviz.ui`."""
-        found = import_module(f"dpviz.ui.{self.name}.page").PAGE
-        assert isinstance(found, FamilyPage)
-        return found
+        return cast("FamilyPage", import_module(f"dpviz.ui.{self.name}.page").PAGE)
 
 
-FAMILIES: tuple[Entry, ...] = (
-    Entry(
-        name="accelerated",
-        icon=":material/rocket_launch:",
-        title="Accelerated gradient",
-        guarantee="Pure ε with Laplace noise; (ε, δ), ρ-zCDP or μ-GDP with Gaussian noise. One row replaced.",
-        question="Momentum needs fewer steps but amplifies noise. For your data and budget: which method, how many "
-        "steps, and how should the budget be spread over them?",
-    ),
-    Entry(
-        name="mirror_descent",
-        icon=":material/casino:",
-        title="Private games",
-        guarantee="(ε, δ), pure ε, ρ-zCDP or μ-GDP by drawing vertices with the exponential mechanism. One row "
-        "replaced.",
-        question="Two players, thousands of strategies, one budget: equilibria, fair models for the worst group, "
-        "synthetic data. Why does the error hardly grow with the number of strategies?",
-    ),
-    Entry(
-        name="second_order",
-        icon=":material/landscape:",
-        title="Second-order solutions",
-        guarantee="(ε, δ), ρ-zCDP or μ-GDP with Gaussian noise on gradients and Hessians. One row replaced.",
-        question="Where the gradient is small the ground is flat: a valley, or a mountain pass? Can your budget tell, "
-        "how many steps will it take, and what would make it enough?",
-    ),
-    Entry(
-        name="zeroth_order",
-        icon=":material/touch_app:",
-        title="Zeroth-order optimisation",
-        guarantee="μ-GDP exactly, and what follows of it: (ε, δ), ρ-zCDP; pure ε with DP-ZO. One row replaced.",
-        question="You may only ask for values, never gradients: of a simulator, of votes, of somebody else's model. "
-        "What does privacy cost, and which way to ask wastes the least of it?",
-    ),
-    Entry(
-        name="bayesian_optimization",
-        icon=":material/model_training:",
-        title="Private tuning",
-        guarantee="μ-GDP exactly, and what follows of it: (ε, δ), ρ-zCDP; pure ε with random search. One user of the "
-        "validation data replaced.",
-        question="A model's settings are chosen on people's data. Each training costs time, each step privacy: how "
-        "much does a look cost, and when should you stop looking?",
-    ),
-)
+FAMILIES = tuple(Entry(**family) for family in resources.data(__package__, "families.toml")["family"])
 
 
 def named(name: str) -> Entry:
     """The family of this name."""
     return next(family for family in FAMILIES if family.name == name)
+
+
+def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str, preset: str = "") -> None:
+    """One way into the tool: what it is for, and a button that opens the page.
+
+    preset : how the name of the preset begins that a family's page is to open with.
+    """
+    with st.container(border=True, height="stretch"):
+        st.subheader(f"{icon} {title}", anchor=False)
+        st.markdown(text)
+        _open(key, label, page, preset)
+
+
+def card(family: Entry) -> None:
+    """What a family of methods is about."""
+    with st.container(border=True, height="stretch"):
+        st.subheader(f"{family.icon} {family.title}", anchor=False)
+        st.markdown(family.question)
+        st.caption(f"**Guarantee.** {family.guarantee}")
+        _open(f"card_{family.name}", f"Try {family.title.lower()}", family)
+
+
+def _open(key: str, label: str, page: Entry | str, preset: str = "") -> None:
+    if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
+        if isinstance(page, Entry):
+            described = page.page()
+            chosen = next(known for known in described.presets if known.name.startswith(preset))
+            import_module("dpviz.ui.experiment.presets").open_with(described.prefix, chosen.experiment)
+        st.switch_page(page.address if isinstance(page, Entry) else page)

@@ -8,8 +8,7 @@ from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
-from dpviz.compare.link_codec import pack, unpack
-from dpviz.compare.pins import together
+from dpviz.compare.pins import pack, together, unpack
 from dpviz.errors import UserError
 from dpviz.ui import components, presenting
 from dpviz.ui.controls import Panel
@@ -47,7 +46,7 @@ def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) 
 
     preset : the one that the settings are, if they are one. read : settings that were read from the data, in words.
     """
-    with st.popover("Copy link", icon=":material/link:", key=panel.key("link")):
+    with st.popover("Copy link", icon=":material/link:", key=panel.key("link"), type="tertiary"):
         held = f"**Not private**: read from the data was {'; '.join(read)}." if read else "It holds no data."
         st.markdown(f"This link restores every control of this page. It holds settings only. {held}")
         chosen = st.segmented_control(
@@ -76,12 +75,12 @@ def short(query: Query, preset: Named | None) -> str:
         query = {name: query[name] for name in query if name != PIN} | {PINS: together(pins)}
     kept = {name: value for name, value in query.items() if name in _OTHERS}
     settings = {name: value for name, value in query.items() if name not in _OTHERS}
-    found: list[Query] = [query]
+    queries: list[Query] = [query]
     if settings:
-        found.append({PACKED: pack(urlencode(settings, doseq=True)), **kept})
+        queries.append({PACKED: pack(urlencode(settings, doseq=True)), **kept})
     if preset is not None:
-        found.append({PRESET: preset.slug, **{name: query[name] for name in query if name not in preset.sets}})
-    return min(map(_address, found), key=len)
+        queries.append({PRESET: preset.slug, **{name: query[name] for name in query if name not in preset.sets}})
+    return min(map(_address, queries), key=len)
 
 
 def expand(page: "StreamlitPage") -> None:
@@ -102,12 +101,12 @@ def expand(page: "StreamlitPage") -> None:
 def _settings(text: str) -> dict[str, list[str]]:
     """The names and values of a packed link. Raises UserError for a text that is none."""
     try:
-        found = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MOST_SETTINGS)
+        settings = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MOST_SETTINGS)
     except ValueError:
         raise UserError("This is no list of settings.") from None
-    if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in found):
+    if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in settings):
         raise UserError("It names what is no setting.")
-    return found
+    return settings
 
 
 def _address(query: Query) -> str:

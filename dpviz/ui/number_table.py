@@ -4,11 +4,16 @@ Such a part is drawn with the numbers that it began with, and knows itself what 
 begin anew when the numbers have changed otherwise, and only then: what is drawn anew forgets what was done meanwhile.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import streamlit as st
 
+from dpviz.specification import Control
+from dpviz.ui.controls import Panel
+
 Numbers = tuple[float, ...]
+SHARE = "Share, %"
 
 
 def edition(part: str, numbers: Numbers) -> int:
@@ -70,3 +75,41 @@ def table(
 
 def _state(part: str) -> str:
     return f"{part}_state"
+
+
+def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
+    """Buttons for splits to start from: what each sets."""
+    with st.container(horizontal=True, gap="small"):
+        for name, settings in splits.items():
+            st.button(name, key=panel.key(f"split_{name}"), on_click=panel.write, args=(settings,))
+
+
+def split(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
+    """The same share to type, of either of two parts: the other one gets the rest.
+
+    control : the share of the first of them. names : of both.
+    """
+
+    def take(numbers: Numbers, row: int) -> Numbers:
+        assert control.low is not None and control.high is not None
+        first = numbers[0] / 100 if row == 0 else 1 - numbers[1] / 100
+        first = round(min(control.high, max(control.low, first)), 4)
+        panel.write({control.name: first})
+        return percent(first)
+
+    assert control.low is not None and control.high is not None
+    low, high = min(control.low, 1 - control.high), max(control.high, 1 - control.low)
+    table(
+        panel.key(f"{control.name}_table"),
+        percent(share),
+        names,
+        take,
+        heading=SHARE,
+        limits=(round(100 * low, 2), round(100 * high, 2)),
+        help="The other one gets the rest.",
+    )
+
+
+def percent(share: float) -> tuple[float, float]:
+    """A share and the rest, in percent."""
+    return round(100 * share, 2), round(100 * (1 - share), 2)

@@ -2,17 +2,10 @@
 
 import streamlit as st
 
+from dpviz.ui.components import style
+
 NAME = "present"  # in the address and in the session
 FACTOR = 22 / 16  # of all type
-STYLE = f"""<style>
-html {{ font-size: {16 * FACTOR:g}px; }}
-section[data-testid="stSidebar"], header[data-testid="stHeader"], [data-testid="stExpandSidebarButton"] {{
-  display: none !important;
-}}
-.stMainBlockContainer {{ max-width: none; padding: 1rem 2rem 3rem !important; }}
-.st-key-present_end {{ position: fixed; right: 0.5rem; bottom: 0.2rem; width: auto; z-index: 10; opacity: 0.8; }}
-.st-key-present_end:hover, .st-key-present_end:focus-within {{ opacity: 1; }}
-</style>"""
 
 
 def begin() -> None:
@@ -21,7 +14,7 @@ def begin() -> None:
         st.session_state[NAME] = True
     if on():
         st.query_params[NAME] = "1"  # also after a change of pages, for a reload
-        st.html(STYLE)
+        style("presenting.css", size=f"{16 * FACTOR:g}")
         st.button("End presentation", key="present_end", type="tertiary", on_click=_end)
 
 

@@ -5,7 +5,8 @@
    `run_every` make such requests all the time. Here a request waits until the messages have left, in order.
 2. A request of a fragment with `run_every` carries the values of all controls as the browser knows them. If the browser
    has not drawn the values of a preset yet, they would be overwritten. Here such a request carries no values: a change
-   by the visitor is always a request of its own.
+   by the visitor is always a request of its own. And of all tabs' such requests only seven are served in a second,
+   so that twenty tabs cannot keep a server from serving changes; the others come again.
 3. The first request of a tab names its page by the address. If it is repeated while the first page is drawn, Streamlit
    takes it for a request of another page and drops the settings of a link. Here it is a request of the page it names.
 4. A request that a visitor's change has caused carries the old values of all other controls, too. Where the browser has
@@ -14,6 +15,10 @@
    and the newest value is sent again (see `alone` for controls of which the browser has said nothing yet). After the
    time that a browser needs to draw, every value is taken as meant.
 5. Of two waiting requests Streamlit drops the first. Here each one is served before the next.
+6. For each connection from another web site, which it refuses, Streamlit asks a server elsewhere for the address of
+   this one, and meanwhile answers nobody. Here it does not ask: a page of the server's own address has its host's name.
+7. Before it draws a number or a menu, Streamlit collects the values of all controls to look at one. Here it looks at
+   that one.
 
 The patches need private names of Streamlit. Where one of them is missing, Streamlit stays as it is, and the log of the
 server says so once: see `guarded`.
@@ -23,9 +28,10 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
     from streamlit.runtime.app_session import AppSession
     from streamlit.runtime.scriptrunner import ScriptRunContext
+    from streamlit.runtime.state.safe_session_state import SafeSessionState
     from streamlit.runtime.state.session_state import SessionState
 
 T = TypeVar("T")
@@ -48,6 +55,7 @@ _DRAWN = "streamlit_patches_drawn"  # in the session: when its page was drawn to
 _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # kinds of values that the server can set
 _log = logging.getLogger(__name__)
 _reported: set[str] = set()
+_served: "deque[float]" = deque(maxlen=7)  # when the last requests that tabs make by themselves were served
 _waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
 _original: dict[str, Callable[..., None]] = {}
 
@@ -83,28 +91,51 @@ def _apply() -> None:
     _original.update(request=sessions.request_rerun, set_widgets=states.set_widgets_from_proto)
     sessions.request_rerun = wraps(sessions.request_rerun)(_request)
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
+    network: Any = import_module("streamlit.net_util")
+    network.get_external_ip = wraps(network.get_external_ip)(lambda: None)
+    safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
+    safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
 
 
-def _request(session: "AppSession", asked: "ClientState | None") -> None:
+@dataclass(frozen=True)
+class _Values(Mapping[str, Any]):
+    """`SafeSessionState.filtered_state`: values by name, collected only if somebody goes through them all."""
+
+    state: "SafeSessionState"
+    every: Callable[["SafeSessionState"], dict[str, Any]]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.state[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.every(self.state))
+
+    def __len__(self) -> int:
+        return len(self.every(self.state))
+
+
+def _request(session: "AppSession", request: "ClientState | None") -> None:
     """`AppSession.request_rerun`, in whose event loop it is called."""
-    if guarded(lambda: _is_due(session, asked), True):
-        _original["request"](session, asked)
+    if guarded(lambda: _is_due(session, request), True):
+        _original["request"](session, request)
 
 
-def _is_due(session: "AppSession", asked: "ClientState | None") -> bool:
+def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
     """Whether to serve a request now. Others wait, or are dropped because they come again."""
-    if asked is not None:
-        asked.page_script_hash = _page_of(session, asked)
-        if asked.is_auto_rerun:
-            asked.ClearField("widget_states")
-            if _has_unheard_change(session):
+    if request is not None:
+        request.page_script_hash = _page_of(session, request)
+        if request.is_auto_rerun:
+            request.ClearField("widget_states")
+            now, full = time.monotonic(), len(_served) == _served.maxlen
+            if _has_unheard_change(session) or (full and now - _served[0] < 1.0):
                 return False
+            _served.append(now)
     if session in _waiting:
-        _waiting[session].append(asked)
+        _waiting[session].append(request)
         return False
     if not _is_busy(session):
         return True
-    _waiting[session] = [asked]
+    _waiting[session] = [request]
     asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
     return False
 
@@ -183,15 +214,15 @@ def alone(key: str) -> bool:
     return guarded(is_alone, True)
 
 
-def _page_of(session: "AppSession", asked: "ClientState") -> str:
+def _page_of(session: "AppSession", request: "ClientState") -> str:
     """Streamlit's name of the page that a request is for; as the request says, where the menu does not know better."""
     pages = session._pages_manager.get_pages()
-    if asked.page_script_hash not in pages or asked.page_script_hash == session._pages_manager.main_script_hash:
-        name = asked.page_name or urlsplit(asked.context_info.url).path.rpartition("/")[2]
+    if request.page_script_hash not in pages or request.page_script_hash == session._pages_manager.main_script_hash:
+        name = request.page_name or urlsplit(request.context_info.url).path.rpartition("/")[2]
         for key, page in pages.items():
             if name and page.get("url_pathname") == name:
                 return key
-    return asked.page_script_hash
+    return request.page_script_hash
 
 
 def _later(session: "AppSession", looks: int) -> None:
@@ -199,12 +230,12 @@ def _later(session: "AppSession", looks: int) -> None:
     if looks and guarded(lambda: _is_busy(session), False):
         loop.call_later(SOON, _later, session, looks - 1)
         return
-    asked = waiting.pop(0)
+    request = waiting.pop(0)
     if waiting:
         loop.call_later(SOON, _later, session, LOOKS)
     else:
         del _waiting[session]
-    _original["request"](session, asked)
+    _original["request"](session, request)
 
 
 def _is_busy(session: "AppSession") -> bool:

@@ -12,19 +12,34 @@ from dpviz.exports.spreadsheets import as_text, neutral
 NONE: Mapping[str, Any] = {}
 
 
+def columns(declared: Mapping[str, Mapping[str, Any]], **more: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of a table, of a page's data: of each its kind, "Number" or another one that Streamlit has, and options.
+
+    more : options of columns that are known only now.
+    """
+    every = {name: dict(options) | dict(more.get(name, {})) for name, options in declared.items()}
+    return {
+        name: getattr(st.column_config, f"{options.pop('kind')}Column")(**options) for name, options in every.items()
+    }
+
+
 def show_table(
     table: Any,
     alt: str,
+    *,
     column_config: Mapping[str, Any] = NONE,
+    help: Mapping[str, str] = NONE,
     placeholder: str | None = None,
     index: bool = False,
     style: Callable[[pd.DataFrame], Any] = lambda frame: frame,
 ) -> None:
     """Draw a table, of whatever `DataFrame` takes, with a text alternative.
 
-    index : whether its index is shown. style : how its cells are written.
+    help : what columns without a configuration mean. index : whether its index is shown. style : how its cells are
+    written.
     """
-    named = {_shown(name): config for name, config in column_config.items()}
+    meanings = {name: st.column_config.Column(help=words) for name, words in help.items()}
+    named = {_shown(name): config for name, config in (meanings | dict(column_config)).items()}
     options: Any = {} if placeholder is None else {"placeholder": placeholder}
     frame = style(neutral(pd.DataFrame(table), _shown))
     st.dataframe(frame, hide_index=not index, column_config=named, alt=alt, **options)

@@ -1,8 +1,8 @@
 """The terms of the field that pages use, from `terms.toml`: each in one sentence and one formula, and nowhere else."""
 
-import tomllib
 from dataclasses import dataclass
-from importlib import resources
+
+from dpviz import resources
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Term:
 
 def _load() -> dict[str, tuple[Term, ...]]:
     """The terms of `terms.toml` by group, in the order of the file."""
-    text = resources.files(__package__).joinpath("terms.toml").read_text("utf-8")
     groups: dict[str, tuple[Term, ...]] = {}
-    for entry in tomllib.loads(text)["term"]:
-        group = entry.pop("group")
-        groups[group] = (*groups.get(group, ()), Term(**entry | {"said": tuple(entry["said"])}))
+    for entry in resources.data(__package__, "terms.toml")["term"]:
+        parts = {name: value for name, value in entry.items() if name != "group"}
+        term = Term(**parts | {"said": tuple(entry["said"])})
+        groups[entry["group"]] = (*groups.get(entry["group"], ()), term)
     return groups
 
 

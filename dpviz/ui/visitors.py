@@ -126,10 +126,10 @@ class Visitor:
 def _closed(server: runtime.Runtime, session: str) -> None:
     """Close a session and forget what it had: Streamlit's loop holds on to the last one that it served, until it serves
     another one."""
-    found = guarded(lambda: server._session_mgr.get_session_info(session), None)
+    information = guarded(lambda: server._session_mgr.get_session_info(session), None)
     server.close_session(session)
-    if found is not None:
-        found.session.session_state.clear()
+    if information is not None:
+        information.session.session_state.clear()
 
 
 # Process-wide on purpose, and no longer than their sessions: a tab that is loaded again finds here what it was.

@@ -43,6 +43,7 @@ def test_rates_refute_the_ranges_that_do_not_allow_them_and_no_others(share: flo
     assert (claim_of(ranges).least(above, q) > 2.0).all()  # the claim itself is refuted by any more
 
 
+@pytest.mark.slow
 def test_selections_with_half_of_the_noise_are_seen_at_six() -> None:
     """ε = 6 allows nearly everything; what three selections with η = 2 allow together does not."""
     case = dataclasses.replace(RESPONSES, source=scaled(0.5))

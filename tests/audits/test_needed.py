@@ -15,6 +15,7 @@ from tests.families.test_implementation import scaled
 GAUSSIAN = next(case for case in CASES if case.name == "nesterov_gaussian")
 
 
+@pytest.mark.slow
 def test_less_noise_is_flagged_sooner_and_by_the_tests_first() -> None:
     for case in (*CASES[:6], next(case for case in GAMES if case.name == "frank_wolfe")):
         found = runs_needed(Audit(case, case.budgets[0]))

@@ -21,6 +21,7 @@ def power(truth: float, claim: float = 1.0, canaries: int = 400, guesses: int = 
     return float(binom.sf(refuting - 1, guesses, 1 / (1 + math.exp(-truth))))
 
 
+@pytest.mark.slow
 def test_bounds_from_single_runs_are_as_often_too_large_as_they_may_be() -> None:
     """20 runs each: of sound ones more than 5 flagged have a chance of 3e-4, of the others fewer than 8 one of 4e-5."""
     quiet = dataclasses.replace(ONE_RUN, source=Quieter)

@@ -3,9 +3,10 @@
 import os
 import resource
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,29 +16,30 @@ from pydantic import ValidationError
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.groups import GroupedUpload
-from dpviz.datasets.synthetic import Saddle, UniformLinear
+from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import LineSearch, MiniBatch, MiniBatchTrustRegion, ShortStep, TrustRegion
-from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import LossMatrix
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
-from dpviz.problems.values.black_box import BentValley, CappedRegression, PhaseRetrieval, ReluNetwork, TableModel, Votes
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as accelerated
-from dpviz.ui.accelerated.page import PAGE as ACCELERATED
+from dpviz.ui.bayesian_optimization import problem as tuning
 from dpviz.ui.experiment.controls import BY_NAME, CURRENCIES
 from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.problem_menu import ANY, UPLOAD
+from dpviz.ui.families import FAMILIES
 from dpviz.ui.mirror_descent import problem as mirror
-from dpviz.ui.mirror_descent.page import PAGE as MIRROR
+from dpviz.ui.second_order import problem as second_order
 from dpviz.ui.uploads.table import GENERATORS
+from dpviz.ui.zeroth_order import problem as zeroth_order
 
-PAGES: Mapping[str, FamilyPage] = {"accelerated": ACCELERATED, "mirror_descent": MIRROR}
+PAGES: Mapping[str, FamilyPage] = {family.name: family.page() for family in FAMILIES}
 IDENTITY = "0" * 32
 Tables = Mapping[str, np.ndarray]
 
@@ -53,8 +55,8 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a run took: CPU seconds, and bytes of memory beside what there was before. ended : whether it came to its
-    end, or was ended after too long."""
+    """What a run took: CPU seconds, as on a machine of nominal speed, and bytes of memory beside what there was before.
+    ended : whether it came to its end, or was ended after too long."""
 
     seconds: float
     bytes: float
@@ -66,16 +68,23 @@ def drawn(family: str, seed: int) -> Iterator[Drawn]:
     generator, page = np.random.default_rng(seed), PAGES[family]
     while True:
         with suppress(UserError, ValidationError):
-            problem, tables = {"accelerated": _model, "mirror_descent": _game}[family](generator)
-            offered = list(page.offer_of(problem).methods or page.catalogue.methods)
+            problem, tables = PROBLEMS[family](generator)
+            offered = list(page.offer(type(problem)).methods or page.catalogue.methods)
             labels = generator.choice(offered, min(len(offered), int(generator.integers(1, 5))), replace=False).tolist()
             shared = page.catalogue.controls()
             settings = {name: _value(generator, control) for name, control in shared.items()}
+            for name, nested in page.catalogue.nested().items():
+                if generator.integers(2):
+                    settings[name] = _specification(generator, nested)
             references = bool(generator.integers(2))
             arms = page.catalogue.arms(
                 labels,
                 references=references,
-                **{name: value for name, value in settings.items() if value != BY_NAME},
+                **{
+                    name: value
+                    for name, value in settings.items()
+                    if (value != BY_NAME and value is not None) or name not in page.catalogue.by_name
+                },
             )
             planned = Experiment(
                 problem=problem,
@@ -109,24 +118,35 @@ def out_of_reach(seed: int) -> Iterator[Drawn]:
         yield Drawn(experiment, experiment.plans())
 
 
-def values_only(seed: int) -> Iterator[Drawn]:
-    """Endless experiments of the family `zeroth_order`: one or two methods on any of its problems."""
-    generator = np.random.default_rng(seed)
-    methods = (VarianceReduced, Naive, VarianceReduced, DirectionalDescent, FirstOrder)
-    while True:
-        with suppress(UserError, ValidationError):
-            kind = _one(generator, (PhaseRetrieval, CappedRegression, ReluNetwork, Votes, BentValley))
-            data = {"data": _specification(generator, UniformLinear)} if issubclass(kind, TableModel) else {}
-            experiment = Experiment(
-                problem=_specification(generator, kind, **data),
-                arms=tuple(
-                    Arm(label=label, algorithm=_specification(generator, _one(generator, methods)))
-                    for label in ("a", "b")[: int(generator.integers(1, 3))]
-                ),
-                budget=GaussianDP(mu=_log(generator, 1, 100) / 10),
-                replicates=_log(generator, 1, 50),
-            )
-            yield Drawn(experiment, experiment.plans())
+TABLE, WEIGHTS, MATRIX = np.ones((20_000, 20)), np.ones((20, 8)), np.ones((160, 160))
+NOMINAL = (8e-4, 3.8e-4, 3.8e-4)  # CPU seconds of the three below on the machine whose rates the declared costs have
+
+
+def slowness() -> float:
+    """How many times longer this machine takes now than the one whose rates the declared costs have: it may be another
+    one, or have others to serve, whose work slows down each second of ours."""
+
+    def calls() -> None:
+        for _ in range(150):
+            moved = WEIGHTS + 1.0
+            lengths = np.linalg.norm(moved, axis=1)
+            moved *= np.where(lengths > 1, lengths, 0.0)[:, None]
+
+    def reading() -> None:
+        np.tanh((TABLE @ WEIGHTS)[:, :1])
+
+    def products() -> None:
+        for _ in range(3):
+            MATRIX @ MATRIX
+
+    taken = [np.median([_seconds(work) for _ in range(3)]) for work in (calls, reading, products)]
+    return float(np.exp(np.log(np.divide(taken, NOMINAL)).mean()))
+
+
+def _seconds(work: Callable[[], None]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
 
 
 def measured(subject: Drawn, seconds: float) -> Taken:
@@ -135,6 +155,7 @@ def measured(subject: Drawn, seconds: float) -> Taken:
     The bytes are those by which the address space grew, at its highest: private data, as the limit of a worker counts.
     """
     reading, writing = os.pipe()
+    before = slowness()
     child = os.fork()
     if child == 0:
         os.close(reading)
@@ -143,9 +164,10 @@ def measured(subject: Drawn, seconds: float) -> Taken:
     with os.fdopen(reading) as pipe:
         found = pipe.read().split()
     _, status, used = os.wait4(child, 0)
+    slow = np.sqrt(before * slowness())
     if status or len(found) != 2:
-        return Taken(used.ru_utime + used.ru_stime, np.nan, False)
-    return Taken(float(found[0]), float(found[1]), True)
+        return Taken((used.ru_utime + used.ru_stime) / slow, np.nan, False)
+    return Taken(float(found[0]) / slow, float(found[1]), True)
 
 
 def _run(subject: Drawn, seconds: float, writing: int) -> None:
@@ -172,15 +194,45 @@ def _kilobytes(name: str) -> int:
 
 
 def _model(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]:
-    source = _one(generator, [*GENERATORS, accelerated.QUADRATIC, mirror.UPLOAD])
+    source = _one(generator, [*GENERATORS, accelerated.QUADRATIC, UPLOAD])
     if source == accelerated.QUADRATIC:
         return _specification(generator, Quadratic), {}
     data: Any
-    data, tables = _table(generator) if source == mirror.UPLOAD else (_specification(generator, GENERATORS[source]), {})
+    data, tables = _table(generator) if source == UPLOAD else (_specification(generator, GENERATORS[source]), {})
     number = data.facts().target is not None
     losses = [LeastSquares, HuberRegression] if number else list(accelerated.LOSSES.values())
     cls = _one(generator, losses)
     return _specification(generator, cls, ("threshold", *accelerated.MODEL), data=data), tables
+
+
+def _nonconvex(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]:
+    source = _one(generator, [*second_order.GENERATORS, UPLOAD])
+    data: Any
+    if source == UPLOAD:
+        data, tables = _table(generator)
+    else:
+        data, tables = _specification(generator, second_order.GENERATORS[source]), {}
+    cls = _one(generator, list(second_order.LOSSES.values()))
+    return _specification(generator, cls, ("regularisation", *second_order.MODEL), data=data), tables
+
+
+def _values(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]:
+    source = _one(generator, [*zeroth_order.SIMULATED, *zeroth_order.GENERATORS, UPLOAD])
+    if source in zeroth_order.SIMULATED:
+        return _specification(generator, zeroth_order.SIMULATED[source]), {}
+    data: Any
+    if source == UPLOAD:
+        data, tables = _table(generator)
+    else:
+        data, tables = _specification(generator, zeroth_order.GENERATORS[source]), {}
+    return _specification(generator, _one(generator, list(zeroth_order.MODELS.values())), data=data), tables
+
+
+def _tuned(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]:
+    model = _one(generator, list(tuning.MODELS))
+    source = _one(generator, [tuning.DRAWN, *tuning.GENERATORS])
+    data = _specification(generator, tuning.drawn_for(model) if source == tuning.DRAWN else tuning.GENERATORS[source])
+    return _specification(generator, tuning.MODELS[model], data=data), {}
 
 
 def _table(generator: np.random.Generator) -> tuple[UploadedTable, Tables]:
@@ -194,10 +246,10 @@ def _game(generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]
     name = _one(generator, list(mirror.PROBLEMS))
     cls, parts = mirror.PROBLEMS[name], dict[str, Any]()
     tables: Tables = {}
-    sources = [*mirror.SOURCES.get(name, {}), *([mirror.UPLOAD] if name in mirror.UPLOADS else [])]
+    sources = [*mirror.SOURCES.get(name, {}), *([UPLOAD] if name in mirror.UPLOADS else [])]
     if sources:
         source = _one(generator, sources)
-        if source != mirror.UPLOAD:
+        if source != UPLOAD:
             parts["data"] = _specification(generator, mirror.SOURCES[name][source])
         elif name == "synthetic":
             parts["data"], tables = _survey(generator)
@@ -234,6 +286,28 @@ def _groups(generator: np.random.Generator, losses: bool) -> tuple[GroupedUpload
         target=None if losses else "target",
     )
     return data, {IDENTITY: np.column_stack([rows, labels, generator.integers(0, count, n)])}
+
+
+def _any(page: FamilyPage, generator: np.random.Generator) -> tuple[ProblemSpecification, Tables]:
+    """Of a page without files and settings of its own: any of its problems, on any of its generators."""
+    menu = page.problems
+    name = _one(generator, list(menu.problems))
+    sources = menu.sources.get(name) or menu.sources.get(ANY, {})
+    known = [source.cls for source in sources.values() if source.cls is not None]
+    data = {"data": _specification(generator, _one(generator, known))} if known else {}
+    return _specification(generator, menu.problems[name].cls, **data), {}
+
+
+_SPECIAL = {
+    "accelerated": _model,
+    "mirror_descent": _game,
+    "second_order": _nonconvex,
+    "zeroth_order": _values,
+    "bayesian_optimization": _tuned,
+}
+PROBLEMS: Mapping[str, Callable[[np.random.Generator], tuple[ProblemSpecification, Tables]]] = {
+    name: _SPECIAL.get(name, partial(_any, page)) for name, page in PAGES.items()
+}
 
 
 # ------------------------------------------------------------------------------------------------------------- settings

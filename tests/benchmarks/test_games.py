@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.categories import CategoricalFacts
 from dpviz.families.mirror_descent import presets
 from dpviz.problems.games.marginals import Marginals
 from dpviz.problems.games.synthetic_tables import synthetic_table
@@ -71,8 +71,7 @@ def test_plan_of_the_page(report) -> None:
         budget = DEFAULT.experiment.budget.replaced(epsilon=next(EPSILON))
         text = DEFAULT.experiment.replaced(budget=budget).to_json()
         shown = plan_view.view.__wrapped__(text, mirror_plan.predict)  # type: ignore[attr-defined]
-        mirror_plan.noise(shown)
-        mirror_plan.drawings(shown)
+        list(mirror_plan.drawings(shown))
 
     report.benchmark.pedantic(planned, rounds=8, warmup_rounds=1)
     report(budget_ms=100)

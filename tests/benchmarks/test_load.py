@@ -26,15 +26,17 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.task import Cell, Executor, InThread
 from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.ui.experiment.texts import EARLIER
 from tests.benchmarks.browsers import CURVES, GUARANTEE, SLIDER, chromium, opened, seen
 from tests.benchmarks.conftest import LINES
 from tests.benchmarks.processes import children, processor_seconds, resident
 from tests.benchmarks.visitors import Visitor
 from tests.browser.serving import Server, serve
 
-VISITORS, BROWSERS = 20, 3
+BROWSERS = 3
+MOST = {1: None, 20: 1.0, 60: 3.0}  # seconds of a move, by the number of visitors
 SECONDS = 25.0  # that sliders are moved for
-BROWSERS_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
+FEW_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
 PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
 LONG = {"accel_iterations": "2000", "accel_uniform_rows": "100000", "accel_follow": "false"}
 SMALL = {"accel_iterations": "20", "accel_replicates": "2", "accel_uniform_rows": "1000"}
@@ -46,6 +48,7 @@ class Table:
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, str, str]] = []
+        self.moves: dict[int, float] = {}  # p95 of a move, by the number of visitors
 
     def add(self, what: str, found: float, unit: str, most: float | None = None, least: float | None = None) -> None:
         """One line; `most` or `least` is what must be reached."""
@@ -136,20 +139,30 @@ async def moved(movers: list[Visitor], seconds: float = SECONDS) -> list[float]:
     return [second for one in took for second in one]
 
 
+def has_its_result(page: Visitor) -> bool:
+    """Whether no run is under way or in line, and what is shown is of these settings."""
+    return page.controls["Stop"].disabled and page.says("Done:") and not page.says(EARLIER)
+
+
 def p95(seconds: list[float]) -> float:
     return float(np.quantile(seconds, 0.95))
 
 
-@pytest.mark.parametrize("busy", [False, True], ids=["no_run", "two_runs"])
-def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy: bool) -> None:
-    """From a slider move to the end of the page's script, and what a visitor costs the server."""
+@pytest.mark.parametrize(
+    ("number", "busy"),
+    [(1, False), (20, False), (20, True), (60, True)],
+    ids=["alone", "twenty", "twenty_two_runs", "sixty_two_runs"],
+)
+def test_visitors_move_sliders(report, table: Table, server: Server, number: int, busy: bool) -> None:
+    """From a slider move to the end of the page's script, until when each visitor sees the result of the last move, and
+    what a visitor costs the server. They arrive one after the other, before anybody moves."""
     process, sizes = server.process.pid, []
 
-    async def all_move() -> tuple[list[float], list[bool], float]:
+    async def all_move() -> tuple[list[float], list[float], list[bool], float]:
         async with AsyncExitStack() as stack:
             both = await stack.enter_async_context(two_runs(server)) if busy else lambda: True
             sizes.append(resident(process))
-            movers = await stack.enter_async_context(visitors(server, VISITORS))
+            movers = await stack.enter_async_context(visitors(server, number))
             active: list[bool] = []
 
             async def watch() -> None:
@@ -160,18 +173,25 @@ def test_twenty_visitors_move_sliders(report, table: Table, server: Server, busy
             watching = asyncio.create_task(watch())
             sizes.append(resident(process))
             used = processor_seconds(process)
-            took = await moved(movers)
+            took = await moved(movers, SECONDS if number > 1 else FEW_SECONDS)
+            used = (processor_seconds(process) - used) / len(took)
             watching.cancel()
+            last = await asyncio.gather(*(who.until(has_its_result) for who in movers))
             sizes.append(resident(process))
-            return took, active, (processor_seconds(process) - used) / len(took)
+            return took, last, active, used
 
-    took, active, used = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)
+    took, last, active, used = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)
     report(p50_s=statistics.median(took), p95_s=p95(took), moves=len(took), both_active=float(np.mean(active)))
-    name = f"{VISITORS} visitors, {'two runs' if busy else 'no run'}"
+    report(last_result_s=max(last))
+    table.moves[number] = p95(took)
+    name = f"{number} visitor{'s' * (number > 1)}, {'two runs' if busy else 'no run'}"
     table.add(f"{name}: slider move, p50", statistics.median(took), "s")
-    table.add(f"{name}: slider move, p95", p95(took), "s", most=1.0 if busy else None)
+    table.add(f"{name}: slider move, p95", p95(took), "s", most=MOST[number] if busy else None)
+    if busy and number == 20 and 1 in table.moves:
+        table.add(f"{name}: slider move, p95, times that of one alone", p95(took) / table.moves[1], "", most=4)
+    table.add(f"{name}: all see the result of their last move after", max(last), "s", most=20 if number == 20 else None)
     table.add(f"{name}: processor time of the server per move", used, "s")
-    opened, active_ones = ((size - sizes[0]) / VISITORS / 2**20 for size in sizes[1:])
+    opened, active_ones = ((size - sizes[0]) / number / 2**20 for size in sizes[1:])
     table.add(f"{name}: memory of the server per visitor, page opened", opened, "MiB")
     table.add(f"{name}: memory of the server per visitor, after moves and runs", active_ones, "MiB")
     if busy:
@@ -198,9 +218,7 @@ def test_three_browsers_move_sliders(report, table: Table, server: Server) -> No
     async def all_move() -> list[float]:
         async with two_runs(server), chromium() as browser:
             pages = [await opened(browser, server, f"accel_seed={k + 50}") for k in range(BROWSERS)]
-            took = await asyncio.gather(
-                *(at_intervals(mover(page), k, BROWSERS_SECONDS) for k, page in enumerate(pages))
-            )
+            took = await asyncio.gather(*(at_intervals(mover(page), k, FEW_SECONDS) for k, page in enumerate(pages)))
             return [second for one in took for second in one]
 
     took = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)

@@ -4,15 +4,17 @@
 
 Work and baseline take turns, and the processor time of this process is counted, so a busy machine slows both alike. A
 ratio is the least of the medians of several blocks of rounds: what disturbs one block is no regression, what is slower
-in all of them is. It fails beyond the stored ratio times (1 + noise); `noise` is stored with it, and is chosen so that
-the largest of many repetitions on a busy machine stays well below.
+in all of them is; a test ends with the first block that is quick enough. It fails beyond the stored ratio times
+(1 + noise); `noise` is stored with it, and is chosen so that the largest of many repetitions on a busy machine stays
+well below.
 """
 
 import itertools
 import json
+import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +45,7 @@ from tests.benchmarks.test_tuning import stepping, trainings
 
 STORED = Path(__file__).with_name("ratios.json")
 BLOCKS, ROUNDS = 4, 5
-NOISE, AGAIN = 0.75, 3  # of the ratio; how often a layer that seems slower is measured again
+NOISE, TRIALS = 0.75, 4  # of the ratio; how often at most a layer that seems slower is measured
 REPLICATES, DIMENSION = 20, 20
 Act = Callable[[], object]
 
@@ -302,40 +304,42 @@ def clocked(act: Act, calls: int) -> float:
     return time.process_time() - began
 
 
-def measured(work: Act, baseline: Act) -> float:
-    """Processor time of the work over that of the baseline; each is called as often as fills 20 ms."""
+def blocks(work: Act, baseline: Act) -> Iterator[float]:
+    """Processor time of the work over that of the baseline, BLOCKS times; each is called as often as fills 20 ms."""
     acts = (work, baseline)
     for act in acts:
         act()
     calls = [max(1, round(0.02 / max(clocked(act, 1), 1e-6))) for act in acts]
-    blocks = []
     for _ in range(BLOCKS):
         seconds: tuple[list[float], list[float]] = ([], [])
         for _ in range(ROUNDS):
             for found, act, times in zip(seconds, acts, calls, strict=True):
                 found.append(clocked(act, times) / times)
-        blocks.append(statistics.median(seconds[0]) / statistics.median(seconds[1]))
-    return min(blocks)
+        yield statistics.median(seconds[0]) / statistics.median(seconds[1])
 
 
 @pytest.mark.parametrize("name", WORK)
 def test_no_layer_has_become_slower_than_its_stored_ratio(name: str, pytestconfig: pytest.Config) -> None:
     stored = json.loads(STORED.read_text()) if STORED.exists() else {}
-    ratio = measured(*(make() for make in WORK[name]))
     if pytestconfig.getoption("--store-ratios"):
+        ratio = min(blocks(*(make() for make in WORK[name])))
         stored[name] = {"noise": NOISE} | stored.get(name, {}) | {"ratio": float(f"{ratio:.3g}")}
         STORED.write_text(json.dumps(dict(sorted(stored.items())), indent=2) + "\n")
-    limit = stored[name]["ratio"] * (1 + stored[name]["noise"])
-    for _ in range(AGAIN):  # a neighbour on the same machine is gone after a while, a regression is not
-        if ratio > limit:
-            ratio = min(ratio, measured(*(make() for make in WORK[name])))
+    ratio, limit = math.inf, stored[name]["ratio"] * (1 + stored[name]["noise"])
+    # A neighbour on the same machine is gone after a while, a regression is not.
+    for block in itertools.chain.from_iterable(blocks(*(make() for make in WORK[name])) for _ in range(TRIALS)):
+        ratio = min(ratio, block)
+        if ratio <= limit:  # so is the least of all blocks
+            break
     pytestconfig.stash[LINES].append(f"{name}: {ratio:.3g} (stored {stored[name]['ratio']:.3g}, at most {limit:.3g})")
     assert ratio <= limit, f"{name} takes {ratio:.3g} times its baseline; {limit:.3g} is the most that noise explains"
 
 
 @pytest.mark.parametrize("baseline", [interpreter, transforms, products(20_000)], ids=["python", "fft", "products"])
 def test_work_done_twice_is_noticed(baseline: Act) -> None:
-    found = [measured(lambda: (baseline(), baseline()), baseline) for _ in range(AGAIN)]
+    found: list[float] = []
+    while len(found) < 3 * TRIALS and max(found, default=0.0) <= 1 + NOISE:
+        found.append(min(blocks(lambda: (baseline(), baseline()), baseline)))
     assert max(found) > 1 + NOISE and min(found) < 2.5
 
 

@@ -6,7 +6,6 @@ Declared is what estimates read; a training's time depends on its setting, so te
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets import BundledTable, FactorDraws, NormalDraws, ProcessDraws
 from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
@@ -56,8 +55,6 @@ def test_a_batch_with_a_process_beside(report, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("DPVIZ_TRAINERS", "1")
     problem = box.build()
     x = tried(problem, 20)
-    finished(problem._losses_in_parts(x))
-    found = report.in_turns(
-        lambda: finished(problem._losses_in_parts(x)), {"alone": lambda: problem._losses(x)}, rounds=3
-    )
+    problem.losses(x)
+    found = report.in_turns(lambda: problem.losses(x), {"alone": lambda: problem._losses(x)}, rounds=3)
     report(alone_s=found["alone"], beside_s=found["measured"], saved=1 - found["measured"] / found["alone"])

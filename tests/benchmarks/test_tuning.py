@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.families.bayesian_optimization import Gibo, Placing
 from dpviz.families.bayesian_optimization.algorithms import Posteriors
 from dpviz.problems.tuning.learners import ProcessLearner
@@ -36,7 +35,7 @@ def stepping(d: int = 10, kept: int = 100, users: int = 500) -> Callable[[], Non
 
     def step(length: float = 0.05) -> None:
         x[:] = np.clip(x + length * generator.standard_normal(x.shape), -3, 3)
-        finished(estimates.at(x, 0.5))
+        estimates.at(x, 0.5)
 
     while estimates._known[0].points.shape[0] < batches.window:
         step(0.4)

@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 
 from tests.browser.serving import Server, chromium, serve
 
-# Patience: workers, at the lowest priority, have hardly begun after 30 s where other tests keep all cores busy.
-SECONDS = 120.0
+# Patience: where other tests keep all cores busy, a run of seconds takes more than a minute.
+SECONDS = 180.0
 SCREENSHOTS = Path(__file__).parent / "screenshots"
 
 CHART = ".dpviz-plot"
@@ -93,9 +93,18 @@ def shared_link(page: Page, holding: str = "http") -> str:
 
 
 def done(page: Page) -> None:
-    """Wait until a run has come to its end and its results are drawn."""
+    """Wait until a run of all repeats has come to its end and its number is drawn."""
     expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
-    expect(page.get_by_role("heading", name="Results")).to_be_visible()
+    expect(page.get_by_text("The sentence follows when the run has ended.")).to_have_count(0)
+    expect(page.get_by_text(re.compile(r"First \d+ of \d+ runs\."))).to_have_count(0)
+    expect(page.get_by_role("main").get_by_text(DONE)).to_be_visible()
+    ready(page)
+
+
+def section(page: Page, name: str) -> None:
+    """Open a section of the page."""
+    page.get_by_role("radio", name=name, exact=True).click()
+    expect(page.get_by_role("heading", name=name, exact=True)).to_be_attached()
     ready(page)
 
 
@@ -112,8 +121,10 @@ def drawn(page: Page, alt: str) -> Locator:
 
 
 def labels(figure: Locator) -> Locator:
-    """The labels at the ends of its lines; small print says other things."""
-    return figure.locator(".annotation-text").filter(has_not_text=re.compile("not private|band:|thin lines|one run"))
+    """The names of its lines, at their ends or, where these are too close, in its legend; small print and the title of
+    the vertical axis say other things."""
+    others = "not private|band:|thin lines|one run|^(Excess loss|Duality gap|Noisy gradient norm)"
+    return figure.locator(".annotation-text, .legendtext").filter(has_not_text=re.compile(others))
 
 
 def curves_under_way(page: Page) -> None:

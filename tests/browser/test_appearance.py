@@ -1,38 +1,31 @@
-"""How pages look: narrow and wide, light and dark. The pictures go to tests/browser/screenshots.
+"""How pages look: narrow and wide, light and dark. The pictures go to tests/browser/screenshots."""
 
-DPVIZ_README_PICTURE=1 python -m pytest tests/browser/test_appearance.py    also renews .github/accelerated.png
-"""
-
-import os
 import re
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import CHART, SCREENSHOTS, Visit, done, ready
-from tests.browser.serving import ROOT
 
 SIZES = {"desktop": {"width": 1400, "height": 900}, "narrow": {"width": 390, "height": 844}}
 TALLEST = 8000  # pixels of a picture
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark")])
 @pytest.mark.parametrize("size", SIZES)
 def test_start_page(visit: Visit, size: str, scheme: str) -> None:
     page = visit("/", viewport=SIZES[size], color_scheme=scheme)
     looks_right(page, f"start_{size}_{scheme}", scheme)
 
 
-@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark")])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("name", ["accelerated", pytest.param("mirror_descent", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["accelerated", pytest.param("mirror_descent")])
 def test_page_with_results(visit: Visit, name: str, size: str, scheme: str) -> None:
     page = visit(f"/{name}", viewport=SIZES[size], color_scheme=scheme)
     done(page)  # it starts by itself
     looks_right(page, f"{name}_{size}_{scheme}", scheme)
     sliders_stand_where_their_numbers_are(page)
-    if os.environ.get("DPVIZ_README_PICTURE") and (name, size, scheme) == ("accelerated", "desktop", "light"):
-        picture_for_the_readme(page)
 
 
 def looks_right(page: Page, name: str, scheme: str) -> None:
@@ -100,11 +93,3 @@ def title_is_covered(page: Page) -> bool:
             return [0.2, 0.5, 0.8].some(part => !title.contains(at(part)));
         }"""
     )
-
-
-def picture_for_the_readme(page: Page) -> None:
-    """Controls, the live picture and its number, and the plan, on one screen."""
-    page.set_viewport_size({"width": 1500, "height": 1240})
-    page.mouse.move(0, 0)  # away from the charts, which show their tools under it
-    drawn(page)
-    page.screenshot(path=ROOT / ".github" / "accelerated.png")

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SCREENSHOTS, Visit, chart, ready, shared_link
@@ -16,7 +15,6 @@ def attacked(page: Page) -> None:
     ready(page)
 
 
-@pytest.mark.slow
 def test_a_sound_method_holds_and_a_guess_comes_first_on_a_phone(visit: Visit) -> None:
     page = visit("/audit", viewport={"width": 390, "height": 844})
     attacked(page)

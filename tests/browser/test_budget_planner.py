@@ -31,7 +31,6 @@ def open_tab(page: Page, name: str) -> None:
     expect(figure.locator(".main-svg").first).to_be_visible()
 
 
-@pytest.mark.slow
 def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> None:
     page = visit("/budget_planner")
     expect(metric(page, "Pure ε")).to_have_text("2")
@@ -66,7 +65,6 @@ def test_another_currency_a_dragged_slider_and_the_shared_link(visit: Visit) -> 
         expect(metric(other, label)).to_have_text(metric(page, label).inner_text())
 
 
-@pytest.mark.slow
 def test_a_link_restores_the_open_tab_its_controls_and_the_edited_table(visit: Visit) -> None:
     """The table is edited in tests/pages; here it arrives by a link, stays, and leaves by another one."""
     rows = [["Training", "Laplace", 35.0, 1.0, "", "share of the total", None, None]]
@@ -98,7 +96,6 @@ def test_a_link_restores_the_open_tab_its_controls_and_the_edited_table(visit: V
     expect(metric(other, "Smallest budget")).to_have_text(smallest)
 
 
-@pytest.mark.slow
 def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     page = visit("/budget_planner?planner_rows=1000&planner_batch_fraction=0.1&planner_tabs=What+accounting+saves")
     with page.expect_download() as found:
@@ -120,7 +117,6 @@ def test_downloads_hold_what_is_shown(visit: Visit) -> None:
     expect(offline.locator(".main-svg").first).to_be_visible()
 
 
-@pytest.mark.slow
 def test_columns_of_a_file_become_analyses_a_report_and_a_notebook_that_computes_them(visit: Visit) -> None:
     tall = {"width": 1400, "height": 3000}  # charts are drawn when they come into sight
     page = visit("/budget_planner?planner_currency=ρ-zCDP&planner_tabs=Your+analyses", viewport=tall)
@@ -162,13 +158,8 @@ def test_columns_of_a_file_become_analyses_a_report_and_a_notebook_that_computes
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("narrow", {"viewport": {"width": 390, "height": 900}}),
-        ("dark", {"color_scheme": "dark"}),
-    ],
+    ("name", "settings"), [("narrow", {"viewport": {"width": 390, "height": 900}}), ("dark", {"color_scheme": "dark"})]
 )
-@pytest.mark.slow
 def test_every_tab_on_a_narrow_and_on_a_dark_screen(visit: Visit, name: str, settings: dict[str, object]) -> None:
     page = visit("/budget_planner", **settings)
     for tab in TABS:

@@ -7,11 +7,13 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, done, part, ready
 
-BENCH = "/accelerated?accel_data=Quadratic+test+bench&accel_methods=DP-GD&accel_methods=DP-NAG&accel_iterations=40"
+BENCH = (
+    "/accelerated?accel_data=Quadratic+test+bench&accel_methods=DP-GD&accel_methods=DP-NAG&accel_iterations=40"
+    "&accel_section=Watch"
+)
 END = re.compile("at step 40,")
 
 
-@pytest.mark.slow
 def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Visit) -> None:
     page: Page = visit(BENCH)
     wrong: list[str] = []
@@ -55,7 +57,6 @@ def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Vi
     assert not wrong
 
 
-@pytest.mark.slow
 def test_who_wants_less_motion_sees_steps_and_a_telephone_sees_all(visit: Visit) -> None:
     page: Page = visit(BENCH, viewport={"width": 390, "height": 844}, reduced_motion="reduce", color_scheme="dark")
     done(page)
@@ -83,10 +84,9 @@ WRITTEN = """() => {
 }"""
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("settings", "title"), [("?preset=hide-and-seek-a-triangle", "strategy 2"), ("", "(0:")])
+@pytest.mark.parametrize(("settings", "title"), [("preset=hide-and-seek-a-triangle&", "strategy 2"), ("", "(0:")])
 def test_on_a_telephone_no_word_of_a_panel_is_cut(visit: Visit, settings: str, title: str) -> None:
-    page: Page = visit(f"/mirror_descent{settings}", viewport={"width": 390, "height": 844})
+    page: Page = visit(f"/mirror_descent?{settings}mirror_section=Watch", viewport={"width": 390, "height": 844})
     page.evaluate(WRITTEN)
     done(page)
     part(page, "mirror_cloud").get_by_role("button", name="One step back").press("Enter")

@@ -25,9 +25,9 @@ MARKED = """wanted => {
     ("name", "word", "slug"),
     [
         ("budget_planner", "clip", "clipping"),
-        pytest.param("accelerated", "excess loss", "excess_loss", marks=pytest.mark.slow),
-        pytest.param("mirror_descent", "duality gap", "duality_gap", marks=pytest.mark.slow),
-        pytest.param("audit", "canary", "canary", marks=pytest.mark.slow),
+        pytest.param("accelerated", "excess loss", "excess_loss"),
+        pytest.param("mirror_descent", "duality gap", "duality_gap"),
+        pytest.param("audit", "canary", "canary"),
     ],
 )
 def test_a_word_is_explained_where_it_stands_when_it_is_pressed(visit: Visit, name: str, word: str, slug: str) -> None:

@@ -2,13 +2,11 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, done, part, ready
 
 
-@pytest.mark.slow
 def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> None:
     path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD"
     page: Page = visit(path, viewport={"width": 390, "height": 844})
@@ -47,7 +45,6 @@ def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> No
     ready(page)
 
 
-@pytest.mark.slow
 def test_a_finger_scrolls_where_it_meets_no_handle_and_draws_where_it_goes_sideways(visit: Visit) -> None:
     path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD"
     page = visit(path, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visit, done, labels, part, ready, shared_link
@@ -15,7 +14,6 @@ def shows_the_ghost(page: Page) -> None:
     expect(labels(part(page, "accel_hero")).filter(has_text="Pin 1: DP-GD")).to_be_visible()
 
 
-@pytest.mark.slow
 def test_a_pin_stays_through_a_reload_and_goes_with_the_link(visit: Visit) -> None:
     page = visit(SMALL)
     done(page)

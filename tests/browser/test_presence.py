@@ -3,7 +3,6 @@
 import re
 from contextlib import AsyncExitStack
 
-import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.apart import apart
@@ -17,7 +16,6 @@ WAITING = re.compile(
 )
 
 
-@pytest.mark.slow
 def test_runs_of_closed_tabs_make_room_within_seconds(server: Server) -> None:
     """Five visitors press Run and leave; the sixth sees its place in line, and does not wait for what they started."""
 
@@ -38,7 +36,6 @@ def test_runs_of_closed_tabs_make_room_within_seconds(server: Server) -> None:
     apart(visits())
 
 
-@pytest.mark.slow
 def test_a_tab_has_its_run_again_after_a_reload_and_knows_what_a_crash_has_cost(browser: Browser) -> None:
     address = "/accelerated?" + "&".join(f"{name}={value}" for name, value in LONG.items())
     with serve() as first:

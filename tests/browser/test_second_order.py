@@ -4,22 +4,21 @@ import re
 
 import numpy as np
 import pandas as pd
-import pytest
 from playwright.sync_api import expect
 
 from dpviz.datasets.covertype import WIDTH
-from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready
+from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready, section
 from tests.confirming import confirm
 
 
-@pytest.mark.slow
 def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit: Visit) -> None:
-    page = visit("/second_order")
+    page = visit("/second_order?second_section=Results")
     done(page)
     expect(page.locator(PICTURE).locator(".contourlayer path").first).to_be_attached()
     expect(page.locator(PICTURE).first.locator(".point")).to_have_count(80)  # twenty runs of four methods
     expect(page.get_by_text("20 of 20").first).to_be_visible()
     expect(drawn(page, "^Is the gradient small").locator(".point").first).to_be_attached()
+    section(page, "Plan")
     expect(page.get_by_text("OPT: stops soon")).to_be_visible()
     budget = page.get_by_role("spinbutton", name=re.compile("Privacy budget"))
     budget.fill("0.1")
@@ -33,7 +32,6 @@ def test_the_landscape_comes_by_itself_and_the_light_moves_with_the_budget(visit
     ready(page)
 
 
-@pytest.mark.slow
 def test_runs_that_never_learn_can_be_stopped(visit: Visit) -> None:
     repeats = "/second_order?second_follow=false&second_methods=OPT&second_gradient_target=0.01&second_replicates=50"
     page = visit(f"{repeats}&second_epsilon=0.05&second_references=false")
@@ -48,7 +46,6 @@ def test_runs_that_never_learn_can_be_stopped(visit: Visit) -> None:
     ready(page)
 
 
-@pytest.mark.slow
 def test_a_copy_of_the_papers_file_runs_by_click(visit: Visit) -> None:
     page = visit("/second_order?second_data=Your+copy+of+covtype.data&second_methods=OPT&second_replicates=2")
     generator = np.random.default_rng(0)
@@ -63,6 +60,7 @@ def test_a_copy_of_the_papers_file_runs_by_click(visit: Visit) -> None:
     expect(page.get_by_text(re.compile("Ready: 1,500 rows"))).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
     done(page)
+    section(page, "Results")
     expect(page.get_by_text("Did they stop, and where?")).to_be_visible()
     expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
     expect(chart(page, "^Objective")).to_have_count(0)

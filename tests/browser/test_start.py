@@ -4,17 +4,13 @@ import re
 from urllib.parse import parse_qs
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
+from dpviz.ui.families import FAMILIES
 from tests.browser.conftest import Visit, done, part, ready, shared_link
+from tests.browser.serving import Server
 
-TITLES = {
-    "accelerated": "Accelerated gradient",
-    "mirror_descent": "Private games",
-    "second_order": "Second-order solutions",
-    "zeroth_order": "Zeroth-order optimisation",
-    "bayesian_optimization": "Private tuning",
-}
+TITLES = {family.name: family.title for family in FAMILIES}
 
 # Whether all words of all charts are within them.
 WHOLE = """() => {
@@ -41,7 +37,22 @@ def test_start_page_shows_doors_and_cards_and_one_slider_moves_its_demonstration
     ready(page)
 
 
-@pytest.mark.slow
+def test_a_first_page_is_light_and_asks_for_nothing_that_is_not_there(browser: Browser, server: Server) -> None:
+    context = browser.new_context()
+    page, network = context.new_page(), {"bytes": 0.0}
+    refused: list[str] = []
+    page.on("response", lambda answer: refused.append(answer.url) if answer.status >= 400 else None)
+    devtools = context.new_cdp_session(page)
+    devtools.send("Network.enable")
+    devtools.on(
+        "Network.loadingFinished", lambda file: network.update(bytes=network["bytes"] + file["encodedDataLength"])
+    )
+    page.goto(f"{server.url}/accelerated")
+    done(page)
+    assert refused == [] and 1e6 < network["bytes"] < 2.5e6
+    context.close()
+
+
 @pytest.mark.parametrize("width", [768, 1100, 1440])
 def test_no_word_of_the_three_pictures_is_cut(visit: Visit, width: int) -> None:
     page = visit("/", viewport={"width": width, "height": 1000}, color_scheme="dark")
@@ -52,9 +63,7 @@ def test_no_word_of_the_three_pictures_is_cut(visit: Visit, width: int) -> None:
     page.wait_for_function(WHOLE, timeout=20_000)
 
 
-@pytest.mark.parametrize(
-    "address", [name if name == "accelerated" else pytest.param(name, marks=pytest.mark.slow) for name in TITLES]
-)
+@pytest.mark.parametrize("address", [name if name == "accelerated" else pytest.param(name) for name in TITLES])
 def test_preset_of_a_card_opens_on_its_page(visit: Visit, address: str) -> None:
     page = visit("/")
     part(page, f"home_card_{address}").get_by_role("button", name=re.compile("^Try .")).click()
@@ -66,10 +75,7 @@ def test_preset_of_a_card_opens_on_its_page(visit: Visit, address: str) -> None:
 
 @pytest.mark.parametrize(
     ("button", "preset", "budget"),
-    [
-        ("Open Figure 3", "Figure 3: logistic regression", "10"),
-        pytest.param("Run on real data", "Real data", "1", marks=pytest.mark.slow),
-    ],
+    [("Open Figure 3", "Figure 3: logistic regression", "10"), pytest.param("Run on real data", "Real data", "1")],
 )
 def test_a_door_leads_to_an_address_that_holds_its_experiment_and_its_run_starts(
     visit: Visit, button: str, preset: str, budget: str
@@ -89,7 +95,6 @@ def test_a_door_leads_to_an_address_that_holds_its_experiment_and_its_run_starts
     ready(page)
 
 
-@pytest.mark.slow
 def test_a_preset_from_the_menu_writes_the_address_of_controls_that_it_brings(visit: Visit) -> None:
     page = visit("/accelerated?accel_uniform_rows=2000")
     menu = page.get_by_role("combobox", name="Preset")

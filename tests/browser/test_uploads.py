@@ -3,9 +3,10 @@
 import re
 
 import numpy as np
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Visit, chart, done, drawn, ready
+from tests.browser.conftest import Visit, chart, done, drawn, ready, section
+from tests.browser.serving import serve
 from tests.confirming import confirm
 
 UPLOAD = "/accelerated?accel_data=Your+own+file&accel_iterations=30&accel_replicates=5"
@@ -25,6 +26,11 @@ def table(rows: int = 2000) -> bytes:
     lines[10] = ",2500,north,no"
     lines[20] = "33,,south,yes"
     return "\n".join(["age,income,region,bought", *lines]).encode()
+
+
+# A name, a category and a number that stand nowhere but in a file.
+MARKS = ("visitor7731", "income7731", "north7731", "7731.25")
+MARKED = ("income7731,region,bought\n" + "7731.25,north7731,yes\n2600,south,no\n" * 200).encode()
 
 
 def choose(page: Page, name: str, content: bytes) -> None:
@@ -51,6 +57,7 @@ def test_csv_from_upload_to_finished_run(visit: Visit) -> None:
 
     run.click()
     done(page)
+    section(page, "Results")
     expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
     expect(chart(page, "^Excess loss")).to_have_count(0)
     page.get_by_text("Show non-private diagnostics").click()
@@ -74,3 +81,20 @@ def test_a_file_that_cannot_be_read_gets_a_sentence_and_loses_no_setting(visit: 
         expect(page.get_by_text(f"{200 + number} rows, 4 columns")).to_be_visible()
         expect(alert).to_have_count(0)
         ready(page)
+
+
+def test_no_log_holds_anything_of_a_file(browser: Browser) -> None:
+    """Neither its name nor its columns, categories and numbers, whatever the server is asked to log."""
+    with serve("--logger.level=debug") as server:
+        page = browser.new_page()
+        page.goto(server.url + UPLOAD)
+        ready(page)
+        choose(page, "visitor7731.csv", MARKED)
+        confirm(page)
+        page.get_by_role("button", name="Fill from the data").click()
+        expect(page.get_by_text("Ready: 400 rows")).to_be_visible()
+        page.get_by_role("button", name="Run", exact=True).click()
+        done(page)
+        page.context.close()
+        assert "Runtime state" in server.printed()  # which is said at that level only
+        assert [mark for mark in MARKS if mark in server.printed()] == []

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 
 from dpviz import families
-from dpviz.cli import executing, looking, main, progress, running, sweeping
-from dpviz.cli.results import shown
+from dpviz.cli import executing, looking, main, running
+from dpviz.cli.files import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
 from dpviz.execution.store import Store
@@ -53,7 +53,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     """Once, as soon as this line of progress is told."""
-    told, pressed = progress.Progress.tell, [False]
+    told, pressed = executing.Progress.tell, [False]
 
     def tell(self, share: float, text: str, line: str) -> None:
         told(self, share, text, line)
@@ -61,7 +61,7 @@ def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
             pressed[0] = True
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(progress.Progress, "tell", tell)
+    monkeypatch.setattr(executing.Progress, "tell", tell)
 
 
 def test_a_run_writes_the_file_of_the_page_and_prints_the_final_table(shell, computed) -> None:
@@ -167,7 +167,7 @@ def test_ctrl_c_before_anything_runs_and_twice_ends_at_once(shell, monkeypatch: 
     monkeypatch.setattr(Experiment, "from_json", lambda text: signal.raise_signal(signal.SIGINT))
     code, out, err = shell("plan experiment.json")
     assert (code, out, err.strip()) == (130, "", "Interrupted.")
-    with pytest.raises(KeyboardInterrupt), progress.stopped_by_ctrl_c() as stopping:
+    with pytest.raises(KeyboardInterrupt), executing.stopped_by_ctrl_c() as stopping:
         signal.raise_signal(signal.SIGINT)
         assert stopping.is_set()
         signal.raise_signal(signal.SIGINT)
@@ -238,11 +238,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("sweep experiment.json --grid epsilon=1 --seeds 1,2", 2, "so they have no seed. Leave --seeds out."),
         ("sweep experiment.json --grid epsilon=1 --seeds seed=1.5", 2, "Seeds are whole numbers"),
         ("sweep experiment.json --grid epsilon=1 --dask nowhere", 2, "'nowhere' is no address of a Dask scheduler."),
-        (
-            "sweep experiment.json --grid epsilon=1 --metric gap",
-            2,
-            "'gap' for you to see. There are: objective_gap,",
-        ),
+        ("sweep experiment.json --grid epsilon=1 --metric gap", 2, "'gap' for you to see. There are: objective_gap,"),
         ("sweep late.json --grid epsilon=1", 1, "Error: "),
         ("plan experiment.json --frobnicate", 2, "No such option"),
         ("frobnicate", 2, "No such command 'frobnicate'"),
@@ -352,7 +348,7 @@ def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_o
     ("command", "module", "columns"),
     [
         ("run experiment.json", running, {"iteration", "metric", "value", "released"}),
-        (f"sweep experiment.json --grid {GRID}", sweeping, {"setting", "replicate", "value"}),
+        (f"sweep experiment.json --grid {GRID}", running, {"setting", "replicate", "value"}),
     ],
 )
 def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
@@ -437,6 +433,14 @@ def test_every_command_explains_itself_with_an_example(shell, command: str) -> N
     code, out, _ = shell(f"{command} --help")
     assert code == 0 and f"Example:\n    dpviz {command}" in out
     assert re.search(rf"^  {command} ", shell("--help")[1], re.M)
+
+
+def test_help_lists_the_commands_in_their_own_words_and_imports_none() -> None:
+    told = {name: main.command(name).get_short_help_str(100) for name in main.COMMANDS}
+    assert told == {name: words["says"] for name, words in main.COMMANDS.items()}
+    program = "import sys; from dpviz.cli import main; main.run(['--help']); print({'numpy', 'click'} & {*sys.modules})"
+    out = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True)
+    assert re.search("^  sweep ", out, re.M) and out.endswith("{'click'}\n")
 
 
 @pytest.mark.slow

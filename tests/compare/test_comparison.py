@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.compare import comparison, differences
+from dpviz.compare import comparison
 from dpviz.compare.comparison import PRIVACY, SHARE, STEPS, Side
+from dpviz.experiments import changes
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import PASSES, quantiles
 from dpviz.experiments.summary import summary
@@ -128,11 +129,11 @@ def test_the_table_of_ends_says_what_was_recorded(sides: tuple[Side, Side]) -> N
 
 def test_settings_that_differ_are_told_in_a_row_each() -> None:
     first, second = experiment(PureDP(epsilon=2.0), "laplace"), experiment(GaussianDP(mu=0.5), "gaussian", seed=3)
-    rows = differences.table([first, second, first])
+    rows = changes.table([first, second, first])
     assert rows == {
         "Batch m/n": ("0.5 / 1", "1", "0.5 / 1"),
         "Noise": ("Laplace", "Gaussian", "Laplace"),
         "Privacy budget": ("ε = 2", "μ = 0.5", "ε = 2"),
         "Seed": ("0", "3", "0"),
     }
-    assert differences.table([first, first]) == {}
+    assert changes.table([first, first]) == {}

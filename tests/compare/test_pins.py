@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from dpviz.compare import pins
-from dpviz.compare.differences import differences
-from dpviz.compare.link_codec import MOST_PACKED, MOST_TEXT, pack, unpack
-from dpviz.compare.pins import Pin
+from dpviz.compare.pins import MOST_PACKED, MOST_TEXT, Pin, pack, unpack
 from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
+from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, Nesterov, presets
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP

@@ -12,13 +12,15 @@ from dpviz.datasets import data_file
 from dpviz.datasets.categories import (
     MAX_DOMAIN,
     CategoricalBundled,
+    CategoricalData,
+    CategoricalFacts,
     CategoricalGenerator,
+    CategoricalTable,
     CategoricalUpload,
     PreparedCategories,
     prepare_categories,
     suggest_categories,
 )
-from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
 from dpviz.datasets.uploads.lists import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.specification import Specification

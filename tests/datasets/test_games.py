@@ -54,7 +54,8 @@ def test_packed_products_equal_dense_ones(rows: slice | None, small: bool, monke
 def test_products_without_vertices_or_weight_are_empty_or_zero() -> None:
     _, signs = random_signs(np.random.default_rng(2), 70, 4)
     assert signs.cross(signs, np.array([], dtype=np.intp)).shape == (0, 4)
-    assert (signs.mix(np.zeros((2, 4))) == 0).all() and signs.mix(np.zeros((2, 4))).shape == (2, 70)
+    mixed = signs.mix(np.zeros((2, 4)))
+    assert (mixed == 0).all() and mixed.shape == (2, 70)
 
 
 @pytest.mark.parametrize("rows", [slice(0, 10, 2), slice(5, 5), slice(90, None), slice(None, None, -1)], ids=str)

@@ -6,8 +6,15 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.datasets import BundledTable
-from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns, GroupedUpload, prepare_groups
-from dpviz.datasets.groups_base import GroupedFacts, GroupedSpecification
+from dpviz.datasets.groups import (
+    GroupedBundled,
+    GroupedFacts,
+    GroupedLosses,
+    GroupedSigns,
+    GroupedSpecification,
+    GroupedUpload,
+    prepare_groups,
+)
 from dpviz.datasets.uploads.upload import Prepared
 from dpviz.errors import UserError
 from dpviz.specification import Specification, registered

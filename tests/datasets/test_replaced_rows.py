@@ -87,19 +87,31 @@ PATHS = {
         (Nesterov(iterations=3), HeavyBall(iterations=3, batch_fraction=0.5)),
     ),
     "groups": Path(
-        lambda table: prepare_groups(table, "ill", "1", "area", list(RANGES), RANGES, GROUPS, SHARES, identity=NAME),
+        lambda table: prepare_groups(
+            table, "ill", "1", "area", list(RANGES), bounds=RANGES, groups=GROUPS, shares=SHARES, identity=NAME
+        ),
         GroupLoss,
         (VertexSampling(iterations=3),),
     ),
     "shares that leave nothing": Path(
         lambda table: prepare_groups(
-            table, "ill", "1", "code", list(RANGES), RANGES, ["1", "2", "10"], [0.3, 0.3, 0.4], identity=NAME
+            table,
+            "ill",
+            "1",
+            "code",
+            list(RANGES),
+            bounds=RANGES,
+            groups=["1", "2", "10"],
+            shares=[0.3, 0.3, 0.4],
+            identity=NAME,
         ),
         GroupLoss,
         (VertexSampling(iterations=3),),
     ),
     "losses": Path(
-        lambda table: prepare_groups(table, None, None, "area", list(RANGES), RANGES, GROUPS, SHARES, identity=NAME),
+        lambda table: prepare_groups(
+            table, None, None, "area", list(RANGES), bounds=RANGES, groups=GROUPS, shares=SHARES, identity=NAME
+        ),
         LossMatrix,
         (VertexSampling(iterations=3),),
     ),

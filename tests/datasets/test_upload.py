@@ -118,11 +118,7 @@ def test_dropping_can_leave_too_little() -> None:
 ODD: dict[str, tuple[pd.DataFrame, dict[str, object], str]] = {
     "text": (frame(), {"features": ["text"], "bounds": {"text": (0, 1)}}, "range: 24 in 'text'"),
     "dates": (frame(), {"features": ["day"], "bounds": {"day": (0, 1)}}, "range: 40 in 'day'"),
-    "constant": (
-        frame(),
-        {"features": ["same"], "bounds": {"same": (0, 9)}},
-        "costs noise: 'same'",
-    ),
+    "constant": (frame(), {"features": ["same"], "bounds": {"same": (0, 9)}}, "costs noise: 'same'"),
     "infinite": (with_cell("age", 9, math.inf), {}, "range: 1 in 'age'"),
     "one class": (frame(label="yes"), {}, "every row has the class 'yes' in column 'label'"),
     "no such class": (frame(), {"positive": "maybe"}, "no row has the class 'maybe' in column 'label'"),
@@ -252,7 +248,7 @@ def test_a_table_that_is_gone_or_another_one_is_a_sentence() -> None:
         {"identity": "A" * 32},
         {"identity": "a" * 31},
         {"n": 5},
-        {"n": 2_000_000},
+        {"n": 2_000_000_000},
         {"bounds": [[0, 1]]},
         {"bounds": [[0, 1], [2, 1]]},
         {"bounds": [[0, 1], [0, 1e300]]},

@@ -18,6 +18,19 @@ from dpviz.specification import Specification
 AUDITING = Auditing(family="accelerated", case="nesterov", budget=PureDP(epsilon=1.0), runs=3000, seed=4)
 
 
+def test_an_audit_is_stopped_inside_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpviz.execution.auditing.EVERY", 0.0)
+    stopping, seen = threading.Event(), []
+
+    def on_progress(trace: Trace | None, progress: float) -> None:
+        seen.append(progress)
+        if len(seen) == 8:  # the first time is before it begins; a block has 100 steps and more
+            stopping.set()
+
+    outcome = execute(Cell(AUDITING), stopping, on_progress)
+    assert outcome.state == "stopped" and seen == [0.0] * 8
+
+
 def test_the_settings_travel_and_what_was_found_comes_back() -> None:
     task = Specification.from_json(AUDITING.to_json())
     assert task == AUDITING and isinstance(task, Auditing)

@@ -23,7 +23,7 @@ from tests.execution.test_increments import EXPERIMENTS, same
 from tests.waiting import until
 
 PATIENCE = 60.0  # seconds until a test gives up
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_a_crowd")]
+pytestmark = pytest.mark.slow  # real processes and clocks
 
 
 def quick(seed: int = 0) -> Experiment:
@@ -63,6 +63,7 @@ def steps(job: Job) -> int:
     return len(job.trace.lanes["GD"].iterations)
 
 
+@pytest.mark.slow
 def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
     data = UploadedTable(identity="b" * 32, n=30, bounds=((0.0, 1.0),), names=("a",))
     table = {"b" * 32: np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])}
@@ -110,6 +111,7 @@ def test_a_run_arrives_while_it_computes_and_stops_by_itself(runner: Runner, mon
     assert job.trace is not None and job.trace.lanes["GD"].output, "its last state is recorded"
 
 
+@pytest.mark.slow
 def test_stop_ends_a_worker_that_does_not_hear_and_keeps_what_it_had_sent(runner: Runner) -> None:
     job = under_way(runner, 2)
     (pid,) = runner.slots.pids
@@ -126,6 +128,7 @@ def test_a_worker_that_is_killed_costs_its_run_only(runner: Runner) -> None:
     assert ended(waiting).state == "done"
 
 
+@pytest.mark.slow
 def test_a_worker_that_has_ended_between_two_runs_costs_nobody_anything(runner: Runner) -> None:
     assert ended(runner.submit(quick(31))).state == "done"
     (pid,) = runner.slots.pids
@@ -134,6 +137,7 @@ def test_a_worker_that_has_ended_between_two_runs_costs_nobody_anything(runner: 
     assert ended(runner.submit(quick(32))).state == "done" and runner.slots.pids != [pid]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [True, False], ids=["in a worker", "in a thread"])
 def test_who_listens_and_fails_costs_one_run_and_no_slot(runner: Runner, processes: bool) -> None:
     slots = runner.slots if processes else Slots(1)
@@ -168,6 +172,7 @@ def test_time_is_that_of_the_processor_and_ends_a_run_with_what_it_has() -> None
     runner.close()
 
 
+@pytest.mark.slow
 def test_too_much_memory_is_a_sentence_and_the_worker_goes_on() -> None:
     runner = Runner(slots=1, processes=True, max_bytes=12e6)
     (pid,) = runner.slots.pids
@@ -177,6 +182,7 @@ def test_too_much_memory_is_a_sentence_and_the_worker_goes_on() -> None:
     runner.close()
 
 
+@pytest.mark.slow
 def test_a_worker_that_has_grown_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpviz.execution.executors.GROWN", 1.0)
     slots = Slots(1, processes=True)
@@ -200,6 +206,7 @@ def test_five_runs_whose_visitors_have_left_let_the_sixth_begin(runner: Runner) 
     assert sixth.position is None and sixth.expected_wait is None
 
 
+@pytest.mark.slow
 def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
     slots, stopping = Slots(1, processes=True), threading.Event()
     outcomes: list[tuple[int, Outcome]] = []
@@ -241,3 +248,16 @@ def test_who_waits_behind_somebodys_own_file_is_not_told_how_it_goes() -> None:
     own = quick().replaced(problem=LogisticRegression(data=upload), seed=None)
     assert left(quick(), 0.5) < 20.0 < 80.0 < left(quick(), 0.1), "10 and 90, and a little more on a busy machine"
     assert all(left(own, progress) == pytest.approx(40.0, abs=5.0) for progress in (0.1, 0.5))
+
+
+def test_a_quick_run_waits_for_no_long_one() -> None:
+    runner = Runner(slots=1, processes=True, quick=2.0)
+    long = [runner.submit(endless(seed), visitor=f"{seed}", expected=60.0) for seed in (31, 32)]
+    until(lambda: long[0].state == "running")
+    assert long[1].position == 0 and (long[1].expected_wait or 0.0) > 30.0
+    assert ended(runner.submit(quick(33), visitor="third", expected=0.5)).state == "done"
+    assert [job.state for job in long] == ["running", "queued"]
+    for job in long:
+        job.stop()
+    assert {ended(job).state for job in long} == {"stopped"}
+    runner.close()

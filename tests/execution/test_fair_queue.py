@@ -10,7 +10,7 @@ from dpviz.execution.fair_queue import Line
 
 def all_of(line: Line[str]) -> list[str]:
     found = []
-    while line._visitors:
+    while any(line._visitors.values()):
         found.append(line.take() or "")
     return found
 
@@ -31,6 +31,42 @@ def test_who_comes_again_is_last() -> None:
     assert line.take() == "a1"
     line.put("a", "two", ["a2"])
     assert all_of(line) == ["b1", "a2"]
+
+
+def test_who_takes_something_back_keeps_the_place_until_it_comes() -> None:
+    line: Line[str] = Line()
+    for visitor in "abc":
+        line.put(visitor, "one", [f"{visitor}1"])
+    assert line.withdraw("b", "one") == ["b1"]
+    line.put("b", "two", ["b2"])
+    assert line.ahead("b", "two") == ["a1"] and line.take() == "a1"
+    assert line.withdraw("b", "two") == ["b2"] and line.take() == "c1"  # its turn has passed
+    line.put("a", "two", ["a2"])
+    line.put("b", "three", ["b3"])
+    assert all_of(line) == ["a2", "b3"]
+
+
+def test_who_takes_only_some_leaves_the_others_where_they_are() -> None:
+    line: Line[str] = Line()
+    line.put("a", "long", ["a1", "a2"])
+    line.put("b", "short", ["b"])
+    line.put("c", "long", ["c"])
+    line.put("c", "short", ["cs"])
+    assert [line.take(lambda item: item in ("b", "cs")) for _ in range(2)] == ["b", "cs"]
+    assert all_of(line) == ["a1", "c", "a2"]
+    for visitor in "abc":
+        line.put(visitor, "one", [f"{visitor}1"])
+    line.withdraw("a", "one")
+    assert line.take(lambda item: item == "c1") == "c1"  # which takes nobody's place
+    line.put("a", "two", ["a2"])
+    assert all_of(line) == ["a2", "b1"]
+    found: list[str | None] = []
+    waiting = threading.Thread(target=lambda: found.append(line.take(lambda item: item == "quick")))
+    waiting.start()
+    line.put("a", "long", ["a3"])
+    line.put("b", "short", ["quick"])
+    waiting.join(timeout=10)
+    assert found == ["quick"] and all_of(line) == ["a3"]
 
 
 TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 4)), min_size=1, max_size=8)

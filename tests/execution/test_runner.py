@@ -324,6 +324,25 @@ def test_visitors_take_turns_and_are_told_their_place(gate: int) -> None:
     assert ended(modest).state == "done" and modest.position is None
 
 
+def test_who_moves_a_slider_in_line_keeps_the_place_and_is_served_in_turn(gate: int) -> None:
+    """Twenty visitors wait; each of them changes the settings three times before the slot is free."""
+    runner, order = Runner(slots=1), list(range(20))
+    busy = runner.submit(held(gate), visitor="first")
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    latest: dict[int, Job] = {}
+    for move in range(4):
+        for visitor in order:
+            before = latest.get(visitor)
+            if before is not None:
+                before.stop()
+            job = latest[visitor] = runner.submit(short().replaced(seed=100 * visitor + move), visitor=str(visitor))
+            until(lambda job=job: job.position is not None)  # type: ignore[misc]
+    assert [latest[visitor].position for visitor in order] == order
+    busy.stop()
+    GATES[gate].open.set()
+    assert {ended(job).state for job in latest.values()} == {"done"}
+
+
 def test_what_a_visitor_brought_stopped_or_swept_is_kept_for_nobody(gate: int) -> None:
     runner = Runner(slots=1)
     upload, tables = uploaded()

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpviz.execution.runner import Runner
-from dpviz.experiments import publishing
+from dpviz.experiments import results
 from dpviz.experiments.results import budget_spent, ceilings, columns, endings, final_table, reading, spent_curve
 from dpviz.exports.export import to_csv
 from dpviz.plots import plan_figures
@@ -109,20 +109,20 @@ def test_the_file_holds_what_each_was_charged_its_ceiling_and_how_it_ended() -> 
 
 
 def test_publishing_several_costs_their_ceilings() -> None:
-    (one, _) = publishing.costs(PLANS, TRACE.lanes, EXPERIMENT.budget, EXPERIMENT.replicates, 1e-6)
+    (one, _) = results.costs(PLANS, TRACE.lanes, EXPERIMENT.budget, EXPERIMENT.replicates, 1e-6)
     assert one.spent == pytest.approx(1.25 * RHO) and 0 < one.epsilon < np.inf
 
 
 @pytest.mark.slow
 def test_its_plan_is_drawn_with_every_noise_and_at_most_what_it_spends() -> None:
-    noise = plan_figures.noise_schedule(PLANS, STYLES)
+    noise = plan_figures.noise_schedule(PLANS, STYLES).figure
     assert [trace.name for trace in noise.data] == ["A, cheap", "A, expensive", "B, cheap", "B, expensive"]
     assert noise.layout.yaxis.title.text == "Noise scale σ_t" and not notes(noise)
-    spent = plan_figures.privacy_spent(PLANS, STYLES, "rho", RHO)
+    spent = plan_figures.privacy_spent(PLANS, STYLES, "rho", RHO).figure
     assert notes(spent) == "at most; stops by itself: A, B"
     lines = {trace.name: trace for trace in spent.data if trace.name}
     np.testing.assert_allclose(lines["A"].y, PLANS["A"].spent("rho"), rtol=1e-6)
-    curves = plan_figures.accountant_curves(PLANS["A"], 1e-6)
+    curves = plan_figures.accountant_curves(PLANS["A"], 1e-6).figure
     (zcdp,) = [trace for trace in curves.data if "zCDP" in (trace.name or "")]
     assert 0 < zcdp.y[0] < zcdp.y[-1] == pytest.approx(reading(PLANS["A"], ROUNDS, 1e-6).by_method["zcdp"], rel=1e-6)
 

@@ -29,9 +29,10 @@ def test_what_is_of_another_kind_is_one_change() -> None:
     after = before.replaced(budget=ApproximateDP(), problem=Quadratic(), replicates=5)
     assert [change.path for change in changes(before, after)] == ["problem", "budget", "replicates"]
     budget = next(change for change in changes(before, after) if change.path == "budget")
-    assert budget.title == "Budget" and budget.texts == ("pure", "approximate")
+    assert budget.title == "Privacy budget"
+    assert budget.texts == (before.budget.describe(), after.budget.describe())
 
 
 def test_a_field_of_several_numbers_is_one_change() -> None:
     (change,) = changes(experiment(), experiment(knots=(0.5, 0.0, 0.0, 0.0, 0.0, -1.25)))
-    assert change.path == "arms.0.algorithm.knots" and change.texts == ("0,0,0,0,0,0", "0.5,0,0,0,0,-1.25")
+    assert change.path == "arms.0.algorithm.knots" and change.texts == ("0, 0, 0, 0, 0, 0", "0.5, 0, 0, 0, 0, -1.25")

@@ -1,4 +1,4 @@
-"""Long steps: they pause, so that Stop and the time limit are seen; pausing changes no result."""
+"""Long steps: they have checkpoints, so that Stop and the time limit are seen; these change no result."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -11,14 +11,14 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz import checkpoints
-from dpviz.checkpoints import Pace, Parts, between, finished, slices
+from dpviz.checkpoints import at_checkpoints, checkpoint, sliced, slices
 from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogistic, games
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
 from dpviz.errors import UserError
 from dpviz.execution.runner import Job
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.experiment import Arm, Experiment, Step
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.task import Cell, InThread
 from dpviz.experiments.trace import Trace
@@ -40,6 +40,8 @@ from dpviz.problems.tuning.direct_tuning import Location, NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.specification import registered
+from dpviz.ui.families import FAMILIES
+from tests.counting import Stop, counted
 
 
 class Point(Problem):
@@ -48,12 +50,12 @@ class Point(Problem):
     def __init__(self) -> None:
         self.facts = Facts(n=10, d=1)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return {"value": output["x"][:, 0]}
 
 
 class Slow(ProblemSpecification):
-    """Pauses three times while it is loaded."""
+    """Comes to three checkpoints while it is loaded."""
 
     title = "Slow"
 
@@ -61,16 +63,13 @@ class Slow(ProblemSpecification):
         return Facts(n=10, d=1)
 
     def build(self, tables: Mapping[str, np.ndarray] = {}) -> Problem:
-        return Point()
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = {}) -> Parts[Problem]:
         for _ in range(3):
-            yield
-        return self.build()
+            checkpoint()
+        return Point()
 
 
 class Endless(Algorithm[Problem, Facts]):
-    """Its second step never ends, and pauses now and then."""
+    """Its third step never ends, and comes to checkpoints."""
 
     title = "Endless"
 
@@ -78,17 +77,11 @@ class Endless(Algorithm[Problem, Facts]):
         return Plan.fixed(facts, budget, (Laplace(0.1),) * 3, batch_size=np.full(3, facts.n))
 
     def run(self, problem: Problem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        latest = Snapshot(0, {"x": np.zeros((mechanisms.replicates, 1))})
-        yield latest
+        yield Snapshot(0, {"x": np.zeros((mechanisms.replicates, 1))})
         mechanisms.batch(plan.events[0])
-        latest = Snapshot(1, {"x": np.ones((mechanisms.replicates, 1))})
-        yield latest
-        yield from between(forever(), latest)
-
-
-def forever() -> Parts[None]:
-    while True:
-        yield
+        yield Snapshot(1, {"x": np.ones((mechanisms.replicates, 1))})
+        while True:
+            checkpoint()
 
 
 def endless() -> Experiment:
@@ -96,14 +89,21 @@ def endless() -> Experiment:
     return Experiment(problem=Slow(), arms=(arm,), replicates=2, budget=PureDP(epsilon=1.0))
 
 
-def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state() -> None:
+def test_a_run_is_stopped_and_timed_out_inside_a_step_and_keeps_its_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
     timed_out, stopped = Job(endless(), {}), Job(endless(), {})
     timed_out.work(InThread(0.05))
     assert timed_out.state == "timeout"
-    stream = stopped.task.stream
-    object.__setattr__(stopped.task, "stream", lambda tables: stopping(stream(tables), stopped))
+    told: list[Trace | None] = []
+
+    def told_of(_: int, trace: Trace | None, progress: float) -> None:
+        told.append(trace)
+        if len(told) == 15:  # long after its last snapshot
+            stopped.stop()
+        Job._on_progress(stopped, 0, trace, progress)
+
+    monkeypatch.setattr(stopped, "_on_progress", told_of)
     stopped.work(InThread())
-    assert stopped.state == "stopped"
+    assert stopped.state == "stopped" and len(told) == 16, "the last one when it has ended"
     for job in (timed_out, stopped):
         assert job.trace is not None and job.trace.series("it", "value")[0].tolist() == [0, 1]
         assert job.progress == 0.5
@@ -115,30 +115,84 @@ def test_what_other_processes_compute_for_a_run_counts_against_its_time(monkeypa
     assert outcome.state == "timeout" and 100.0 < outcome.seconds < 101.0
 
 
-def stopping(steps: Iterator, job: Job) -> Iterator:
-    """The steps; the job is asked to stop at the tenth pause inside a step."""
-    for count, step in enumerate(steps):
-        if count == 15:
-            job.stop()
-        yield step
-
-
-def test_while_data_are_loaded_there_are_steps_without_a_method_and_nothing_recorded() -> None:
-    steps = endless().stream()
-    early = [next(steps) for _ in range(3)]
+def test_while_data_are_loaded_there_are_heartbeats_without_a_method_and_nothing_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("dpviz.experiments.experiment.EVERY", 0.0)
+    early: list[Step] = []
+    steps = endless().stream(heartbeat=early.append)
+    assert next(steps).label == "it"
     assert [(step.label, step.snapshot.iteration, step.progress) for step in early] == [("", -1, 0.0)] * 3
     assert not any(step.trace.lanes for step in early)
-    assert next(steps).label == "it"
 
 
-def test_a_pace_is_due_after_the_longest_time_without_a_pause() -> None:
-    pace = Pace()
-    assert [pace.due(0.6 * checkpoints.LONGEST) for _ in range(4)] == [False, True, True, True]
-    pace = Pace()
-    assert [pace.due(0.3 * checkpoints.LONGEST) for _ in range(7)] == [False, False, False, True, False, False, True]
+def test_a_heartbeat_that_raises_ends_the_run_which_records_its_last_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also inside the record of a state, which is then made at the end."""
+    evaluate, evaluated = Point.evaluate, []
+
+    def long(self: Point, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        evaluated.append(float(output["x"][0, 0]))
+        while evaluated == [0.0, 1.0]:
+            checkpoint()
+        return evaluate(self, output)
+
+    beats: list[Step] = []
+
+    def heard(step: Step) -> None:
+        beats.append(step)
+        if len(beats) == 3:
+            raise Stop
+
+    monkeypatch.setattr(Point, "evaluate", long)
+    steps = endless().stream(heartbeat=heard)
+    trace = next(steps).trace
+    with pytest.raises(Stop):
+        next(steps)
+    assert [(step.label, step.snapshot.iteration) for step in beats] == [("it", 1)] * 3
+    assert trace.series("it", "value")[0].tolist() == [0, 1] and evaluated == [0.0, 1.0, 1.0]
+
+
+def test_checkpoints_call_what_is_set_in_their_thread_from_the_inside_out() -> None:
+    calls: list[str] = []
+    checkpoint()
+    with at_checkpoints(lambda: calls.append("outer")):
+        with at_checkpoints(lambda: calls.append("inner")):
+            checkpoint()
+        with at_checkpoints(lambda: calls.append("too early"), every=60.0):
+            checkpoint()
+        other = threading.Thread(target=checkpoint)
+        other.start()
+        other.join()
+    checkpoint()
+    assert calls == ["inner", "outer", "outer"]
+
+
+def test_runs_in_threads_of_one_process_are_stopped_one_by_one() -> None:
+    stopping = [threading.Event() for _ in range(3)]
+    outcomes: dict[int, str] = {}
+
+    def work(number: int) -> None:
+        ((_, outcome),) = InThread().run([Cell(endless())], stopping[number])
+        outcomes[number] = outcome.state
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in (1, 0, 2):
+        assert number not in outcomes
+        stopping[number].set()
+        threads[number].join(1.0)
+        assert outcomes[number] == "stopped" and len(outcomes) == 1 + (1, 0, 2).index(number)
+
+
+def test_between_two_slices_there_is_a_checkpoint() -> None:
     parts = list(slices(10, checkpoints.LONGEST / 4))
     assert [(part.start, part.stop) for part in parts] == [(0, 4), (4, 8), (8, 10)]
     assert len(list(slices(3, 100.0))) == 3 and len(list(slices(1000, 0.0))) == 1
+    assert counted(lambda: list(slices(3, 100.0)))[1] == 2 and counted(lambda: list(slices(1000, 0.0)))[1] == 0
+    values = np.arange(6.0)
+    doubled, count = counted(lambda: sliced(lambda some: 2 * some, checkpoints.LONGEST / 2, values))
+    assert doubled.tolist() == [0, 2, 4, 6, 8, 10] and count == 2
 
 
 GAMES = LatentGame(rows=130, strategies_x=9, strategies_y=7)
@@ -185,7 +239,7 @@ RUNS = {
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_pausing_as_often_as_possible_changes_no_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_as_many_slices_as_possible_change_no_result(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """To rounding: sums over replicates one by one are rounded as BLAS likes."""
     problem, methods, budget = RUNS[name]
     arms = tuple(Arm(label=str(number), algorithm=method) for number, method in enumerate(methods))
@@ -197,7 +251,7 @@ def test_pausing_as_often_as_possible_changes_no_result(name: str, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "LONGEST", 1e-12)
         paused, often = run(of)
-    assert often > count + 2 * len(methods), "it did pause"
+    assert often >= count and often > 2 * len(methods), "there are checkpoints inside steps"
     assert plain.metrics == paused.metrics
     for label in plain.lanes:
         for metric in plain.metrics:
@@ -206,37 +260,28 @@ def test_pausing_as_often_as_possible_changes_no_result(name: str, monkeypatch: 
 
 
 def run(of: Experiment) -> tuple[Trace, int]:
-    """What it recorded, and in how many steps."""
-    steps = list(of.stream())
-    assert (np.diff([step.progress for step in steps]) >= 0).all() and steps[-1].progress == 1.0
-    return steps[-1].trace, len(steps)
+    """What it recorded, and how many checkpoints there were."""
+    told: list[Step] = []
+
+    def whole() -> Trace:
+        for step in of.stream(heartbeat=told.append):
+            told.append(step)
+        return step.trace
+
+    trace, count = counted(whole)
+    assert (np.diff([step.progress for step in told]) >= 0).all() and told[-1].progress == 1.0
+    return trace, count
 
 
-def test_finished_returns_what_parts_return() -> None:
-    def parts() -> Parts[int]:
-        yield
-        yield
-        return 7
-
-    assert finished(parts()) == 7
-
-
-def test_a_certified_minimum_pauses_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_certified_minimum_has_checkpoints_too(monkeypatch: pytest.MonkeyPatch) -> None:
     game = GroupLoss(data=GroupedSigns(rows=300, dimension=4), loss="logistic", radius=5.0).build()
     output = {"x": np.eye(8)[:3], "y": np.eye(game.facts.d_y)[:3]}
     game._start = np.eye(8)[[7]]  # a start that is none of the minima
     expected = game.evaluate(output)
     monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
-    parts, count = game.evaluate_in_parts(output, True), 0
-    while True:
-        try:
-            next(parts)
-        except StopIteration as end:
-            found = end.value
-            break
-        count += 1
+    found, count = counted(lambda: game.evaluate(output))
     assert count > 3 and all(found[name] == pytest.approx(expected[name], rel=1e-9) for name in expected)
-    assert list(finished(game.evaluate_in_parts(output, False))) == ["worst_group_loss"]
+    assert list(game.evaluate(output, expensive=False)) == ["worst_group_loss"]
 
 
 LARGEST = [
@@ -253,11 +298,11 @@ LARGEST = [
 
 
 @pytest.mark.parametrize("problem", LARGEST, ids=lambda problem: problem.kind)
-def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_pause_every_second(
+def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_checkpoint_every_second(
     problem: ProblemSpecification,
 ) -> None:
-    """Declared seconds between two pauses of a gradient or a record of 200 replicates: `LONGEST`, or one replicate's
-    share, or, of a game that is played on packed signs, a block of columns."""
+    """Declared seconds between two checkpoints of a gradient or a record of 200 replicates: `LONGEST`, or one
+    replicate's share, or, of a game that is played on packed signs, a block of columns."""
     facts = problem.facts()
     cost = problem.cost(facts)
     if isinstance(problem, LogisticRegression):
@@ -276,14 +321,14 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_pause_eve
 
 METERED = {  # what a step or a record is made of, by replicates: the first array has a row for each
     Marginals: ("answers", "transposed"),
-    LearningGame: ("gradients", "_objective"),
-    LossMatrixGame: ("gradients",),
-    GroupLossGame: ("gradients", "group_losses"),
+    LearningGame: ("_gradients", "_objective"),
+    LossMatrixGame: ("_gradients",),
+    GroupLossGame: ("_gradients", "group_losses"),
     LogisticProblem: ("_table_sum", "_batch_sum", "sums"),
     Location: ("_losses", "_gradients"),
 }
 SHARES = 16  # an oracle of low bias is four gradients of three passes each; fewer than the replicates
-METER: list[int] = []  # replicates that were worked on since the last pause
+METER: list[int] = []  # replicates that were worked on since the last checkpoint
 PLAYED: list[ProblemSpecification] = [
     LOGISTIC,
     MatrixGame(data=GAMES),
@@ -305,16 +350,22 @@ def metered(true: Callable) -> Callable:
 
 
 # The families whose problems are PLAYED; what else is registered depends on what was imported before.
-OURS = tuple(f"dpviz.families.{name}." for name in ("accelerated", "mirror_descent"))
+PAGES = {entry.name: entry.page() for entry in FAMILIES}
+OURS = tuple(
+    f"dpviz.families.{name}."
+    for name, page in PAGES.items()
+    if {type(problem) for problem in PLAYED}.intersection(problem.cls for problem in page.problems.problems.values())
+)
 ALGORITHMS = [cls for cls in registered(Algorithm) if cls.__module__.startswith(OURS)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.kind)
-def test_no_method_works_on_many_replicates_without_a_pause(
+def test_no_method_works_on_many_replicates_without_a_checkpoint(
     cls: type[Algorithm], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If a replicate's share takes as long as may be, what is done between two pauses is a few shares, not R of them:
-    with the declared seconds of one share at the largest settings (above), that is at most a second."""
+    """If a replicate's share takes as long as may be, what is done between two checkpoints is a few shares, not R of
+    them: with the declared seconds of one share at the largest settings (above), that is at most a second."""
     for name in ("_against_x", "_against_y"):
         true = getattr(baselines, name)
         monkeypatch.setattr(baselines, name, lambda payoffs, played, true=true: metered(true)(None, payoffs, played))
@@ -332,7 +383,12 @@ def test_no_method_works_on_many_replicates_without_a_pause(
             of.plans()
             played += 1
             METER.clear()
-            for _ in of.stream():
-                assert sum(METER) <= SHARES, (problem.kind, budget.kind)
+
+            def meter(of: Experiment = of) -> None:
+                assert sum(METER) <= SHARES, (of.problem.kind, of.budget.kind)
                 METER.clear()
+
+            with at_checkpoints(meter):
+                for _ in of.stream():
+                    meter()
     assert played

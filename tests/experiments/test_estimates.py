@@ -6,7 +6,7 @@ import pytest
 
 from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
-from dpviz.datasets.tuning import ProcessDraws
+from dpviz.datasets.synthetic import ProcessDraws
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets as accelerated
 from dpviz.families.mirror_descent import presets as games

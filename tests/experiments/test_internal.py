@@ -26,7 +26,7 @@ class Line(Problem):
     def __init__(self, n: int) -> None:
         self.facts = Facts(n=n, d=1)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return {"duality_gap": np.abs(output["x"][:, 0] - 1), "objective": 2 * output["x"][:, 0]}
 
 

@@ -35,13 +35,10 @@ class Scale(Problem):
     def __init__(self) -> None:
         self.facts = Facts(n=10, d=1)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        CALLS.append(("expensive", int(output["x"][0, 0])))
-        return {"value": output["x"][:, 0], "depth": 10 * output["x"][:, 0]}
-
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        CALLS.append(("cheap", int(output["x"][0, 0])))
-        return {"value": output["x"][:, 0]}
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        CALLS.append(("expensive" if expensive else "cheap", int(output["x"][0, 0])))
+        found = {"value": output["x"][:, 0]}
+        return found | {"depth": 10 * output["x"][:, 0]} if expensive else found
 
 
 CALLS: list[tuple[str, int]] = []
@@ -106,7 +103,7 @@ def test_diagnostics_take_at_most_30_percent_of_the_default_run_and_less_than_a_
     """Declared seconds, which the benchmarks compare with measured ones."""
     of = accelerated_presets.PRESETS[0].experiment
     plans = of.plans()
-    recorded = sum(of.recorded(arm, plans[arm.label]).seconds for arm in of.arms)
+    recorded = sum(of.recorded(arm, plans[arm.label]).seconds() for arm in of.arms)
     assert recorded <= 0.3 * of.estimated_seconds(plans)
     for iterations in (100, 1000):
         method = Nesterov(iterations=iterations, batch_fraction=0.01)
@@ -114,7 +111,7 @@ def test_diagnostics_take_at_most_30_percent_of_the_default_run_and_less_than_a_
         batches = Experiment(problem=problem, arms=(Arm(label="it", algorithm=method),), replicates=20)
         plan = batches.plans()["it"]
         found, cost = batches.recorded(batches.arms[0], plan), problem.cost(plan.facts)
-        assert found.seconds <= max(method.estimated_seconds(plan, 20, cost), 8 * found.once)
+        assert found.seconds() <= max(method.workload(plan, 20, cost).steps, 8 * found.once)
         assert len(found.iterations) == (8 if iterations == 100 else 20)
         assert found.iterations[[0, -1]].tolist() == [0, iterations]
 
@@ -122,7 +119,7 @@ def test_diagnostics_take_at_most_30_percent_of_the_default_run_and_less_than_a_
 def test_a_state_is_evaluated_once_and_the_last_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     true = LogisticProblem.evaluate
-    monkeypatch.setattr(LogisticProblem, "evaluate", lambda self, output: calls.append(1) or true(self, output))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(LogisticProblem, "evaluate", lambda *args: calls.append(1) or true(*args))  # type: ignore[func-returns-value]
     problem = LogisticRegression(data=UniformLogistic(rows=500, dimension=2))
     arms = (Arm(label="it", algorithm=GradientDescent(iterations=6)),)
     Experiment(problem=problem, arms=arms, replicates=2).run()
@@ -153,7 +150,7 @@ def test_of_a_run_that_may_end_early_expensive_diagnostics_are_closest_at_its_be
     expensive = stopping.expensive.tolist()
     assert expensive[:4] == [0, 1, 2, 3] and expensive[-1] == 1511 and set(expensive) <= set(found.iterations.tolist())
     assert 12 <= len(expensive) <= 14 and (np.diff(expensive, n=2) >= -1).all()
-    assert stopping.seconds < found.seconds
+    assert stopping.seconds() < found.seconds()
 
 
 def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dpviz.datasets import UniformLogistic, prepare
-from dpviz.experiments import publishing
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import columns, final_table
 from dpviz.experiments.trace import Trace
@@ -246,24 +246,24 @@ def test_publishing_several_methods_or_repeats_composes() -> None:
     method = GradientDescent(iterations=4)
     arms = tuple(Arm(label=f"A{size}", algorithm=method.replaced(relative_step=size)) for size in (0.5, 1.0))
     both = experiment(*arms, Arm(label="open", algorithm=method, budget=NoPrivacy()), budget=PureDP(epsilon=2.0))
-    one, every = publishing.costs(both.plans(), both.plans(), both.budget, both.replicates, 1e-6)
+    one, every = results.costs(both.plans(), both.plans(), both.budget, both.replicates, 1e-6)
     assert (one.methods, one.repeats, every.repeats) == (2, 1, 4), "what has no privacy has no cost to add"
     assert one.spent == pytest.approx(4.0) and every.spent == pytest.approx(16.0)
     assert one.epsilon <= 4.0 < every.epsilon <= 16.0 and one.delta == 1e-6
-    alone = publishing.costs(both.plans(), ["A1.0"], both.budget, 1, 1e-6)
+    alone = results.costs(both.plans(), ["A1.0"], both.budget, 1, 1e-6)
     assert [cost.spent for cost in alone] == [pytest.approx(2.0)]
-    assert publishing.costs(both.plans(), ["open"], both.budget, 4, 1e-6) == []
+    assert results.costs(both.plans(), ["open"], both.budget, 4, 1e-6) == []
 
 
 def test_the_composed_guarantee_of_gaussian_noise_is_exact_in_mu_and_at_delta() -> None:
     """k runs of μ-GDP are √k μ-GDP; the accountants must agree with that at δ, and so must a budget in (ε, δ)."""
     arm = Arm(label="A", algorithm=GradientDescent(iterations=3, noise="gaussian"))
     runs = experiment(arm, budget=GaussianDP(mu=0.5), replicates=9)
-    _, every = publishing.costs(runs.plans(), ["A"], runs.budget, 9, 1e-5)
+    _, every = results.costs(runs.plans(), ["A"], runs.budget, 9, 1e-5)
     assert every.spent == pytest.approx(1.5) and every.symbol == "μ"
     assert every.epsilon == pytest.approx(gdp_epsilon(1.5, 1e-5), rel=1e-6)
     curve = experiment(arm, budget=ApproximateDP(epsilon=1.0, delta=1e-6), replicates=9)
-    one, every = publishing.costs(curve.plans(), ["A"], curve.budget, 9, 1e-3)
+    one, every = results.costs(curve.plans(), ["A"], curve.budget, 9, 1e-3)
     assert one.spent is None and one.delta == 1e-6, "the budget's own δ"
     assert one.epsilon == pytest.approx(1.0, rel=1e-3) and every.epsilon > 3
 
@@ -274,7 +274,7 @@ def test_a_release_before_the_run_is_paid_once() -> None:
     )
     arms = tuple(Arm(label=str(t), algorithm=GradientDescent(iterations=t)) for t in (2, 3))
     both = experiment(*arms, problem=problem, budget=PureDP(epsilon=2.0))
-    one, every = publishing.costs(both.plans(), both.plans(), both.budget, 4, 1e-6)
+    one, every = results.costs(both.plans(), both.plans(), both.budget, 4, 1e-6)
     assert one.spent == pytest.approx(0.5 + 2 * 1.5) and every.spent == pytest.approx(0.5 + 8 * 1.5)
 
 

@@ -131,6 +131,7 @@ def test_quantiles_keep_the_last_number_of_a_replicate_that_ends() -> None:
     assert quantiles(np.empty((0, 5))).shape == (0, 3) and quantiles(np.empty(0)).shape == (0, 3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("repeats", [7, 20])
 def test_the_interval_of_a_median_holds_it_as_often_as_it_says(repeats: int) -> None:
     """Of a skewed law, 20,000 times: within three standard errors above the confidence, and not much wider."""

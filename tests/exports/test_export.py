@@ -183,10 +183,26 @@ def uploads(table: pd.DataFrame) -> dict[str, tuple[ProblemSpecification, Algori
         target_range=(-1.0, 3.0),
     )
     learning = prepare_groups(
-        table, "ill", "1", "area", FEATURES, ranges, ["north", "south"], [0.6, 0.3], identity=identity
+        table,
+        "ill",
+        "1",
+        "area",
+        FEATURES,
+        bounds=ranges,
+        groups=["north", "south"],
+        shares=[0.6, 0.3],
+        identity=identity,
     )
     losses = prepare_groups(
-        table, None, None, "area", FEATURES, ranges, ["north", "east"], [0.5, 0.4], identity=identity
+        table,
+        None,
+        None,
+        "area",
+        FEATURES,
+        bounds=ranges,
+        groups=["north", "east"],
+        shares=[0.5, 0.4],
+        identity=identity,
     )
     survey = prepare_categories(table, {"area": ["north"], "ill": ["1"], "dose": Bins((0.0, 0.5))}, identity=identity)
     descent, vertices = GradientDescent(iterations=3), VertexSampling(iterations=4)

@@ -15,7 +15,7 @@ import dpviz
 from dpviz.datasets.uploads.upload import prepare
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import final_table
-from dpviz.exports import notebook
+from dpviz.exports import export
 from dpviz.exports.export import to_notebook
 from dpviz.families.accelerated import Nesterov
 from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
@@ -56,7 +56,7 @@ def executed(text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("budget", [PureDP(epsilon=1.0), ZeroConcentratedDP(rho=0.1)], ids=lambda budget: budget.name)
 def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None:
     planned = PLAN.planned(budget)
-    found = executed(notebook.of_analyses(PLAN, budget, 1e-7, 0.02))
+    found = executed(export.of_analyses(PLAN, budget, 1e-7, 0.02))
     table = found["table"].set_index("analysis")
     assert table.index.tolist() == [p.statistic.name for p in planned] and table.index[0] == HOSTILE
     assert table["error"].tolist() == [p.error for p in planned]
@@ -73,12 +73,13 @@ def test_the_notebook_of_analyses_computes_their_numbers(budget: Budget) -> None
 
 def test_analyses_of_one_name_are_all_tried_out() -> None:
     plan = Analyses(statistics=(Count(), Count(weight=3.0), Mean()))
-    found = executed(notebook.of_analyses(plan, PureDP(epsilon=1.0), 1e-6, 0.05))
+    found = executed(export.of_analyses(plan, PureDP(epsilon=1.0), 1e-6, 0.05))
     assert list(found["seen"]) == ["Analysis", "Analysis (2)", "Analysis (3)"] and len(found["rehearsal"]) == 3
 
 
+@pytest.mark.slow
 def test_a_notebook_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
-    cells = [*code(notebook.of_analyses(PLAN, PureDP(epsilon=1.0), 1e-6, 0.05)), "print(table['scale'].tolist())"]
+    cells = [*code(export.of_analyses(PLAN, PureDP(epsilon=1.0), 1e-6, 0.05)), "print(table['scale'].tolist())"]
     path = tmp_path / "cells.py"
     path.write_text("\n\n".join(cells), encoding="utf-8")
     environment = {"PYTHONPATH": str(Path(dpviz.__file__).parents[1]), "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1"}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpviz import checkpoints, families
+from dpviz import families
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalUpload
@@ -49,9 +49,10 @@ families.load_all()
 ALGORITHMS = [*(cls for cls in registered(Algorithm) if not issubclass(cls, TunedReference)), *TOYS]
 
 N, D, R, T = 24, 3, 3, 6
-# Of the pairs of two controls: the mutants die with a sixth of them, and the slow tests take all. There every case sees
-# all worlds and all neighbours; otherwise only the defaults do, and the others take turns.
-ALL, SIXTH, THIRD = 1, 6, 3
+# Of the pairs of two controls, one in so many: the slow tests take all. There whatever sets one control sees all
+# problems, worlds and neighbours, and pairs take turns; in the quick tests, of which the mutants die already and which
+# meet every line (test_branches.py), all but the defaults do.
+QUICK, ALL, THIRD = 12, 1, 3
 ALLOWED = (  # what a method may refuse a problem or a budget for
     *(refusals.MISFIT, refusals.OTHER_CURRENCY, refusals.FEW_ROWS, refusals.UNDEFINED, refusals.NO_GAUSSIAN),
     *(refusals.NO_AMPLIFICATION, refusals.NO_BOUND, refusals.NO_HORIZON, refusals.NO_REFERENCE),
@@ -240,7 +241,7 @@ def _with_row(base: MatrixGameProblem, other: Any, row: int) -> Payoffs:
         mine, its = (game._payoffs._records[player].columns(slice(None)).copy() for game in (base, other))
         mine[row] = its[row] * (-1 if other is base and player == 0 else 1)
         records.append(Signs.pack(mine.T < 0))
-    return checkpoints.finished(Payoffs.of((records[0], records[1]), base._payoffs._population))
+    return Payoffs.of((records[0], records[1]), base._payoffs._population)
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases
@@ -286,7 +287,7 @@ def length(cls: type[Algorithm]) -> str | None:
     return next((control.name for control in cls.controls()), None)
 
 
-def variants(cls: type[Algorithm], pairs: int = SIXTH) -> Iterator[tuple[str, Algorithm]]:
+def variants(cls: type[Algorithm], pairs: int = QUICK) -> Iterator[tuple[str, Algorithm]]:
     """The defaults at T steps; every control at its ends, its options and the middle of its range; of every two at
     their options and in the middle of ranges one in `pairs`; the options of what is set in a part of its own."""
     steps = length(cls)
@@ -317,7 +318,7 @@ def variants(cls: type[Algorithm], pairs: int = SIXTH) -> Iterator[tuple[str, Al
             yield name, cls(**{steps: T} | dict(chosen))
 
 
-def planned(cls: type[Algorithm], budgets: tuple[Budget, ...], pairs: int = SIXTH) -> Iterator[Case]:
+def planned(cls: type[Algorithm], budgets: tuple[Budget, ...], pairs: int = QUICK) -> Iterator[Case]:
     """All plans that the budgets allow, on every problem; a refusal must be a sentence."""
     facts = [(i, next(iter(worlds.values())).specification.facts()) for i, worlds in enumerate(PROBLEMS)]
     fitting = [(i, known) for i, known in facts if isinstance(known, cls.facts_type())]
@@ -332,17 +333,17 @@ def planned(cls: type[Algorithm], budgets: tuple[Budget, ...], pairs: int = SIXT
 
 
 @cache
-def cases(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
+def cases(cls: type[Algorithm], pairs: int = QUICK) -> tuple[Case, ...]:
     """All plans that some private budget allows."""
     return tuple(planned(cls, PRIVATE, pairs))
 
 
 @cache
-def runs(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
+def runs(cls: type[Algorithm], pairs: int = QUICK) -> tuple[Case, ...]:
     """One plan per variant, problem and kinds of releases: some methods add other noise under another budget.
 
-    Variants that set two controls take turns on the problems: each runs on one of them. Unless all pairs are wanted, so
-    do long runs, and whatever is not the default takes turns on the worlds and neighbours.
+    Variants that set two controls take turns on the problems, each runs on one of them, and on its worlds and
+    neighbours. Unless all pairs are wanted, so does whatever is not the default.
     """
     usual, chosen = next(variants(cls))[1], dict[object, dict[ProblemSpecification, Case]]()
     for case in cases(cls, pairs):
@@ -352,9 +353,9 @@ def runs(cls: type[Algorithm], pairs: int = SIXTH) -> tuple[Case, ...]:
     for turn, on_problems in enumerate(chosen.values()):
         alike = list(on_problems.values())
         changed = sum(getattr(alike[0].algorithm, name) != getattr(usual, name) for name in cls.model_fields)
-        if changed > 1 or (changed and pairs != ALL and alike[0].plan.iterations > T):
+        if changed > 1 or (changed and pairs != ALL):
             alike = [alike[turn % len(alike)]]
-        thorough = not changed or pairs == ALL
+        thorough = not changed or (changed == 1 and pairs == ALL)
         found += alike if thorough else [case._replace(turn=turn + i) for i, case in enumerate(alike)]
     return tuple(found)
 

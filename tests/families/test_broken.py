@@ -65,6 +65,7 @@ def test_the_stated_runs_are_enough(broken: Broken) -> None:
     assert found >= 0.99
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("broken", HIDDEN, ids=lambda broken: broken.name)
 def test_what_hides_from_the_attack_is_seen_in_the_releases(broken: Broken) -> None:
     verdict = broken.audit(seed=1).run()
@@ -73,6 +74,7 @@ def test_what_hides_from_the_attack_is_seen_in_the_releases(broken: Broken) -> N
     assert not dataclasses.replace(broken.audit(seed=1), case=broken.sound).run().faulty
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("broken", ATTACKED, ids=lambda broken: broken.name)
 def test_a_mistake_is_caught_and_the_same_without_it_is_not(broken: Broken) -> None:
     verdict = broken.audit(seed=1).run()

@@ -14,6 +14,7 @@ from dpviz.problems.games.matrix_games import MatrixGame
 from tests.families.registry import ALGORITHMS, R, runs, started
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.kind)
 def test_a_run_ends_with_progress_one_and_no_replicate_running(cls: type[Algorithm]) -> None:
     for case in runs(cls)[:3]:

@@ -13,7 +13,7 @@ import pytest
 from dpviz import specification
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.bayesian_optimization.algorithms import Descent
+from dpviz.families.bayesian_optimization.algorithms import Descent, Gibo
 from dpviz.families.mirror_descent import SyntheticData
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -32,7 +32,7 @@ from tests.families.recording import remembered, shown
 from tests.families.registry import (
     ALGORITHMS,
     ALL,
-    SIXTH,
+    QUICK,
     Case,
     R,
     built,
@@ -56,8 +56,8 @@ from tests.families.toys import TOYS, Cosine
 EVERY = pytest.mark.parametrize(
     ("cls", "pairs"),
     [
-        pytest.param(cls, pairs, id=cls.kind + words, marks=[*slow, pytest.mark.xdist_group(cls.kind)])
-        for pairs, words, slow in ((SIXTH, "", []), (ALL, ", all pairs", [pytest.mark.slow]))
+        pytest.param(cls, pairs, id=cls.kind + words, marks=[pytest.mark.slow] if pairs == ALL or cls is Gibo else [])
+        for pairs, words in ((QUICK, ""), (ALL, ", all pairs"))
         for cls in ALGORITHMS
     ],
 )
@@ -72,6 +72,7 @@ def _toys_are_found_by_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 # ------------------------------------------------------------------------------------------------------------- settings
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_arms_draw_from_one_stream_only_if_they_release_the_same(cls: type[Algorithm], pairs: int) -> None:
     """Compared arms have one seed, so a setting that their streams did not follow from would share noise."""
@@ -98,6 +99,7 @@ def test_settings_survive_json_alone_and_inside_an_experiment(cls: type[Algorith
 # ----------------------------------------------------------------------------------------------------------------- plan
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_a_plan_touches_no_data_draws_nothing_and_is_deterministic(
     cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
@@ -126,6 +128,7 @@ def test_a_plan_touches_no_data_draws_nothing_and_is_deterministic(
     assert np.array_equal(state, np.random.get_state()[1])
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_a_plan_is_complete_finite_and_read_only(cls: type[Algorithm], pairs: int) -> None:
     for case in cases(cls, pairs):
@@ -168,6 +171,7 @@ def may_leave_some(case: Case) -> bool:
     return False
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorithm], pairs: int) -> None:
     for case in cases(cls, pairs):
@@ -189,22 +193,26 @@ def test_a_plan_spends_at_most_the_budget_in_its_own_currency(cls: type[Algorith
 # ------------------------------------------------------------------------------------------------------- run and ledger
 
 
+@pytest.mark.one_in(4)
 @EVERY
 def test_the_ledger_of_a_run_is_the_plan_on_any_data(cls: type[Algorithm], pairs: int) -> None:
     check_stops(runs(cls, pairs), remembered)
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_the_noise_drawn_is_the_noise_shown(cls: type[Algorithm], pairs: int) -> None:
     check_noise(runs(cls, pairs), remembered)
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_a_stopped_run_is_a_prefix(cls: type[Algorithm], pairs: int) -> None:
     for case in runs(cls, pairs):
         whole = remembered(case)
         usual = shown(case)
-        for stop in {0, 1, len(whole.snapshots) - 2}:
+        stops = (len(whole.snapshots) - 2, 1, 0)
+        for stop in set(stops if case.turn is None else stops[case.turn % 3 :][:1]):
             snapshots, _, ledger = started(case)
             part = [kept(next(snapshots)) for _ in range(stop + 1)]
             snapshots.close()  # type: ignore[attr-defined]
@@ -213,16 +221,19 @@ def test_a_stopped_run_is_a_prefix(cls: type[Algorithm], pairs: int) -> None:
             check_booked(case, charged(case, ledger), stop)
 
 
+@pytest.mark.one_in(4)
 @EVERY
 def test_everything_in_a_snapshot_is_a_function_of_the_releases(cls: type[Algorithm], pairs: int) -> None:
     check_released_only(runs(cls, pairs), remembered)
 
 
+@pytest.mark.one_in(4)
 @EVERY
 def test_no_query_moves_by_more_than_its_sensitivity(cls: type[Algorithm], pairs: int) -> None:
     check_sensitivity(runs(cls, pairs), remembered)
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cls: type[Algorithm], pairs: int) -> None:
     for case in runs(cls, pairs):
@@ -255,6 +266,7 @@ def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cl
 # ------------------------------------------------------------------------------------- without noise, and with too much
 
 
+@pytest.mark.one_in(4)
 @EVERY
 def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
     cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
@@ -263,7 +275,10 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
     exists with privacy only refuses; one that then releases more (weights instead of draws) is another method."""
     plans, compared = 0, 0
     private = {(case.algorithm, case.problem): case for case in runs(cls, pairs)}
+    elsewhere = {case.algorithm for case in runs(cls, pairs)} if pairs != ALL else set()
     for case in planned(cls, (NoPrivacy(),), pairs):
+        if case.algorithm in elsewhere and (case.algorithm, case.problem) not in private:
+            continue  # it is not this problem's turn
         plans += 1
         assert case.plan.spent("epsilon")[-1] == case.plan.spent("rho")[-1] == np.inf
         assert all((v == 0).all() for name, v in arrays(case.plan).items() if name.startswith(("noise_", "range_")))
@@ -293,8 +308,11 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
         same_steps = dataclasses.replace(case.plan, schedule=noisy.plan.schedule, resolved=noisy.plan.resolved)
         redone = plain if unchanged else finished(case._replace(plan=same_steps))
         redone = [{name: one[name] for name in two} for one, two in zip(redone, silent, strict=True)]
-        # Of products with a noisy matrix, what noise there is decides how they are put together.
-        rounding = 1e-9 if "hessian_products" in case.plan.resolved else 0.0
+        # Of products with a noisy matrix, what noise there is decides how they are put together. A certificate keeps
+        # its distance from that noise: one run stops at the eigenvalue that LAPACK computes alone, the other asks for
+        # the matrix, too, and shows the one computed with its vectors. These two differ in the last bits.
+        products, certified = "hessian_products" in case.plan.resolved, "certificate" in noisy.plan.noise
+        rounding = 1e-9 if products else 1e-14 if certified else 0.0
         assert all(same(one, two, rounding) for one, two in zip(redone, silent, strict=True)), case.name
         # A certificate keeps its distance from the noise that there is, and a process is told how much that is. Only
         # what is private needs a clip.
@@ -305,6 +323,7 @@ def test_without_privacy_nothing_is_drawn_and_the_method_is_the_noise_free_one(
     assert compared or not plans or only_selects(runs(cls, pairs)[0].plan)
 
 
+@pytest.mark.one_in(2)
 @EVERY
 def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
     cls: type[Algorithm], pairs: int, monkeypatch: pytest.MonkeyPatch
@@ -332,15 +351,16 @@ def test_a_diverged_replicate_is_marked_not_dropped_and_disturbs_no_other(
 # ------------------------------------------------------------------------------------------------- replicates and seeds
 
 
+@pytest.mark.one_in(4)
 @EVERY
 def test_a_replicate_is_the_same_whatever_their_number(cls: type[Algorithm], pairs: int) -> None:
     check_replicates(runs(cls, pairs), remembered)
 
 
+@pytest.mark.one_in(4)
 @EVERY
 def test_an_arm_is_the_same_whatever_the_other_arms_and_the_worker_and_another_seed_differs(
-    cls: type[Algorithm],
-    pairs: int,
+    cls: type[Algorithm], pairs: int
 ) -> None:
     case = runs(cls, pairs)[0]
     arm = Arm(label="it", algorithm=case.algorithm, budget=case.budget)

@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 
-from dpviz import families
 from dpviz.compare import comparison
 from dpviz.compare.comparison import Side
 from dpviz.compare.pins import Pin
@@ -32,29 +30,25 @@ from dpviz.datasets import (
     prepare_users,
 )
 from dpviz.datasets.uploads.from_data import Mark, in_words
-from dpviz.errors import UserError
 from dpviz.execution.increments import Sender, extend
-from dpviz.experiments import publishing
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table
 from dpviz.experiments.summary import summary
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook, to_script
-from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
+from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
-from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.regression import LeastSquares
-from dpviz.problems.nonconvex.nonconvex import LogisticTukey
-from dpviz.problems.tuning.direct_tuning import HuberRegression as TunedRegression
-from dpviz.problems.tuning.model_tuning import KernelMachine
-from dpviz.problems.values.black_box import CappedRegression
 from dpviz.specification import registered
 from dpviz.sweeps.sweep import Sweep
+from dpviz.ui.experiment.controls import CURRENCIES
+from dpviz.ui.families import FAMILIES
+from tests.uploads import on, on_a_file
 
-families.load_all()
+PAGES = {family.name: family.page() for family in FAMILIES}
 Tables = Mapping[str, np.ndarray]
 IF = "if these were known beforehand: "
 
@@ -79,9 +73,13 @@ def uploads() -> list[tuple[Upload, np.ndarray]]:
     made: list[Prepared[Any]] = [
         prepare(*chosen, categories=area),
         prepare(frame(), "income", None, ["age"], bounds, target_range=(0.0, 9000.0)),
-        prepare_users(frame(), "who", "sick", "yes", ["age", "income"], bounds),
-        prepare_groups(frame(), "sick", "yes", "area", ["age", "income"], bounds, ["city", "town"], [0.3, 0.3]),
-        prepare_groups(frame(), None, None, "area", ["age", "income"], bounds, ["city", "town"], [0.3, 0.3]),
+        prepare_users(frame(), user="who", target="sick", positive="yes", features=["age", "income"], bounds=bounds),
+        prepare_groups(
+            frame(), "sick", "yes", "area", ["age", "income"], bounds=bounds, groups=["city", "town"], shares=[0.3, 0.3]
+        ),
+        prepare_groups(
+            frame(), None, None, "area", ["age", "income"], bounds=bounds, groups=["city", "town"], shares=[0.3, 0.3]
+        ),
         prepare_categories(frame(), {**area, "sick": ("yes", "no")}),
     ]
     return [(one.specification, one.table) for one in made]
@@ -100,13 +98,6 @@ def marks_of(upload: Upload) -> list[Mark]:
 
 UPLOADS = uploads()
 KINDS = [kind for kind in registered(ProblemSpecification) if "data" in kind.model_fields]
-
-
-def on(kind: type[ProblemSpecification], upload: Upload) -> ProblemSpecification | None:
-    try:
-        return kind(data=upload)  # type: ignore[call-arg]
-    except (ValidationError, UserError):
-        return None
 
 
 # ---------------------------------------------------------------------------------------------------- the facts say it
@@ -171,23 +162,22 @@ def test_a_column_is_named_without_what_could_be_taken_for_more_than_a_name() ->
 
 
 def worlds() -> Iterator[tuple[str, ProblemSpecification, Budget, Tables]]:
-    """A problem of every kind of upload in every family, with all that can be read from the file marked as such."""
-    table, number, users, groups, losses, categories = (
+    """Every kind of problem on an upload that a family's page offers, with all that can be read from the file marked
+    as such."""
+    marked = [
         (upload.replaced(from_data=tuple(marks_of(upload))), {upload.identity: array}) for upload, array in UPLOADS
-    )
-    pure, gaussian = PureDP(epsilon=2.0), GaussianDP(mu=1.0)
-    declared = UPLOADS[0]
+    ]
+    (declared, array), (_, (number, numbers), *_) = UPLOADS[0], marked
     estimated = {"smoothness": 0.5, "smoothness_source": "estimated"}
-    yield "accelerated", LogisticRegression(data=table[0]), pure, table[1]
-    yield "accelerated", LogisticRegression(data=declared[0], **estimated), pure, table[1]
-    yield "accelerated", LeastSquares(data=number[0]), pure, number[1]
-    yield "second_order", LogisticTukey(data=table[0]), gaussian, table[1]
-    yield "zeroth_order", CappedRegression(data=table[0]), gaussian, table[1]
-    yield "mirror_descent", GroupLoss(data=groups[0]), pure, groups[1]
-    yield "mirror_descent", LossMatrix(data=losses[0]), pure, losses[1]
-    yield "mirror_descent", MarginalQueries(data=categories[0]), pure, categories[1]
-    yield "bayesian_optimization", TunedRegression(data=users[0]), gaussian, users[1]
-    yield "bayesian_optimization", KernelMachine(data=users[0], model="ridge"), gaussian, users[1]
+    for family, page in PAGES.items():
+        budget = CURRENCIES[page.currency]()
+        for kind in on_a_file(page.problems):
+            fitting = ((on(kind, upload), tables) for upload, tables in marked)
+            problem, tables = next((problem, tables) for problem, tables in fitting if problem is not None)
+            yield family, problem, budget, tables
+    pure = PureDP(epsilon=2.0)
+    yield "accelerated", LogisticRegression(data=declared, **estimated), pure, {declared.identity: array}
+    yield "accelerated", LeastSquares(data=number), pure, numbers
 
 
 WORLDS = list(worlds())
@@ -218,7 +208,7 @@ def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
     for label, plan in experiment.plans().items():
         assert plan.privacy == ("private if known beforehand" if label in private else "not private")
         assert plan.guarantee == plan.budget.describe() + condition
-    for sentence in publishing.sentences(publishing.costs(private, private, budget, 2, 1e-6)):
+    for sentence in results.sentences(results.costs(private, private, budget, 2, 1e-6)):
         assert sentence.endswith(condition)
     for text in (to_script(experiment), to_notebook(experiment)):
         assert f"{problem.unit}{condition}" in text
@@ -249,7 +239,8 @@ def test_nothing_of_such_a_run_is_called_private(
     experiment, trace = ran(family, problem, budget, tables)
     plans, visible = experiment.plans(), trace.visible(False)
     assert visible.lanes and {lane.privacy for lane in visible.lanes.values()} == {"private if known beforehand"}
-    assert not visible.to_frame()["released"].any() and bool(visible.metrics) == (family != "mirror_descent")
+    assert not visible.to_frame()["released"].any()
+    assert bool(visible.metrics) == any(arm.algorithm.metrics for arm in experiment.arms)
     assert all(
         set(trace.statuses(metric).values()) == {"not private"}
         for metric in trace.metrics.values()

@@ -56,10 +56,11 @@ def scaled(factor: float) -> type[Transcript]:
             utilities: np.ndarray,
             slope: np.ndarray,
             times: np.ndarray,
+            *,
             each: int,
             rows: Replicates,
         ) -> np.ndarray:
-            return Transcript._selected(generators, utilities, slope / factor, times, each, rows)
+            return Transcript._selected(generators, utilities, slope / factor, times, each=each, rows=rows)
 
     return Scaled
 
@@ -91,10 +92,13 @@ class OneChoice(Transcript):
         utilities: np.ndarray,
         slope: np.ndarray,
         times: np.ndarray,
+        *,
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        return Transcript._selected([np.random.default_rng(5)] * len(generators), utilities, slope, times, each, rows)
+        return Transcript._selected(
+            [np.random.default_rng(5)] * len(generators), utilities, slope, times, each=each, rows=rows
+        )
 
 
 class OneForAllReleases(Transcript):
@@ -149,6 +153,7 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_seen_by_the_test_that_looks_for_it(mistake: str) -> None:
     name, source, kind = MISTAKES[mistake]
@@ -162,6 +167,7 @@ def test_a_mistake_is_seen_in_twelve_of_twelve_audits(mistake: str) -> None:
     assert all(kinds(dataclasses.replace(CASES[name], source=source), 1000, seed) for seed in range(12))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [LAPLACE, NORMAL, BATCHES, "second_order.mini_batch", "mirror_descent.noisy_payoffs"])
 def test_the_law_that_is_tested_is_that_of_the_event(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever calls and says what: Laplace noise of the same variance where a Gaussian event was paid for, and the
@@ -204,6 +210,7 @@ FULLY_MOVED = (
 )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", FULLY_MOVED)
 def test_a_mean_over_one_row_fewer_is_seen_in_every_family(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever releases it. One row moves a query by all that is declared, or nearly: else this hides."""

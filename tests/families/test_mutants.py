@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -237,6 +238,12 @@ def telling(cls: type[Algorithm]) -> Case:
     return min(runs(cls), key=lambda case: (not any(case.neighbours), len(case.worlds) < 2))
 
 
+@cache
+def passes(cls: type[Algorithm], check: str) -> bool:
+    """Whether a check sees nothing in this case without a mistake."""
+    return not fails([telling(cls)], check)
+
+
 REGISTERED = [cls for cls in ALGORITHMS if cls not in TOYS]
 
 
@@ -256,4 +263,4 @@ def test_a_mistake_in_any_algorithm_is_caught(cls: type[Algorithm], mistake: str
     case = telling(cls)
     spoiled: Any = Spoiled(case.algorithm, mistake)
     assert fails([case._replace(algorithm=spoiled)], check)
-    assert not fails([case], check)
+    assert passes(cls, check)

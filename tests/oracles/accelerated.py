@@ -7,7 +7,7 @@ from dpviz.errors import UserError
 from dpviz.families.accelerated.quadratic import Kind, _autoregression, _segments
 from dpviz.families.accelerated.theory import _POWER, Floats, Noise, Recursion, Schedule, Steps, _noise_factor
 from dpviz.numbers import short
-from dpviz.privacy.accounting.recursions import recursion
+from dpviz.privacy.accounting.textbook import recursion
 
 
 def stationary_gap(

@@ -1,15 +1,36 @@
 """Loading a page with an address."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.plots.elements.chart import Chart
 from dpviz.ui import families
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import plan, sections
 
 SHELL = {"s", "pins", "present"}  # what of an address the entry point reads, before any page
 APP = Path(__file__).resolve().parents[2] / "app.py"
+
+
+@pytest.fixture(autouse=True)
+def all_sections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All sections of a page are drawn, below each other, so that a test can look at any of them, but for a sweep that
+    is not open; all charts of the plan are in one tab. With the mark `one_section` it is as a visitor has it."""
+    if request.node.get_closest_marker("one_section") is None:
+        bar = sections.opened
+
+        def opened(panel: Panel) -> list[str]:
+            (chosen,) = bar(panel)
+            return [name for name in sections.HOLDS if name in (chosen, *set(sections.HOLDS) - {sections.SWEEP})]
+
+        def tabs(noise: Chart, drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
+            return {"Plan": lambda: plan.draw([noise, *drawings], key)}
+
+        monkeypatch.setattr(sections, "opened", opened)
+        monkeypatch.setattr(plan, "tabs", tabs)
 
 
 @pytest.fixture

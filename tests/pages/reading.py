@@ -110,6 +110,11 @@ def chart(app: AppTest, start: str) -> dict[str, Any]:
     return next(spec for alt, spec in charts(app).items() if alt.startswith(start))
 
 
+def y_title(figure: dict[str, Any]) -> str:
+    """The title of a chart's vertical axis, which stands upright above the frame."""
+    return next(note["text"] for note in figure["layout"]["annotations"] if note.get("name") == "title")
+
+
 def lines(app: AppTest, start: str) -> set[str]:
     """The names of the lines of that chart."""
     found = [trace for trace in chart(app, start)["data"] if trace.get("name")]

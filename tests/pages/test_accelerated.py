@@ -18,7 +18,7 @@ from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.uploads import table as data_panel
 from tests.confirming import confirmed
-from tests.pages.reading import Load, chart, charts, link, run, said, text
+from tests.pages.reading import Load, chart, charts, link, run, said, text, y_title
 
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
 
@@ -117,7 +117,7 @@ def problem_numbers(source: str) -> list[tuple[str, Control]]:
 
 @pytest.mark.parametrize("source", KINDS)
 def test_both_ends_of_every_number_of_the_problem(load: Load, source: str) -> None:
-    app = load("accelerated", accel_data=problem_controls.SOURCES[source])
+    app = load("accelerated", accel_data=problem_controls.MENU.sources[""][source].title)
     for name, control in problem_numbers(source):
         for value in (control.low, control.high):
             app.number_input(key=f"accel_{name}").set_value(float(value or 0.0)).run()
@@ -274,8 +274,7 @@ def test_a_bound_that_rests_on_a_typed_starting_error_is_said_to_wherever_it_is_
     drawn = {"accel_schedule": "Your own", "accel_overlay": "Bound", "accel_methods": "DP-NAG", **TINY}
     for typed, rests in (({}, False), ({"accel_initial_gap": "0.1"}, True)):
         app = run(load("accelerated", **drawn, **typed))
-        titles = [chart(app, start)["layout"]["yaxis"]["title"]["text"] for start in plans]
-        assert [title.endswith(condition) for title in titles] == [rests, rests]
+        assert [y_title(chart(app, start)).endswith(condition) for start in plans] == [rests, rests]
         legends = str(chart(app, "Excess loss"))
         assert "thin lines: bound" in legends and (f"thin lines: bound{condition}" in legends) == rests
         assert f"The bound is on the mean{condition * rests}." in text(app)

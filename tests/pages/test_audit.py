@@ -11,8 +11,9 @@ from dpviz.audits.needed import runs_needed
 from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
 from dpviz.numbers import short
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.budgets import PureDP
+from dpviz.ui.families import FAMILIES
 from tests.pages.reading import Load, charts, choose, curve, link, metrics, number, said, words
 
 ROC, BOUND = "True against false", "What is proven"
@@ -77,7 +78,7 @@ def test_the_settings_are_in_the_link_and_a_program_finds_the_same(load: Load) -
     assert written[1] in words(app)
 
 
-@pytest.mark.parametrize("family", families.audits())
+@pytest.mark.parametrize("family", [family.name for family in FAMILIES])
 def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
     app = load("audit", audit_follow="false")
     choose(app, "family", family)
@@ -108,16 +109,8 @@ def test_the_saddle_is_a_canary_of_the_same_method(load: Load) -> None:
     assert not app.error and "their Hessians are as far apart as any" in words(app)
 
 
-QUICK = ("quieter", "one_stream", "unnoised")  # too little noise; an attacker who knows more; no noise at all
-
-
 @pytest.mark.parametrize(
-    "mistake",
-    [
-        pytest.param(mistake, id=mistake.name, marks=() if mistake.name in QUICK else pytest.mark.slow)
-        for mistake in families.broken()
-        if mistake.by == "attack"
-    ],
+    "mistake", [pytest.param(mistake, id=mistake.name) for mistake in families.broken() if mistake.by == "attack"]
 )
 def test_every_mistake_is_caught_and_the_page_says_why(load: Load, mistake: Broken) -> None:
     app = load("audit", audit_family="Broken on purpose", audit_mistake=mistake.title)
@@ -131,12 +124,7 @@ def test_every_mistake_is_caught_and_the_page_says_why(load: Load, mistake: Brok
 
 
 @pytest.mark.parametrize(
-    "mistake",
-    [
-        pytest.param(mistake, id=mistake.name, marks=() if mistake.name == "noise_again" else pytest.mark.slow)
-        for mistake in families.broken()
-        if mistake.by == "tests"
-    ],
+    "mistake", [pytest.param(mistake, id=mistake.name) for mistake in families.broken() if mistake.by == "tests"]
 )
 def test_a_mistake_that_hides_from_the_attack_is_found_beside_it(load: Load, mistake: Broken) -> None:
     app = ended(load("audit", audit_family="Broken on purpose", audit_mistake=mistake.title))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans

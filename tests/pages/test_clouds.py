@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.experiments.trace import Trace
 from dpviz.ui.accelerated import runs
-from dpviz.ui.experiment.cloud import HEADING, LEFT_OUT, SECTION
+from dpviz.ui.experiment import texts
 from tests.pages.reading import Load, clouds, run, text
 from tests.pages.test_accelerated import upload
 
@@ -16,7 +16,7 @@ def test_each_private_method_has_its_runs_with_theory_and_what_they_would_be_wit
     app = run(load("accelerated", accel_references="true", **BENCH), press="accel_run", job="accel_job")
     (film,) = clouds(app)
     trace: Trace = app.session_state["accel_job"].job.trace
-    assert HEADING in text(app) and film["steps"] == list(range(13)) and film["metric"] == "excess loss"
+    assert texts.CLOUD in text(app) and film["steps"] == list(range(13)) and film["metric"] == "excess loss"
     assert [walk["label"] for walk in film["walks"]] == ["DP-GD", "DP-NAG", "DP-NAG-opt"]
     assert "Flattest direction" in film["x"]["title"] and film["ground"] and not film["raw"]
     assert [walk["without"] for walk in film["walks"]] == ["GD, no privacy", *["NAG, no privacy"] * 2]
@@ -36,7 +36,11 @@ def test_of_many_methods_three_have_a_panel(load: Load) -> None:
     methods = ["DP-GD", "DP-HB", "DP-NAG", "DP-MASG"]
     app = run(load("accelerated", accel_methods=methods, **BENCH), press="accel_run", job="accel_job")
     (film,) = clouds(app)
-    assert len(film["walks"]) == 3 and LEFT_OUT in text(app) and not any(walk["plain"] for walk in film["walks"])
+    assert (
+        len(film["walks"]) == 3
+        and texts.CLOUD_LEFT_OUT in text(app)
+        and not any(walk["plain"] for walk in film["walks"])
+    )
 
 
 def test_three_strategies_make_a_triangle_whose_corners_have_names(load: Load) -> None:
@@ -57,7 +61,7 @@ def test_below_the_runs_on_public_data_is_the_objective_unless_that_takes_long(
     app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
     (film,) = clouds(app)
     assert film["x"]["title"] == "Weight of feature_1" and film["ground"] and film["raw"]
-    assert SECTION in text(app)
+    assert texts.CLOUD_SECTION in text(app)
     monkeypatch.setattr(runs, "SECONDS", 0.0)
     (film,) = clouds(run(load("accelerated", accel_seed="1", **settings), press="accel_run", job="accel_job"))
     assert not film["ground"] and not film["raw"]
@@ -66,4 +70,4 @@ def test_below_the_runs_on_public_data_is_the_objective_unless_that_takes_long(
 def test_a_file_has_no_cloud(load: Load) -> None:
     app = run(upload(load), press="accel_run", job="accel_job")
     app.toggle(key="accel_diagnostics").set_value(True).run()
-    assert not app.exception and not clouds(app) and HEADING not in text(app)
+    assert not app.exception and not clouds(app) and texts.CLOUD not in text(app)

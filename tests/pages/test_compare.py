@@ -23,7 +23,7 @@ GAME = Pin("Game", GAMES[0].experiment.replaced(replicates=2))
 
 def computed(app: AppTest) -> AppTest:
     """Wait for the lines of pins that came without any."""
-    for prefix in ("accel", "mirror"):
+    for prefix in ("accel", "mirror", "compare_example"):
         if f"{prefix}_pins" in app.session_state:
             keys = [f"{prefix}_pin_{pinned.key}_job" for pinned in app.session_state[f"{prefix}_pins"]]
             for key in (key for key in keys if key in app.session_state):
@@ -38,9 +38,15 @@ def both(load: Load) -> AppTest:
     return computed(load("compare", pin=[STEEP.to_link(), GAME.to_link()]))
 
 
-def test_without_pins_the_page_says_how_to_pin(load: Load) -> None:
-    app = load("compare")
+def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Load) -> None:
+    app = computed(load("compare"))
     assert "Nothing is pinned yet" in text(app) and "Pin this run" in text(app)
+    first = families.FAMILIES[:2]
+    assert list(table(app, "Guarantee")["Run"]) == [family.title for family in first]
+    assert len(lines(app, "Share of the start that is left along Step t")) == 2
+    assert [family.page().presets[0].experiment for family in first] == [
+        pinned.pin.experiment for pinned in app.session_state["compare_example_pins"]
+    ]
     assert [link.proto.label for link in app.get("page_link")] == [family.title for family in families.FAMILIES]
     assert not app.get("pills") and "Copy link" not in text(app)
 

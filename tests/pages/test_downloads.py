@@ -47,7 +47,7 @@ def accelerated(load: Load) -> AppTest:
     confirmed(app.run())
     edit(app, "ranges", {"edited_rows": RANGES})
     run(app, press="accel_run", job="accel_job")
-    app.session_state["accel_tabs"] = "Sweep"
+    app.session_state["accel_section"] = "Sweep"
     app.run().number_input(key="accel_vary_epsilon_values").set_value(2.0).run()
     return run(app, press="accel_vary_sweep_run", job="accel_vary_sweep_job")
 

@@ -110,12 +110,12 @@ def test_the_curves_of_a_run_that_has_ended_are_not_drawn_anew_at_every_move(
 ) -> None:
     app = run(load("accelerated", accel_uniform_rows="500", accel_iterations="5", accel_replicates="2"))
     before = charts(app)
-    monkeypatch.setattr(run_figures, "convergence", lambda *_, **__: pytest.fail("nothing of the run has changed"))
-    app.number_input(key="accel_epsilon").set_value(1.0).run()
+    with monkeypatch.context() as nothing:
+        nothing.setattr(run_figures, "convergence", lambda *_, **__: pytest.fail("nothing of the run has changed"))
+        app.number_input(key="accel_epsilon").set_value(1.0).run()
     assert not app.exception
     curves = [alt for alt in before if " against steps" in alt]
     assert len(curves) == 2 and all(charts(app)[alt] == before[alt] for alt in curves)
-    monkeypatch.undo()
     app.selectbox(key="accel_axis").set_value("spent").run()
     assert not app.exception and not any(alt in charts(app) for alt in curves)
     assert any(" against privacy spent" in alt for alt in charts(app))

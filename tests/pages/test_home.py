@@ -54,14 +54,13 @@ def test_every_door_opens_the_page_with_its_preset(load: Load, button: str, fami
 def test_every_family_has_a_card(load: Load) -> None:
     app = load("home")
     shown = " ".join(element.value for element in [*app.subheader, *app.markdown, *app.caption])
-    assert len({family.page().prefix for family in FAMILIES}) == len(FAMILIES) == 5
+    assert len({family.page().prefix for family in FAMILIES}) == len(FAMILIES) >= 5
     for family in FAMILIES:
         assert family.title in shown and family.question in shown and family.guarantee in shown
 
 
 @pytest.mark.parametrize(
-    ("door", "title"),
-    [("plan", "Budget planner"), ("lessons", "Lessons"), ("compare", "Compare"), ("check", "Check the guarantee")],
+    ("door", "title"), [("plan", "Budget planner"), ("lessons", "Lessons"), ("compare", "Compare"), ("check", "Audit")]
 )
 def test_a_door_opens_its_page(load: Load, door: str, title: str) -> None:
     app = load("home")

@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.ui import families, visitors
-from dpviz.ui.learn import lessons
+from dpviz.ui.learn import steps
 from dpviz.ui.learn.page import NO_LESSON, NO_STEP
 from tests.pages.reading import Load, charts, said, words
 
@@ -40,7 +40,7 @@ def verdict(app: AppTest) -> Any:
 
 def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     app = load("learn")
-    assert app.title[0].value == "Lessons" and f"0 of {len(lessons.ordered())} answered" in words(app)
+    assert app.title[0].value == "Lessons" and f"0 of {len(steps.ordered())} answered" in words(app)
     turn(app, "learn_open_steps")
     assert app.title[0].value == "How many steps can you afford?"
     assert "With 20 steps," in words(app) and len(charts(app)) == 1
@@ -56,10 +56,10 @@ def test_a_lesson_is_predicted_seen_and_explained(load: Load) -> None:
     turn(app)
     assert "its noise is 10 times larger" in words(app)
     turn(app, "learn_list")
-    assert f"1 of {len(lessons.ordered())} answered" in words(app)
+    assert f"1 of {len(steps.ordered())} answered" in words(app)
     app.switch_page("pages/home.py").run()
     app.switch_page("pages/learn.py").run()
-    assert f"1 of {len(lessons.ordered())} answered" in words(app)
+    assert f"1 of {len(steps.ordered())} answered" in words(app)
 
 
 def test_a_right_prediction_is_told_so(load: Load) -> None:
@@ -104,14 +104,14 @@ def test_a_link_to_the_outcome_shows_it_without_a_prediction(load: Load) -> None
 
 
 def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Experiment, *_: Any) -> Any:
+    def broken(self: Experiment, *_: Any, **__: Any) -> Any:
         raise RuntimeError("broken on purpose")
 
-    shrink = lessons.named("shrink")
+    shrink = steps.named("shrink")
     assert shrink is not None and isinstance(shrink.before, Experiment) and isinstance(shrink.after, Experiment)
     # Runs that nobody has kept.
     own = replace(shrink, slug="own", before=shrink.before.replaced(seed=77), after=shrink.after.replaced(seed=77))
-    monkeypatch.setattr(lessons, "ordered", lambda: (own,))
+    monkeypatch.setattr(steps, "ordered", lambda: (own,))
     with monkeypatch.context() as patch:
         patch.setattr(Experiment, "stream", broken)
         app = load("learn", lesson="own")
@@ -122,7 +122,7 @@ def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch
     assert len(charts(run(app))) == 1
 
 
-@pytest.mark.parametrize("lesson", lessons.ordered(), ids=lambda lesson: lesson.slug)
+@pytest.mark.parametrize("lesson", steps.ordered(), ids=lambda lesson: lesson.slug)
 def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -> None:
     if isinstance(lesson.after, Experiment):
         page = families.named(lesson.page).page()
@@ -154,7 +154,7 @@ def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) ->
     app = run(load("learn", lesson="shrink", step="4", accel_follow="false"))
     app.button(key="learn_try").click().run()
     assert not app.exception and app.title[0].value == "Accelerated gradient"
-    lesson = lessons.named("shrink")
+    lesson = steps.named("shrink")
     assert lesson is not None and isinstance(lesson.after, Experiment)
     ran = app.session_state["accel_job"].job.experiment
     assert json.loads(ran.to_json()) == json.loads(lesson.after.to_json())

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dpviz.families.mirror_descent import presets
-from dpviz.families.mirror_descent.split import compare
+from dpviz.families.mirror_descent.bounds import compare
 from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
@@ -16,7 +16,6 @@ BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
 
 
-@pytest.mark.slow
 def test_what_the_budget_can_be_split_into_depends_on_the_game(load: Load) -> None:
     budget = "Where the budget goes"
     drawn = {

@@ -35,12 +35,7 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     assert [metric.value for metric in app.metric][:2] == ["ε = 1, δ = 10⁻⁶", "ε ≤ 1"]
     assert app.metric[2].label == "Per round, bounded range η" and "tells a replaced row" in text(app)
     assert pictures(app) == 4 and "mirror_job" not in app.session_state
-    assert lines(app, "Privacy spent") == {
-        "Vertex sampling",
-        "DP-SGDA",
-        "Gaussian mirror descent",
-        "Two draws",
-    }
+    assert lines(app, "Privacy spent") == {"Vertex sampling", "DP-SGDA", "Gaussian mirror descent", "Two draws"}
     assert "Prefer " in text(app) and "expect an error of about" in text(app)
     assert "*Versions.*" in text(app) and "saddle point" in text(app)
 
@@ -153,7 +148,6 @@ def test_settings_that_do_not_apply_have_no_control(load: Load) -> None:
     assert "theorem" not in controls_of(app) and not app.error
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("problem", ["matrix", "synthetic", "regression"])
 def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, problem: str) -> None:
     """Settings of games in the matrix game; in the others those that games do not have."""
@@ -181,7 +175,6 @@ def test_both_ends_of_every_setting_give_a_plan_or_a_sentence(load: Load, proble
     assert not app.exception and not app.error
 
 
-@pytest.mark.slow
 @PROBLEMS
 def test_both_ends_of_every_number_of_the_problem(load: Load, problem: str) -> None:
     cls, app = game_controls.PROBLEMS[problem], open_problem(load, problem)
@@ -368,7 +361,6 @@ def files(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], bytes]]:
     return found
 
 
-@pytest.mark.slow
 def test_every_method_offers_a_synthetic_table_of_the_size_asked_for(
     load: Load, files: dict[str, Callable[[], bytes]]
 ) -> None:

@@ -47,10 +47,7 @@ def test_after_a_run_it_is_said_who_might_as_well_not_have_played(load: Load) ->
 # ------------------------------------------------------------------------------------------------------------- the tabs
 
 
-@pytest.mark.parametrize(
-    "problem",
-    ["matrix", "regression", *(pytest.param(name, marks=pytest.mark.slow) for name in ("groups", "synthetic"))],
-)
+@pytest.mark.parametrize("problem", ["matrix", *(pytest.param(name) for name in ("regression", "groups", "synthetic"))])
 def test_closer_looks_are_drawn_only_while_open_and_in_every_currency(load: Load, problem: str) -> None:
     app = open_problem(load, problem)
     for tab in TABS:

@@ -240,7 +240,6 @@ def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, m
     assert len(made) == 300 and not (made == "other").any(axis=None)
 
 
-@pytest.mark.slow
 def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load: Load) -> None:
     app = run(ready(load, "synthetic"))
     assert "It must not leave this page** unless these were known beforehand" in text(app)

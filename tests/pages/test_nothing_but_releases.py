@@ -22,6 +22,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr-defined]
 from dpviz.privacy.queries import Query
 from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.families import FAMILIES
 from dpviz.ui.uploads import file as upload_file
 from tests.confirming import confirmed
 from tests.pages.reading import Load, all_methods, charts, run
@@ -30,12 +31,8 @@ from tests.pages.test_mirror_uploads import upload as mirror_upload
 
 Page = dict[str, object]
 RANGES = {0: {"lowest": 0.0, "highest": 100.0}, 1: {"lowest": 0.0, "highest": 9000.0}}
-PREFIX = {
-    "accelerated": "accel",
-    "second_order": "second",
-    "zeroth_order": "zeroth",
-    "bayesian_optimization": "tuning",
-}
+# By the name of each family but that of games, whose problems have controls of their own for their data.
+PREFIX = {family.name: family.page().prefix for family in FAMILIES if family.name != "mirror_descent"}
 SHARES = {"groups": {"north": 0.25, "south": 0.5}, "losses": {"a": 0.5, "b": 0.4}}
 
 
@@ -103,9 +100,7 @@ def prepared(load: Load, problem: str, data: bytes) -> AppTest:
         return declare(app, area="city, town", age="bins: 0, 40, 80", pets="cat, dog")
     if problem in SHARES:
         edit(
-            app,
-            "members",
-            {"added_rows": [{"group": name, "share": share} for name, share in SHARES[problem].items()]},
+            app, "members", {"added_rows": [{"group": name, "share": share} for name, share in SHARES[problem].items()]}
         )
     edit(app, "ranges", {"edited_rows": RANGES})
     return app
@@ -121,7 +116,13 @@ def shown(app: AppTest, files: dict[str, tuple[str, Callable[[], bytes]]]) -> Pa
     page |= {f"number {place}": (card.label, card.value, card.delta) for place, card in enumerate(app.metric)}
     for name in (f"{prefix}_picture" for prefix in ("mirror", *PREFIX.values())):  # none before the first run
         if name in app.session_state and (picture := app.session_state[name][1]) is not None:
-            page["live picture"] = (picture[0].to_json(), *picture[1:])
+            page["live picture"] = (
+                picture.figure.to_json(),
+                picture.heading,
+                picture.alt,
+                picture.caption,
+                picture.provenance,
+            )
     return page | {f"file {key}": (name, data()) for key, (name, data) in files.items()}
 
 
@@ -163,7 +164,7 @@ def test_sweeps_of_two_files_whose_releases_are_alike_look_alike(
         app = prepared(load, "accelerated", content)
         app.toggle(key="accel_fixed_seed").set_value(True).run()
         app.toggle(key="accel_references").set_value(True).run()
-        app.session_state["accel_tabs"] = "Sweep"
+        app.session_state["accel_section"] = "Sweep"
         app.run().number_input(key="accel_vary_epsilon_values").set_value(2.0).run()
         assert any("Every point of a sweep on your file is a release" in info.value for info in app.info)
         (menu,) = [menu for menu in app.selectbox if menu.key == "accel_vary_metric"]
@@ -205,5 +206,5 @@ def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_
 
 def _drawn(app: AppTest) -> set[str]:
     """The names of the lines of the live picture."""
-    _, (figure, *_), _ = app.session_state["accel_picture"]
-    return {trace.name for trace in figure.data if trace.name}
+    _, picture, _ = app.session_state["accel_picture"]
+    return {trace.name for trace in picture.figure.data if trace.name}

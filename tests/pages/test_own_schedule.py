@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.families.accelerated import custom_schedule, presets
+from dpviz.families.accelerated import presets, theory
 from dpviz.families.accelerated.comparison import compare
 from dpviz.numbers import short
 from dpviz.privacy.budgets import PureDP
@@ -29,7 +29,7 @@ def handles(app: AppTest) -> list[float]:
     """Where the page puts the handles."""
     (found,) = [part for part in app.get("bidi_component") if "handles" in part.proto.json]
     places: list[float] = json.loads(found.proto.json)["values"]
-    return [round((2 * place - 1) * custom_schedule.LIMIT, 6) for place in places]
+    return [round((2 * place - 1) * theory.LIMIT, 6) for place in places]
 
 
 def in_table(app: AppTest) -> list[float]:
@@ -111,7 +111,7 @@ def test_settings_hold_the_shape() -> None:
     experiment = Experiment(problem=Quadratic(), arms=arms, budget=PureDP(epsilon=2.0))
     again = Experiment.from_json(experiment.to_json())
     assert again == experiment and PAGE.settings(again)["knots"] == KNOTS
-    assert all(arm.algorithm.knots == custom_schedule.EVEN for arm in again.arms if arm.reference)  # type: ignore[attr-defined]
+    assert all(arm.algorithm.knots == theory.EVEN for arm in again.arms if arm.reference)  # type: ignore[attr-defined]
 
 
 def test_where_nothing_is_known_it_says_so(load: Load) -> None:

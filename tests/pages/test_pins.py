@@ -51,7 +51,7 @@ def warned(app: AppTest) -> str:
     return " ".join(warning.value for warning in app.warning)
 
 
-SLOW = [pytest.param(family, marks=pytest.mark.slow, id=family.name) for family in families.FAMILIES[1:]]
+SLOW = [pytest.param(family, id=family.name) for family in families.FAMILIES[1:]]
 
 
 @pytest.mark.parametrize("family", [pytest.param(families.FAMILIES[0], id="accelerated"), *SLOW])
@@ -151,6 +151,24 @@ def test_a_pin_that_takes_long_is_computed_when_asked(load: Load, monkeypatch: p
         app.run()
     assert not any((button.key or "").endswith("_job_start") for button in app.button)
     assert not app.exception and app.session_state["accel_pins"][0].drawn.pinned_lines
+
+
+def test_lines_whose_run_was_stopped_are_computed_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the tab is loaded again meanwhile: what there is of them ends anywhere."""
+    monkeypatch.setattr("dpviz.ui.experiment.pins.AT_ONCE", 60.0)
+    longest = presets.PRESETS[0].experiment.replaced(replicates=200)
+    app = load("accelerated", pin=Pin("Long", longest).to_link(), **TINY)
+    name = f"accel_pin_{app.session_state['accel_pins'][0].key}_job"
+    job = app.session_state[name].job
+    job.stop()
+    job.wait(30.0)
+    assert job.state == "stopped" and job.trace is not None
+    app.run()
+    assert app.session_state[name].job is not job
+    app.session_state[name].job.wait(60.0)
+    app.run()
+    ends = {line.x[-1] for line in app.session_state["accel_pins"][0].drawn.pinned_lines}
+    assert not app.exception and max(ends) == max(plan.iterations for plan in longest.plans().values())
 
 
 def test_links_that_hold_no_pin_of_this_page_get_a_sentence_and_the_page_works(load: Load) -> None:

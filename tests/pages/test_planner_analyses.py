@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.numbers import short
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import PureDP

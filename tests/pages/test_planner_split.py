@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.accounting import closed_forms
 from tests.pages.planner import SPLIT, planner, printed, settings_of
 from tests.pages.reading import Load, bars, curve, metrics, said, words

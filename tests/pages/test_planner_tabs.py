@@ -10,7 +10,7 @@ import pytest
 from dpviz.experiments.accuracy import ErrorBound
 from dpviz.families.accelerated.accuracy import SmoothConvexBound
 from dpviz.families.mirror_descent.accuracy import GameBound
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans

@@ -5,8 +5,7 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare.link_codec import pack
-from dpviz.compare.pins import Pin
+from dpviz.compare.pins import Pin, pack
 from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import presets
 from dpviz.ui import families, presenting

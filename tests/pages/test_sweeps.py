@@ -16,7 +16,7 @@ GAME = {
 
 def opened(load: Load, page: str, **settings: str | list[str]) -> AppTest:
     app = load(page, **settings)
-    app.session_state[f"{'accel' if page == 'accelerated' else 'mirror'}_tabs"] = "Sweep"
+    app.session_state[f"{'accel' if page == 'accelerated' else 'mirror'}_section"] = "Sweep"
     app.run()
     assert not app.exception
     return app
@@ -29,12 +29,14 @@ def offered(app: AppTest, name: str) -> list[str]:
 
 def test_a_sweep_over_the_budget_draws_the_frontier_with_slopes(load: Load) -> None:
     app = opened(load, "accelerated", **ACCELERATED, accel_vary_epsilon_values="3")
-    assert "3 points, 2 runs of each, less than a second." in text(app) and not charts(app)
+    assert "3 points, 2 runs of each, less than a second." in text(app) and "against privacy budget" not in " ".join(
+        charts(app)
+    )
     run(app, press="accel_vary_sweep_run", job="accel_vary_sweep_job")
     names = lines(app, "Excess loss F(x_t) - F* against privacy budget, one line per method")
     assert {name.partition(",")[0] for name in names} == {"DP-GD", "DP-NAG", "DP-NAG-opt"}
     assert all("slope" in name for name in names)
-    assert list(app.dataframe[0].value["Method"]) == ["DP-GD", "DP-NAG", "DP-NAG-opt"]
+    assert list(app.dataframe[-1].value["Method"]) == ["DP-GD", "DP-NAG", "DP-NAG-opt"]
     assert "**Not private**: it reads the raw data, which are public here." in text(app)
     app.number_input(key="accel_vary_epsilon_to").set_value(10.0).run()
     assert "Settings changed since this sweep" in text(app) and "accel_vary_epsilon_to=10.0" in link(app)

@@ -31,7 +31,7 @@ def lines(figure: go.Figure) -> list:
 
 
 def test_rates_are_lowest_at_the_best_momentum_of_each_method(check_finite) -> None:
-    figure = momentum_rates(0.1, 1.0)
+    figure = momentum_rates(0.1, 1.0).figure
     check_finite(figure)
     *rates, marks = figure.data
     assert len(rates) == len(marks.x) == 6
@@ -52,7 +52,7 @@ def test_the_step_at_which_noise_takes_over_is_marked() -> None:
     assert noise_takes_over(parts[:, :3]) is None
     method = Nesterov(iterations=50)
     plan = method.plan(Quadratic().facts(), BUDGET)
-    figure = decomposition(method, plan)
+    figure = decomposition(method, plan).figure
     optimisation, noise = (trace.y for trace in figure.data)
     (shape,) = figure.layout.shapes
     at = int(shape.x0)
@@ -61,7 +61,7 @@ def test_the_step_at_which_noise_takes_over_is_marked() -> None:
 
 
 def test_the_papers_rate_of_heavy_ball_is_nesterovs() -> None:
-    own, published = momentum_rates(0.1, 1.0), momentum_rates(0.1, 1.0, published=True)
+    own, published = momentum_rates(0.1, 1.0).figure, momentum_rates(0.1, 1.0, published=True).figure
     nesterov = [line.y for line in lines(own) if line.name.startswith("Nesterov")]
     paper = [line for line in lines(published) if "paper" in line.name]
     assert len(lines(published)) == len(lines(own)) + 3 and sum(line.showlegend for line in paper) == 1
@@ -80,7 +80,7 @@ def test_the_papers_rate_of_heavy_ball_is_nesterovs() -> None:
     ],
 )
 def test_exact_optima_of_figure_1(step_size: float, noise: float, best: list, check_finite) -> None:
-    figure = heavy_ball_on_quadratic(0.5, step_size, noise)
+    figure = heavy_ball_on_quadratic(0.5, step_size, noise).figure
     check_finite(figure)
     marks = figure.data[-1]
     assert list(marks.x) == [steps for steps, _ in best]
@@ -90,7 +90,7 @@ def test_exact_optima_of_figure_1(step_size: float, noise: float, best: list, ch
 
 
 def test_the_papers_log_bound_is_shown_on_demand_and_named_for_what_it_is() -> None:
-    figure = heavy_ball_on_quadratic(0.1, 1.0, 1e-2, published=True)
+    figure = heavy_ball_on_quadratic(0.1, 1.0, 1e-2, published=True).figure
     thin = [line for line in lines(figure) if line.line.width == 1]
     assert len(thin) == 5 and not any(line.showlegend for line in thin)
     expected = quadratic.published_log_bound(250, 1.0, 0.3, 1e-2, 0.1)
@@ -102,7 +102,7 @@ def test_the_papers_log_bound_is_shown_on_demand_and_named_for_what_it_is() -> N
 @pytest.mark.parametrize("problem", [LogisticRegression(), Quadratic(rows=5000, dimension=4)])
 def test_the_parts_add_up_to_the_bound(method, problem, check_finite) -> None:
     plan = method.plan(problem.facts(), BUDGET)
-    figure = decomposition(method, plan)
+    figure = decomposition(method, plan).figure
     check_finite(figure)
     assert all(trace.stackgroup == "error" for trace in figure.data)
     total = sum(trace.y.astype(float) for trace in figure.data)
@@ -121,7 +121,7 @@ def test_the_exact_parts_add_up_to_the_exact_error(method, check_finite) -> None
     variance = 2 * plan.noise["gradient"] ** 2 + batch / facts.d
     steps, spectrum = method.steps(facts, plan.iterations), facts.eigenvalues
     expected = quadratic.expected_gap(steps, method.dynamics, spectrum, facts.start, variance).total
-    figure = decomposition(method, plan, exact=True)
+    figure = decomposition(method, plan, exact=True).figure
     check_finite(figure)
     np.testing.assert_allclose(sum(t.y.astype(float) for t in figure.data), expected[figure.data[0].x], rtol=1e-5)
 
@@ -129,16 +129,18 @@ def test_the_exact_parts_add_up_to_the_exact_error(method, check_finite) -> None
 def test_the_quadratic_that_stands_for_a_problem_starts_at_its_initial_gap() -> None:
     problem = LogisticRegression()
     plan = Nesterov(iterations=20).plan(problem.facts(), BUDGET)
-    optimisation, *_ = decomposition(Nesterov(iterations=20), plan, exact=True).data
+    optimisation, *_ = decomposition(Nesterov(iterations=20), plan, exact=True).figure.data
     assert optimisation.name == "optimisation" and optimisation.y[0] == pytest.approx(np.log(2))
 
 
 def test_decomposition_without_a_bound_or_without_noise(check_finite) -> None:
     facts = LogisticRegression().facts()
     method = HeavyBall(iterations=20)
-    figure = decomposition(method, method.plan(facts, BUDGET))
+    figure = decomposition(method, method.plan(facts, BUDGET)).figure
     assert not figure.data and figure.layout.annotations[0].text == "No error bound is known for DP-HB."
-    plain = decomposition(GradientDescent(iterations=20), GradientDescent(iterations=20).plan(facts, NoPrivacy()))
+    plain = decomposition(
+        GradientDescent(iterations=20), GradientDescent(iterations=20).plan(facts, NoPrivacy())
+    ).figure
     check_finite(plain)
     assert [trace.name for trace in plain.data] == ["optimisation"]
 
@@ -150,7 +152,7 @@ def test_the_certificate_stays_above_the_exact_error(check_finite) -> None:
     facts = problem.facts()
     certificate = certify(facts.strong_convexity, facts.smoothness, 1 / facts.smoothness, (1 - 0.5**0.5) ** 2)
     assert certificate is not None
-    figure = worst_case(method, method.plan(facts, BUDGET), certificate)
+    figure = worst_case(method, method.plan(facts, BUDGET), certificate).figure
     check_finite(figure)
     exact, certified = lines(figure)
     assert certified.name == "certified, worst case" and (certified.y >= exact.y).all()
@@ -159,7 +161,7 @@ def test_the_certificate_stays_above_the_exact_error(check_finite) -> None:
 
 def test_a_missing_certificate_is_said_in_words() -> None:
     method = HeavyBall(iterations=30)
-    figure = worst_case(method, method.plan(LogisticRegression().facts(), BUDGET), None)
+    figure = worst_case(method, method.plan(LogisticRegression().facts(), BUDGET), None).figure
     assert len(lines(figure)) == 1
     assert "no worst-case certificate; exact curve for quadratics only" in figure.layout.annotations[0].text
 
@@ -170,10 +172,10 @@ def test_every_figure_is_small_at_a_thousand_steps() -> None:
     heavy_ball = HeavyBall(iterations=1000)
     own = heavy_ball.plan(LogisticRegression().facts(), BUDGET)
     for build in (
-        lambda: momentum_rates(0.1, 1.0, published=True),
-        lambda: heavy_ball_on_quadratic(0.5, 1.0, 1e-2, iterations=1000, published=True),
-        lambda: decomposition(method, plan),
-        lambda: decomposition(method, plan, exact=True),
-        lambda: worst_case(heavy_ball, own, None),
+        lambda: momentum_rates(0.1, 1.0, published=True).figure,
+        lambda: heavy_ball_on_quadratic(0.5, 1.0, 1e-2, iterations=1000, published=True).figure,
+        lambda: decomposition(method, plan).figure,
+        lambda: decomposition(method, plan, exact=True).figure,
+        lambda: worst_case(heavy_ball, own, None).figure,
     ):
         assert len(build().to_json()) < 100_000

@@ -4,7 +4,7 @@ import numpy as np
 
 from dpviz.plots.audit_figures import rising_bound, roc, scores
 from dpviz.plots.elements.words import in_words
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.events import Laplace
 

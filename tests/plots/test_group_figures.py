@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from dpviz.families.mirror_descent.group_figures import group_losses
+from dpviz.families.mirror_descent.outcome_figures import group_losses
 
 
 def test_every_group_shows_its_true_mean_beside_the_weighed_one() -> None:
     means = np.array([[0.1, 0.3], [0.2, 0.5], [0.3, 0.4]])
     weighed = means * [2.0, 0.1]
-    figure = group_losses(["a", "b"], means, weighed, np.array([0.05, 0.06]), np.array([0.25, 0.35]))
+    figure = group_losses(["a", "b"], means, weighed, np.array([0.05, 0.06]), np.array([0.25, 0.35])).figure
     assert all(np.isfinite(trace.y).all() for trace in figure.data)
     ours, seen, fairest, average = figure.data
     assert [trace.name for trace in figure.data] == [
@@ -29,7 +29,7 @@ def test_every_group_shows_its_true_mean_beside_the_weighed_one() -> None:
 def test_one_run_has_no_band_and_a_group_without_rows_no_bar() -> None:
     nan = np.nan
     means, models = np.array([[0.1, nan, 0.2]]), np.array([0.1, nan, 0.1])
-    figure = group_losses(["a", "b", "other"], means, np.array([[0.2, 0.0, 0.1]]), models, models)
+    figure = group_losses(["a", "b", "other"], means, np.array([[0.2, 0.0, 0.1]]), models, models).figure
     assert all(np.isfinite(trace.y).all() for trace in figure.data)
     assert all(list(trace.x) == ["a", "other"] and len(trace.y) == 2 for trace in figure.data)
     assert figure.data[0].error_y.array is None

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.html import to_html
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.plan_figures import noise_schedule, privacy_spent
@@ -12,9 +13,9 @@ from dpviz.plots.run_figures import convergence
 def test_one_page_with_everything_in_it(experiment, trace) -> None:
     plans, styles = experiment.plans(), arm_styles(experiment.arms)
     figures = [
-        ("Noise <scale>", noise_schedule(plans, styles), "Depends on settings only."),
-        ("Spent", privacy_spent(plans, styles, "epsilon", 2.0), "At most ε = 2."),
-        ("Loss", convergence(trace, "objective_gap", styles), "**Not private**: reads <raw> data."),
+        Chart(noise_schedule(plans, styles).figure, "Noise <scale>", "", "Depends on settings only."),
+        privacy_spent(plans, styles, "epsilon", 2.0),
+        Chart(convergence(trace, "objective_gap", styles), "Loss", "", "**Not private**: reads <raw> data."),
     ]
     page = to_html(figures, '{"label": "<script>alert(1)</script>"}', title="dpviz & co")
     assert page.startswith("<!doctype html>") and "<title>dpviz &amp; co</title>" in page
@@ -27,13 +28,13 @@ def test_one_page_with_everything_in_it(experiment, trace) -> None:
 
 
 def test_the_page_loads_nothing_from_elsewhere(experiment) -> None:
-    page = to_html([("Noise", noise_schedule(experiment.plans(), arm_styles(experiment.arms)), "")], "")
+    page = to_html([noise_schedule(experiment.plans(), arm_styles(experiment.arms))], "")
     assert "default-src 'none'" in page
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
 
 
 def test_figures_keep_their_own_template(experiment) -> None:
-    figure = noise_schedule(experiment.plans(), arm_styles(experiment.arms))
-    before = figure.to_json()
-    to_html([("Noise", figure, "")], "")
-    assert figure.to_json() == before
+    chart = noise_schedule(experiment.plans(), arm_styles(experiment.arms))
+    before = chart.figure.to_json()
+    to_html([chart], "")
+    assert chart.figure.to_json() == before

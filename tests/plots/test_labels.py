@@ -4,15 +4,17 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.labels import FRAME, NAME, compact, resized, spread
 from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.style import HUES, SMALL, ArmStyle
+from dpviz.plots.elements.style import HUES, TEXT, ArmStyle
 
 X = np.arange(11)
 
 
 def drawn(*lines: Line, **settings: object) -> go.Figure:
-    return line_figure(lines, x_title="Step t", y_title="Loss", **{"log_y": False, **settings})
+    log_y = bool(settings.pop("log_y", False))
+    return line_figure(lines, Axes("Step t", "Loss", log_y=log_y), **settings)  # type: ignore[arg-type]
 
 
 def line(name: str, end: float, until: int = 10, dash: str = "solid", **more: object) -> Line:
@@ -26,7 +28,7 @@ def labels(figure: go.Figure) -> list[go.layout.Annotation]:
 
 def test_a_label_says_name_and_final_value_after_a_stroke_in_the_lines_look() -> None:
     figure = drawn(line("a", 0.01234), line("b", 3.0, dash="dash", unit="nats"), line("c", 2.0, value=False))
-    assert [note.text for note in labels(figure)] == ["a 0.0123", "b 3 nats", "c"]
+    assert [note.text for note in labels(figure)] == ["a\u2002<b>0.0123</b>", "b\u2002<b>3\u00a0nats</b>", "c"]
     assert all(note.font.color is None for note in labels(figure)), "the text has the theme's colour"
     assert [(s.line.color, s.line.dash) for s in figure.layout.shapes] == [
         (HUES[0], d) for d in ("solid", "dash", "solid")
@@ -59,8 +61,8 @@ def test_a_line_that_ends_early_has_its_label_where_it_ends() -> None:
 def test_long_names_are_broken_at_words_and_widen_the_margin() -> None:
     figure = drawn(line("Gaussian mirror descent", 0.5), line("DP-NAG-opt = DP-MASG-opt", 0.1))
     assert [note.text for note in labels(figure)] == [
-        "Gaussian mirror<br>descent 0.5",
-        "DP-NAG-opt =<br>DP-MASG-opt 0.1",
+        "Gaussian mirror<br>descent\u2002<b>0.5</b>",
+        "DP-NAG-opt =<br>DP-MASG-opt\u2002<b>0.1</b>",
     ]
     assert 120 < figure.layout.margin.r < 160
 
@@ -70,7 +72,7 @@ def test_a_number_stays_with_its_margin_and_labels_of_several_lines_do_not_touch
     figure = drawn(*two)
     assert [note.text.split("<br>")[1] for note in labels(figure)] == ["-0.55\u00a0±\u00a00.36"] * 2
     frame = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
-    spacing = 1.3 * SMALL  # of the lines of a text, as Plotly draws them
+    spacing = 1.3 * TEXT  # of the lines of a text, as Plotly draws them
     assert abs(labels(figure)[0].y - labels(figure)[1].y) * frame > 2 * spacing + 3
 
 

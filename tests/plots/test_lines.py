@@ -4,15 +4,18 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Limit, Line, Mark, downsample, line_figure
-from dpviz.plots.elements.style import HUES, PALETTE, ArmStyle
+from dpviz.plots.elements.style import GREY, HUES, ArmStyle
 
 BLUE, GREEN = ArmStyle(HUES[0], "solid"), ArmStyle(HUES[2], "dash")
 PLAIN = ArmStyle(HUES[0], "dot", reference=True)
 
 
-def drawn(*lines: Line, log_y: bool = False, **settings: object) -> go.Figure:
-    return line_figure(lines, x_title="Step t", y_title="Loss", log_y=log_y, **settings)
+def drawn(
+    *lines: Line, log_x: bool = False, log_y: bool = False, from_zero: bool = False, **settings: object
+) -> go.Figure:
+    return line_figure(lines, Axes("Step t", "Loss", log_x, log_y, from_zero), **settings)
 
 
 def notes(figure: go.Figure) -> str:
@@ -27,7 +30,7 @@ def test_a_line_keeps_its_values_name_style_and_unit(check_finite) -> None:
     np.testing.assert_array_equal(line.x, x)
     np.testing.assert_array_equal(line.y, y)
     assert (line.name, line.line.color, line.line.dash) == ("DP-GD", GREEN.color, "dash")
-    assert line.hovertemplate == "%{y:,.4~r} nats" and not figure.layout.showlegend
+    assert line.hovertemplate == "%{y:,.3~r} nats" and not figure.layout.showlegend
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Step t", "Loss")
 
 
@@ -122,7 +125,7 @@ def test_limits_and_marks_are_labelled_and_span_the_figure(check_finite) -> None
     limit, mark = figure.data[2:]
     np.testing.assert_array_equal(limit.x, [0, 10])
     np.testing.assert_array_equal(limit.y, [12, 12])
-    assert limit.text[0] == "budget ε = 12" and limit.line.dash == "dashdot" and limit.line.color == PALETTE["spent"]
+    assert limit.text[0] == "budget ε = 12" and limit.line.dash == "dashdot" and limit.line.color == GREY
     assert mark.mode == "markers" and mark.text[0] == "T* = 3" and (mark.x[0], mark.y[0]) == (3, 3)
     assert not limit.showlegend and not mark.showlegend
 

@@ -8,7 +8,8 @@ import pytest
 
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
-from dpviz.families.mirror_descent import CertifiedSampling, bias_figures, bounds, choice_figures, planning, theory
+from dpviz.families.mirror_descent import CertifiedSampling, bounds, choice_figures, planning, theory
+from dpviz.families.mirror_descent.planning import Sampling
 from dpviz.families.mirror_descent.sampling_bias import measure_game, measure_spread
 from dpviz.plots.elements import style
 from dpviz.plots.elements.style import ArmStyle
@@ -27,7 +28,7 @@ def lines(figure: go.Figure) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def test_the_split_is_lowest_where_it_is_marked() -> None:
-    figure = choice_figures.split(GROUPS, BUDGET, 20, draws=(2, 1), chosen=0.5)
+    figure = choice_figures.split(GROUPS, BUDGET, 20, sampling=Sampling((2, 1)), chosen=0.5).figure
     shares, regret = lines(figure)["what the split decides, Σ ln d/(τ T)"]
     best = theory.optimal_shares(planning.players(GROUPS, (2, 1)))[0]
     assert shares[np.argmin(regret)] == pytest.approx(best, abs=0.02)
@@ -37,7 +38,7 @@ def test_the_split_is_lowest_where_it_is_marked() -> None:
 @pytest.mark.parametrize("budget", [PureDP(epsilon=1.0), BUDGET, ZeroConcentratedDP(rho=0.02), GaussianDP(mu=0.3)])
 def test_a_certificates_width_is_that_of_the_plan(budget) -> None:
     facts = MatrixGame().facts()
-    figure = choice_figures.certificate(facts, budget, chosen=0.05)
+    figure = choice_figures.certificate(facts, budget, chosen=0.05).figure
     shares, widths = lines(figure)["added to the gap"]
     plan = CertifiedSampling(certificate_share=0.05).plan(facts, budget)
     assert np.interp(0.05, shares, widths) == pytest.approx(plan.resolved["certificate_width"], rel=2e-3)
@@ -46,7 +47,7 @@ def test_a_certificates_width_is_that_of_the_plan(budget) -> None:
 
 @pytest.mark.parametrize("budget", [PureDP(epsilon=1.0), BUDGET, ZeroConcentratedDP(rho=0.02), GaussianDP(mu=0.3)])
 def test_shares_that_cost_more_are_better_and_leave_less(budget) -> None:
-    found = lines(choice_figures.group_shares(20_000, 0.02, budget))
+    found = lines(choice_figures.group_shares(20_000, 0.02, budget).figure)
     costs, error = found["error of the smallest share"]
     assert np.interp(0.05, costs, error * costs) == pytest.approx(2 / (20_000 * 0.02), rel=1e-5)
     growth = found["more noise in the run"][1]
@@ -57,8 +58,8 @@ def test_shares_that_cost_more_are_better_and_leave_less(budget) -> None:
 
 def test_rows_for_a_gap_cross_the_target_where_it_is_said() -> None:
     problem = QuadraticGame()
-    figure, needed = choice_figures.rows_for_gap(problem, problem.facts(), BUDGET, 0.02, 64, {"Vertex sampling": LOOK})
-    found = lines(figure)
+    chart, needed = choice_figures.rows_for_gap(problem, problem.facts(), BUDGET, 0.02, 64, {"Vertex sampling": LOOK})
+    found = lines(chart.figure)
     assert set(needed) == {"bound, best T", "Vertex sampling"} and needed["bound, best T"] is None  # K = 1: bias 2 L₁
     rows, medians = found["Vertex sampling"]
     count = needed["Vertex sampling"]
@@ -69,7 +70,7 @@ def test_rows_for_a_gap_cross_the_target_where_it_is_said() -> None:
 
 
 def test_the_papers_bound_stands_beside_the_direct_one() -> None:
-    found = lines(choice_figures.paper_beside(MatrixGame().facts(), BUDGET))
+    found = lines(choice_figures.paper_beside(MatrixGame().facts(), BUDGET).figure)
     rounds, paper = found["the paper's, single pass"]
     lemma, single = found["of which Lemma 4.2"][1], found["direct, single pass"][1]
     assert (lemma < paper).all() and (single < paper).all()
@@ -81,8 +82,8 @@ def test_bias_of_gradients_has_its_bounds_and_the_cheaper_oracle() -> None:
     """The oracle of level M takes 2 (M + 1)/C_M draws on average for the bias of 2^{M+1}: 4.27 instead of 16."""
     game = GroupLoss(loss="logistic", data=GroupedSigns(rows=500, dimension=4)).build()
     x, y = game.facts.uniform(1)
-    measured = measure_game(game, x[0], y[0], [1, 4, 16], 400, seed=0, rows=slice(0, 200))
-    found = lines(bias_figures.gradient_bias(measured, game.facts))
+    measured = measure_game(game, (x[0], y[0]), [1, 4, 16], 400, seed=0, rows=slice(0, 200))
+    found = lines(choice_figures.gradient_bias(measured, game.facts).figure)
     assert found["bound by L₂"][1] == pytest.approx(4 * game.facts.second_smoothness / np.array([1, 4, 16]))
     assert found["bound by L₁"][1] == pytest.approx(
         4 * math.sqrt(2) * game.facts.smoothness / np.sqrt([1, 4, 16]), rel=1e-6
@@ -94,11 +95,11 @@ def test_bias_of_gradients_has_its_bounds_and_the_cheaper_oracle() -> None:
 def test_spread_and_tails_stay_below_their_bounds() -> None:
     game = QuadraticGame(data=LatentGame(rows=200, strategies_x=20, strategies_y=20)).build()
     x, y = game.facts.uniform(1)
-    measured = measure_spread(game, x[0], y[0], [1, 8, 64], 500, seed=0)
-    found = lines(bias_figures.gradient_spread(measured))
-    assert (found["bound"][1] > found[bias_figures.MEASURED][1]).all()
-    tails = lines(bias_figures.tails((4, 64)))
+    measured = measure_spread(game, (x[0], y[0]), [1, 8, 64], 500, seed=0)
+    found = lines(choice_figures.gradient_spread(measured).figure)
+    assert (found["bound"][1] > found[choice_figures.MEASURED][1]).all()
+    tails = lines(choice_figures.tails((4, 64)).figure)
     assert len(tails) == 4
     linear = MatrixGame(data=LatentGame(rows=200, strategies_x=20, strategies_y=20)).build()
-    flat = bias_figures.gradient_spread(measure_spread(linear, x[0], y[0], [1, 8], 50, seed=0))
+    flat = choice_figures.gradient_spread(measure_spread(linear, (x[0], y[0]), [1, 8], 50, seed=0)).figure
     assert not flat.data and "nothing is biased" in str(flat.layout)

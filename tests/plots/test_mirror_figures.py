@@ -59,7 +59,7 @@ def titles(figure: go.Figure) -> tuple[str, str]:
 
 
 def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out(check_finite) -> None:
-    figure = figures.selection_ranges(PLANS, STYLES)
+    figure = figures.selection_ranges(PLANS, STYLES).figure
     check_finite(figure)
     lines = named(figure)
     assert set(lines) == {"full", "single", "single, y", "fresh"}  # equal players share a line
@@ -79,7 +79,7 @@ def test_only_the_player_who_pays_is_drawn_and_refreshes_are_the_points(check_fi
     synthetic = SyntheticData().plan(MarginalQueries().facts(), BUDGET)
     anytime = AnytimeSampling(iterations=32, refresh=8).plan(SparseRegression().facts(), BUDGET)
     looks = {"synthetic": STYLES["full"], "anytime": STYLES["single"]}
-    figure = figures.selection_ranges({"synthetic": synthetic, "anytime": anytime}, looks)
+    figure = figures.selection_ranges({"synthetic": synthetic, "anytime": anytime}, looks).figure
     check_finite(figure)
     assert set(named(figure)) == {"synthetic, y", "anytime"} and all(
         trace.showlegend for trace in figure.data if trace.name
@@ -88,20 +88,23 @@ def test_only_the_player_who_pays_is_drawn_and_refreshes_are_the_points(check_fi
 
 
 def test_noise_of_the_arms_that_add_some(check_finite) -> None:
-    figure = plan_figures.noise_schedule(PLANS, STYLES)
+    figure = plan_figures.noise_schedule(PLANS, STYLES).figure
     check_finite(figure)
     assert set(named(figure)) == {"Gaussian", "matrix"} and figure.layout.yaxis.type == "log"
     assert named(figure)["Gaussian"].y[0] == pytest.approx(PLANS["Gaussian"].noise["x"][0])
     assert named(figure)["matrix"].mode == "markers" and named(figure)["matrix"].x.tolist() == [1]
     assert notes(figure) == "no noise, but random selections: full, single, fresh"
-    nothing = plan_figures.noise_schedule({"full": PLANS["full"]}, STYLES)
+    nothing = plan_figures.noise_schedule({"full": PLANS["full"]}, STYLES).figure
     assert notes(nothing) == plan_figures.BY_SELECTION and not nothing.data
-    assert notes(plan_figures.noise_schedule({"plain": PLANS["plain"]}, STYLES)) == "No method adds noise."
-    assert notes(figures.selection_ranges({"matrix": PLANS["matrix"]}, STYLES)) == "No method draws vertices privately."
+    assert notes(plan_figures.noise_schedule({"plain": PLANS["plain"]}, STYLES).figure) == "No method adds noise."
+    assert (
+        notes(figures.selection_ranges({"matrix": PLANS["matrix"]}, STYLES).figure)
+        == "No method draws vertices privately."
+    )
 
 
 def test_bounds_of_the_arms_that_have_one(check_finite) -> None:
-    figure = figures.gap_bounds(ARMS, PLANS, STYLES)
+    figure = figures.gap_bounds(ARMS, PLANS, STYLES).figure
     check_finite(figure)
     lines = named(figure)
     assert set(lines) == {"full", "single", "plain"} and lines["full"].x.tolist() == list(range(1, 21))
@@ -110,13 +113,13 @@ def test_bounds_of_the_arms_that_have_one(check_finite) -> None:
     np.testing.assert_allclose(lines["full"].y, expected, rtol=1e-6)
     assert notes(figure) == "single pass: bound for the population"
     assert titles(figure) == ("Round t", "Bound on the duality gap") and figure.layout.yaxis.type == "log"
-    assert notes(figures.gap_bounds(ARMS[3:4], PLANS, STYLES)) == "No bound is known for these methods."
+    assert notes(figures.gap_bounds(ARMS[3:4], PLANS, STYLES).figure) == "No bound is known for these methods."
 
 
 @pytest.mark.parametrize("budget", [BUDGET, ZeroConcentratedDP(rho=0.02)])
 @pytest.mark.parametrize("batching", ["full", "single"])
 def test_the_best_rounds_are_marked_on_the_bound(batching, budget, check_finite) -> None:
-    figure = figures.bound_by_rounds(FACTS, budget, batching=batching)
+    figure = figures.bound_by_rounds(FACTS, budget, planning.Sampling(batching=batching)).figure
     check_finite(figure)
     caps, below, marks = figure.data
     assert [caps.name, below.name] == ["step size at its cap", "best step size below it"]
@@ -135,18 +138,18 @@ def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn(check
     long = Arm(label="plain", algorithm=VertexSampling(iterations=1024, parameters="bound"))
     arms = (*ARMS[:2], long)
     plans = {arm.label: arm.algorithm.plan(GAME.facts(), arm.budget or BUDGET) for arm in arms}
-    figure = figures.gap_bounds(arms, plans, STYLES)
+    figure = figures.gap_bounds(arms, plans, STYLES).figure
     check_finite(figure)
     assert set(named(figure)) == {"plain"} and named(figure)["plain"].y.max() < 2
     assert notes(figure) == "full, single: the bound says nothing, the gap cannot exceed 2"
-    alone = figures.gap_bounds(ARMS[:1], plans, STYLES)
+    alone = figures.gap_bounds(ARMS[:1], plans, STYLES).figure
     assert not alone.data and notes(alone) == "full: the bound says nothing, the gap cannot exceed 2"
-    over_rounds = figures.bound_by_rounds(GAME.facts(), BUDGET)
+    over_rounds = figures.bound_by_rounds(GAME.facts(), BUDGET).figure
     caps, below, marks = over_rounds.data
     assert max(caps.y.max(), below.y.max()) < 2 and (np.array(marks.y) < 2).all()
     assert "where no line is drawn, the bound says nothing: the gap cannot exceed 2" in notes(over_rounds)
     few = MatrixGame(data=LatentGame(rows=200, strategies_x=40, strategies_y=40)).facts()
-    nothing = figures.bound_by_rounds(few, ApproximateDP(epsilon=0.1, delta=1e-6))
+    nothing = figures.bound_by_rounds(few, ApproximateDP(epsilon=0.1, delta=1e-6)).figure
     assert not nothing.data and notes(nothing) == "Whatever T, the bound says nothing: the gap cannot exceed 2."
 
 
@@ -159,17 +162,19 @@ def test_what_the_gap_cannot_exceed_is_said_in_words() -> None:
 @pytest.mark.slow
 def test_bounds_for_one_player_for_free_players_and_without_privacy(check_finite) -> None:
     for problem in (SparseRegression(), MarginalQueries(), GroupLoss()):
-        figure = figures.bound_by_rounds(problem.facts(), BUDGET)
+        figure = figures.bound_by_rounds(problem.facts(), BUDGET).figure
         check_finite(figure)
         one = isinstance(problem, SparseRegression)
         assert figure.layout.yaxis.title.text == f"Bound on the {'excess loss' if one else 'duality gap'}"
-    assert notes(figures.bound_by_rounds(FACTS, NoPrivacy())) == "Without privacy, more rounds are always better."
+    assert (
+        notes(figures.bound_by_rounds(FACTS, NoPrivacy()).figure) == "Without privacy, more rounds are always better."
+    )
 
 
 def test_the_cost_of_the_same_draws_by_every_count() -> None:
     plan = VertexSampling(iterations=20, batching="single", accounting="paper").plan(FACTS, BUDGET)
     rows = bounds.paper_costs(plan)
-    figure = figures.accounting_gain(rows)
+    figure = figures.accounting_gain(rows).figure
     (bars,) = figure.data
     assert bars.orientation == "h" and list(bars.y) == list(rows) and bars.x.dtype == np.float32
     np.testing.assert_allclose(bars.x, list(rows.values()), rtol=1e-6)
@@ -182,7 +187,7 @@ def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
     """Of a game whose players draw unlike often: in each of the 19 rounds after its own block, and for fresh ones."""
     method = VertexSampling(iterations=20, draws=2, draws_y=3, batching="single", output=output, share_x=0.2)
     plan = method.plan(FACTS, ZeroConcentratedDP(rho=0.01))
-    figure = figures.rho_by_position(plan)
+    figure = figures.rho_by_position(plan).figure
     check_finite(figure)
     (line,) = figure.data
     assert (np.diff(line.y) < 0).all() and line.y[-1] == 0 and "guarantee is that of block 1" in notes(figure)
@@ -197,7 +202,7 @@ def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
 def test_who_pays_when_one_player_has_nothing_to_choose(check_finite) -> None:
     facts = replace(FACTS, d_x=1, d=1 + FACTS.d_y, oscillation_x=0.0)
     plan = VertexSampling(iterations=20, batching="single").plan(facts, ZeroConcentratedDP(rho=0.01))
-    figure = figures.rho_by_position(plan)
+    figure = figures.rho_by_position(plan).figure
     check_finite(figure)
     assert figure.data[0].y[0] == pytest.approx(0.01, rel=1e-5)
 
@@ -233,35 +238,35 @@ def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
     truth = generator.random(3000) / 10
     answers = truth + generator.normal(0, 0.01, 3000)
     cells = [f"cell {j}" for j in range(3000)]
-    figure = outcome_figures.marginals(cells, truth, answers, limit=25)
+    figure = outcome_figures.marginals(cells, truth, answers, limit=25).figure
     check_finite(figure)
     diagonal, other, worst = figure.data
     np.testing.assert_array_equal(diagonal.x, diagonal.y)
     assert len(worst.x) == 25 and len(other.x) == 975 and notes(figure) == "1,000 of 3,000 cells"
     assert worst.text[0] == cells[int(np.argmax(np.abs(answers - truth)))] and "%{text}" in worst.hovertemplate
     assert np.abs(worst.y - worst.x).min() >= np.abs(other.y - other.x).max() - 1e-6
-    few = outcome_figures.marginals(cells[:9], truth[:9], answers[:9])
+    few = outcome_figures.marginals(cells[:9], truth[:9], answers[:9]).figure
     assert [trace.name for trace in few.data] == ["no error", "9 largest errors"] and not notes(few)
 
 
 def test_errors_of_arms_share_their_bins(check_finite) -> None:
     truth = np.linspace(0, 1, 200)
     answers = {"full": truth + 0.1, "single": np.stack([truth, truth - 0.2])}
-    figure = outcome_figures.error_histogram(truth, answers, STYLES)
+    figure = outcome_figures.error_histogram(truth, answers, STYLES).figure
     check_finite(figure)
     full, single = figure.data
     np.testing.assert_array_equal(full.x, single.x)
     for line in figure.data:
         assert line.line.shape == "hv" and line.y[:-1].sum() == pytest.approx(1.0)
     assert full.name == "full: worst 0.1" and single.y[0] == pytest.approx(0.5)
-    exact = outcome_figures.error_histogram(truth, {"full": truth}, STYLES)
+    exact = outcome_figures.error_histogram(truth, {"full": truth}, STYLES).figure
     check_finite(exact)
     assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell", "Share of the cells")
     assert [note.name for note in exact.layout.annotations] == ["not private"]
 
 
 def test_measured_bias_between_exact_value_and_bound(check_finite) -> None:
-    figure = figures.maurey(measure([1, 4, 16], 30, 500, seed=0))
+    figure = figures.maurey(measure([1, 4, 16], 30, 500, seed=0)).figure
     check_finite(figure)
     lines = named(figure)
     assert set(lines) == {"exact", "bound 2 L₁/K", "measured ± 2 standard errors"}
@@ -273,11 +278,11 @@ def test_measured_bias_between_exact_value_and_bound(check_finite) -> None:
 
 def test_a_bias_of_zero_is_said_in_words(check_finite) -> None:
     zero = SamplingBias(np.array([1, 2]), np.array([1e-3, -1e-3]), np.full(2, 2e-3), None, np.zeros(2))
-    figure = figures.maurey(zero, y_title="Bias of the gradient")
+    figure = figures.maurey(zero).figure
     check_finite(figure)
     assert len(figure.data) == 1 and figure.data[0].error_y.arrayminus[0] < 1e-3
     assert notes(figure) == "the bound is 0: gradients are linear<br>1 measured at 0 or below, not shown"
-    nothing = figures.maurey(SamplingBias(zero.draws, -np.abs(zero.mean), zero.standard_error, None, zero.bound))
+    nothing = figures.maurey(SamplingBias(zero.draws, -np.abs(zero.mean), zero.standard_error, None, zero.bound)).figure
     assert not nothing.data
 
 
@@ -296,5 +301,5 @@ def test_names_from_the_data_are_shown_as_they_are() -> None:
     assert set(charts.numbers(figure)["curve"]) == set(names)
     assert figure.layout.height > outcome_figures.strategies(path, [0, 1, 2]).layout.height + 40
     assert outcome_figures.plain("word, " * 40).endswith("…") and len(outcome_figures.plain("word, " * 40)) < 135
-    cells = outcome_figures.marginals(names, np.full(4, 0.1), np.full(4, 0.2))
+    cells = outcome_figures.marginals(names, np.full(4, 0.1), np.full(4, 0.2)).figure
     assert cells.data[-1].text[0] == "sex=F, income=&lt;=50K, hours=&gt;40"

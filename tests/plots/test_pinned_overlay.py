@@ -1,10 +1,13 @@
 """Ghosts: what is kept of a picture, and how it stands beneath another one."""
 
+import re
+
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
 from dpviz.plots import pinned_overlay
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.labels import NAME
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import GREY, ArmStyle
@@ -17,12 +20,9 @@ def figure(
     end: float, steps: int = 10, y_title: str = "Loss", not_private: bool = True, floor: bool = True
 ) -> go.Figure:
     x = np.arange(steps + 1)
-    lines = [
-        Line(x, np.geomspace(1.0, end, len(x)), "A", BLUE),
-        Line(x, np.geomspace(1.0, 2 * end, len(x)), "B", RED),
-    ]
+    lines = [Line(x, np.geomspace(1.0, end, len(x)), "A", BLUE), Line(x, np.geomspace(1.0, 2 * end, len(x)), "B", RED)]
     lines += [Line(x, np.geomspace(1.0, end / 9, len(x)), "A, no privacy", FLOOR)] if floor else []
-    return line_figure(lines, x_title="Step t", y_title=y_title, log_y=True, not_private=not_private, height=380)
+    return line_figure(lines, Axes("Step t", y_title, log_y=True), not_private=not_private, height=380)
 
 
 def names(drawn: go.Figure) -> list[str]:
@@ -30,7 +30,11 @@ def names(drawn: go.Figure) -> list[str]:
 
 
 def labels(drawn: go.Figure) -> list[str]:
-    return [note.text.replace("<br>", " ") for note in drawn.layout.annotations if note.name == NAME]
+    return [
+        re.sub("<br>|\u2002", " ", note.text).replace("<b>", "").replace("</b>", "")
+        for note in drawn.layout.annotations
+        if note.name == NAME
+    ]
 
 
 def test_ghosts_are_faint_dotted_lines_of_the_same_hue_beneath_the_lines_with_labels_at_their_ends() -> None:
@@ -60,9 +64,7 @@ def test_only_pictures_with_the_same_axes_and_the_same_methods_have_ghosts() -> 
     other = pinned_overlay.taken(
         line_figure(
             [Line(np.arange(3), np.ones(3), name, BLUE) for name in ("A", "C")],
-            x_title="Step t",
-            y_title="Loss",
-            log_y=True,
+            Axes("Step t", "Loss", log_y=True),
             labels=False,
         ),
         (),
@@ -70,7 +72,7 @@ def test_only_pictures_with_the_same_axes_and_the_same_methods_have_ghosts() -> 
     assert other.pinned_lines[0].names == ("A", "C")  # that coincide
     assert names(pinned_overlay.over(own, [("P", other)])) == ["P: A + 1 equal"]
     strange = pinned_overlay.taken(
-        line_figure([Line(np.arange(3), np.ones(3), "C", BLUE)], x_title="Step t", y_title="Loss", log_y=True), ()
+        line_figure([Line(np.arange(3), np.ones(3), "C", BLUE)], Axes("Step t", "Loss", log_y=True)), ()
     )
     assert names(pinned_overlay.over(own, [("P", strange)])) == ["P: C"]  # nothing in common: all
 
@@ -91,6 +93,6 @@ def test_labels_of_ghosts_give_way_where_there_is_no_room() -> None:
 
 
 def test_a_figure_without_lines_stays_as_it_is() -> None:
-    empty = line_figure([], x_title="Step t", y_title="Loss", log_y=True)
+    empty = line_figure([], Axes("Step t", "Loss", log_y=True))
     assert pinned_overlay.over(empty, [("P", pinned_overlay.taken(figure(0.5), ()))]) is empty
     assert pinned_overlay.taken(empty, ()).pinned_lines == ()

@@ -4,7 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots import guarantee_figures
+from dpviz.plots import planner_figures
 from dpviz.plots.elements import style
 from dpviz.plots.planner_figures import (
     bars,
@@ -136,13 +136,13 @@ def test_error_by_budget_marks_the_smallest_budget(check_finite) -> None:
 
 
 def test_the_trade_off_lies_between_guessing_and_the_guarantee(check_finite) -> None:
-    rates = guarantee_figures.RATES
+    rates = planner_figures.RATES
     guarantee = closed_forms.pure_tradeoff(1.0, rates)
-    figure = guarantee_figures.tradeoff(guarantee, closed_forms.laplace_tradeoff(1.0, rates))
+    figure = planner_figures.tradeoff(guarantee, closed_forms.laplace_tradeoff(1.0, rates))
     check_finite(figure)
     guessing, promised, plan = figure.data
     assert (guessing.y >= plan.y - 1e-6).all() and (plan.y >= promised.y - 1e-6).all()
-    assert len(guarantee_figures.tradeoff(guarantee).data) == 2
+    assert len(planner_figures.tradeoff(guarantee).data) == 2
 
 
 def test_every_figure_is_small() -> None:

@@ -7,9 +7,11 @@ import pytest
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
 from dpviz.families.mirror_descent import presets as mirror_presets
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.style import (
     DASHES,
     DOTS,
+    HEIGHT,
     HUES,
     NOT_PRIVATE,
     PALETTE,
@@ -106,7 +108,7 @@ def test_all_arms_of_the_largest_comparisons_can_be_told_apart() -> None:
 
 
 def test_layout_leaves_title_and_colours_to_the_page() -> None:
-    figure = layout("Step t", "Loss", log_y=True, notes=["one run"], height=380)
+    figure = layout(Axes("Step t", "Loss", log_y=True), notes=["one run"], height=380)
     assert not {"title", "paper_bgcolor", "plot_bgcolor", "font", "template"} & set(figure)
     assert figure["height"] == 380 and figure["hovermode"] == "x unified" and figure["uirevision"]
     assert figure["legend"]["orientation"] == "h" and figure["annotations"][0]["text"] == "one run"
@@ -114,8 +116,12 @@ def test_layout_leaves_title_and_colours_to_the_page() -> None:
 
 
 def test_many_legend_entries_do_not_shrink_the_axes() -> None:
-    assert layout("x", "y", legend_entries=6)["height"] == 320 < layout("x", "y", legend_entries=10)["height"]
-    assert not layout("x", "y", legend_entries=1)["showlegend"]
+    assert (
+        layout(Axes("x", "y"), legend_entries=6)["height"]
+        == HEIGHT
+        < layout(Axes("x", "y"), legend_entries=10)["height"]
+    )
+    assert not layout(Axes("x", "y"), legend_entries=1)["showlegend"]
 
 
 def contrast(one: str, other: str) -> float:
@@ -140,7 +146,7 @@ def test_small_text_has_a_contrast_of_four_and_a_half_to_one(theme: str) -> None
 
 
 def test_what_is_not_private_has_the_colour_of_the_page() -> None:
-    figure = go.Figure({"layout": layout("x", "y", notes=["one run"], not_private=True)})
+    figure = go.Figure({"layout": layout(Axes("x", "y"), notes=["one run"], not_private=True)})
     note, said = on_dark(figure).layout.annotations
     assert (said.font.color, note.font.color) == (NOT_PRIVATE["dark"], None)
     assert figure.layout.annotations[1].font.color == NOT_PRIVATE["light"] and 0 < said.y < 1

@@ -6,6 +6,7 @@ import pytest
 
 from dpviz.families.accelerated import Nesterov
 from dpviz.families.accelerated.figures import decomposition
+from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.elements.style import GREY, HUES, ArmStyle, arm_styles
 from dpviz.plots.elements.words import in_words
@@ -21,7 +22,7 @@ def drawn(*lines: tuple[str, object], **settings: object) -> go.Figure:
     made = [
         Line(X[: len(np.asarray(y))], np.asarray(y, dtype=float), name, ArmStyle(HUES[0], "solid")) for name, y in lines
     ]
-    return line_figure(made, x_title="Step t", y_title="Loss", log_y=False, **settings)
+    return line_figure(made, Axes("Step t", "Loss"), **settings)
 
 
 def test_who_ends_lowest_and_where_lines_cross() -> None:
@@ -50,7 +51,7 @@ def test_nothing_to_show_areas_and_bars() -> None:
     assert in_words(drawn(if_empty="No method adds noise.")) == "No method adds noise."
     method = Nesterov(iterations=50)
     plan = method.plan(Quadratic().facts(), PureDP(epsilon=2.0))
-    assert in_words(decomposition(method, plan)).startswith("Bound on the excess loss, at the end: ")
+    assert in_words(decomposition(method, plan).figure).startswith("Bound on the excess loss, at the end: ")
     assert in_words(bars({"one": 1.5, "two": 0.25}, "ε")) == "ε: highest one 1.5; lowest two 0.25."
 
 

@@ -35,7 +35,7 @@ def curves(figure: go.Figure) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("chosen", ["tree", "optimal"])
 def test_noise_of_the_own_sums_is_that_of_the_plan_and_stands_out(chosen: str) -> None:
     method = VarianceReduced(sums=chosen, directions="orthonormal")
-    figure = noise_figures.running_sums(method, FACTS, MU)
+    figure = noise_figures.running_sums(method, FACTS, MU).figure
     found, own = curves(figure), noise_figures.SUMS[chosen][0]
     assert set(found) == {name for name, _ in noise_figures.SUMS.values()} | {noise_figures.NAIVE[0]}
     assert found[own] == pytest.approx(method.plan(FACTS, MU).noise["prefix"][:16], rel=1e-6)
@@ -50,7 +50,7 @@ def test_noise_of_the_own_sums_is_that_of_the_plan_and_stands_out(chosen: str) -
 
 
 def test_without_privacy_the_figure_says_that_there_is_no_noise() -> None:
-    assert "no noise" in in_words(noise_figures.running_sums(VarianceReduced(), FACTS, NoPrivacy()))
+    assert "no noise" in in_words(noise_figures.running_sums(VarianceReduced(), FACTS, NoPrivacy()).figure)
 
 
 # -------------------------------------------------------------------------------------------------------------- tree
@@ -77,7 +77,7 @@ def lit(figure: go.Figure) -> dict[str, set[tuple[int, int]]]:
 
 def test_the_nodes_of_a_row_and_of_a_prefix_light_up_and_share_one() -> None:
     """Row 760 of the order is in step 4 of epoch 1: 665 rows, then 39 each. Its nodes are (1, 4), (1, 8), (1, 16)."""
-    figure = noise_figures.tree(SIXTEEN, 760, 7)
+    figure = noise_figures.tree(SIXTEEN, 760, 7).figure
     found = lit(figure)
     assert found["the row enters"] == {(1, 8), (1, 16)} and found["both"] == {(1, 4)}
     assert found["summed for step t"] == {(5, 6), (7, 7)}
@@ -88,14 +88,14 @@ def test_the_nodes_of_a_row_and_of_a_prefix_light_up_and_share_one() -> None:
         and "sums 3 nodes" in figure.layout.annotations[0].text
     )
     assert "both 1" in in_words(figure) and set(charts.numbers(figure)["curve"]) == set(found)
-    before = lit(noise_figures.tree(SIXTEEN, 760, 3))  # a row that comes later is in no sum
+    before = lit(noise_figures.tree(SIXTEEN, 760, 3).figure)  # a row that comes later is in no sum
     assert "both" not in before and len(before["the row enters"]) == 3
 
 
 def test_rows_that_are_not_used_light_nothing_and_long_epochs_are_drawn() -> None:
-    unused = noise_figures.tree(SIXTEEN, SIXTEEN.rows + 1, 16)
+    unused = noise_figures.tree(SIXTEEN, SIXTEEN.rows + 1, 16).figure
     assert "the row enters" not in lit(unused) and "is not used" in unused.layout.annotations[0].text
-    long = noise_figures.tree(Layout(1000, 1, 50, 5, 0.1, 0.1, 6), 1, 999)
+    long = noise_figures.tree(Layout(1000, 1, 50, 5, 0.1, 0.1, 6), 1, 999).figure
     assert sum(len(nodes) for nodes in lit(long).values()) == 1000
     assert len(lit(long)["the row enters"] | lit(long).get("both", set())) == 10
     assert max(map(len, long.layout.annotations[0].text.split("<br>"))) < 60, "on a phone, more is cut off"
@@ -107,8 +107,8 @@ def test_where_batches_are_drawn_a_rows_step_is_no_certainty() -> None:
     mixes = np.random.default_rng(0).random((50, drawn.steps))
     ends = np.cumsum([drawn.drawn_sizes(mix)[:16] for mix in mixes], axis=1)
     assert len({int(np.searchsorted(run, 760)) for run in ends}) > 1
-    assert "mean size" in noise_figures.tree(drawn, 760, 7).layout.annotations[0].text
-    assert "mean size" not in noise_figures.tree(SIXTEEN, 760, 7).layout.annotations[0].text
+    assert "mean size" in noise_figures.tree(drawn, 760, 7).figure.layout.annotations[0].text
+    assert "mean size" not in noise_figures.tree(SIXTEEN, 760, 7).figure.layout.annotations[0].text
 
 
 def test_where_a_row_is() -> None:
@@ -124,7 +124,8 @@ def test_where_a_row_is() -> None:
 
 def test_rows_needed_are_those_of_the_planner_and_far_from_the_bare_rate() -> None:
     """d = 10, δ = 0.2, L = F* = 1, ε = 0.3, μ = 1 (section 5): within 3 %, they have two digits."""
-    figure, needed = figures.rows_needed(TEN, 0.3)
+    chart, needed = figures.rows_needed(TEN, 0.3)
+    figure = chart.figure
     expected = [2.6e6, 4.6e5, 1.1e6, 3.0e5]
     assert [needed[way.name] for way in complexity.WAYS] == pytest.approx(expected, rel=0.035)
     assert needed["published rate alone"] == pytest.approx(3609, rel=1e-3)
@@ -136,47 +137,44 @@ def test_rows_needed_are_those_of_the_planner_and_far_from_the_bare_rate() -> No
 
 
 def test_privacy_is_free_above_the_lines() -> None:
-    figure = figures.free_privacy(10, 1.0, 0.3, 0.5)
+    figure = figures.free_privacy(10, 1.0, 0.3, 0.5).figure
     found = curves(figure)
     assert found["free as published"] == pytest.approx(math.sqrt(10) * found["free with orthonormal directions"])
     assert "you, μ = 0.5: free with orthonormal directions" in in_words(figure)
     for mu, words in ((1.0, "μ = 1: free"), (0.2, "privacy takes more rows"), (math.inf, "free as published")):
-        assert words in in_words(figures.free_privacy(10, 1.0, 0.3, mu))
-    assert "Marked" not in in_words(figures.free_privacy(10, 1.0, 0.3, math.inf))
+        assert words in in_words(figures.free_privacy(10, 1.0, 0.3, mu).figure)
+    assert "Marked" not in in_words(figures.free_privacy(10, 1.0, 0.3, math.inf).figure)
 
 
 def test_from_which_epochs_on_the_bound_favours_running_sums() -> None:
     """In powers of two from T = 8192 on as published, 1024 with square roots, 128 if batches follow the moves."""
-    figure = figures.crossover(64)
+    figure = figures.crossover(64).figure
     below = {trace.name: trace.x[trace.y < 1].min() for trace in figure.data if trace.name}
     assert below == {name: T for (_, name, _, _), T in zip(figures.CURVES, (8192, 1024, 128), strict=True)}
     assert "T = 64: 4.59" in in_words(figure) and "T = 64: 2.23" in in_words(figure)
-    assert "yours, T = 64: 2.1" in in_words(figures.crossover(64, "optimal"))
+    assert "yours, T = 64: 2.1" in in_words(figures.crossover(64, "optimal").figure)
     found = [figures.favoured_from(kind, follows) for kind, _, follows, _ in figures.CURVES]
-    assert (
-        found == [5377, 541, 87]
-        and "5,377" in figures.crossover_words()
-        and "87 if batches" in figures.crossover_words()
-    )
+    caption = figures.crossover(64).caption
+    assert found == [5377, 541, 87] and "5,377" in caption and "87 if batches" in caption
 
 
 def test_the_figure_of_noise_is_about_noise() -> None:
     """Of T = 16 with the square root: 4 √ν/T in a step; less than in the bound's terms everywhere."""
-    figure, term = (curves(one) for one in (figures.noise_ratio(16, "optimal"), figures.crossover(16)))
+    figure, term = (curves(one) for one in (figures.noise_ratio(16, "optimal").figure, figures.crossover(16).figure))
     at = list(figures.LENGTHS).index(16)
     assert figure["Square root, a step"][at] == pytest.approx(4 * math.sqrt(3.229) / 16, rel=1e-3)
     for _, name, _, _ in figures.CURVES:
         assert (figure[name] < term[name][: len(figure[name])]).all()
         assert (figure[f"{name}, a step"] < figure[name])[1:].all(), "of two steps they are the same"
     step, epoch = theory.noise_ratios("optimal", 16)
-    words = in_words(figures.noise_ratio(16, "optimal"))
+    words = in_words(figures.noise_ratio(16, "optimal").figure)
     assert f"yours, a step, T = 16: {short(step)}" in words and f"an epoch's mean, T = 16: {short(epoch)}" in words
 
 
 def test_measured_ends_are_drawn_for_every_option_below_the_start() -> None:
     medians = {way.name: np.full((4, len(measured.EPOCHS)), 0.1 + i) for i, way in enumerate(WAYS)}
     medians[WAYS[0].name][2, 1] = 0.05
-    figure = figures.measured_ends(measured.Expectation(medians, (8, 16, 32, 64), 3.0, True))
+    figure = figures.measured_ends(measured.Expectation(medians, (8, 16, 32, 64), 3.0, True)).figure
     found = curves(figure)
     assert set(found) == {way.name for way in WAYS} and found[WAYS[0].name][2] == pytest.approx(0.05)
     assert any("the start" in (trace.text or ()) for trace in figure.data)

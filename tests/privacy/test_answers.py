@@ -44,6 +44,7 @@ def test_counts_and_bins_by_hand() -> None:
     assert answers.computed(Histogram(bins=3), bins).tolist() == [1, 0, 2]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "budget", [PureDP(epsilon=2.0), ApproximateDP(epsilon=1.0), ZeroConcentratedDP(rho=0.1)], ids=lambda b: b.name
 )

@@ -10,15 +10,7 @@ from scipy.stats import beta, binom, binomtest, laplace, norm
 
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import closed_forms
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    Budget,
-    GaussianDP,
-    PureDP,
-    RenyiDP,
-    TradeOff,
-    ZeroConcentratedDP,
-)
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, TradeOff, ZeroConcentratedDP
 
 # ------------------------------------------------------------------------------------------------------ an event's runs
 
@@ -125,7 +117,7 @@ def test_power_counts_the_outcomes_whose_bound_exceeds_the_claim(parameter: audi
                 bound = getattr(audit, f"{parameter}_lower_bound")(hits, runs, false_hits, runs)
             if bound > claim:
                 expected += binom.pmf(hits, runs, rate) * binom.pmf(false_hits, runs, false_rate)
-    assert audit.power(parameter, claim, rate, false_rate, runs, delta) == pytest.approx(expected, rel=1e-9)
+    assert audit.power(parameter, claim, rate, false_rate, runs, delta=delta) == pytest.approx(expected, rel=1e-9)
 
 
 def test_unknown_parameters_are_refused() -> None:
@@ -258,6 +250,7 @@ def test_one_run_loses_by_delta_canaries_and_mistakes() -> None:
     assert audit.one_run_epsilon_lower_bound(10**6, 1000, 900, 0.01) == 0.0  # δ alone explains it
 
 
+@pytest.mark.slow
 def test_one_run_p_value_is_the_definition() -> None:
     canaries, guesses, correct, delta = 500, 40, 33, 1e-4
 

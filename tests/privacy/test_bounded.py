@@ -11,8 +11,8 @@ from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nest
 from dpviz.privacy import calibration, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld, subsampled_rdp, textbook
 from dpviz.privacy.budgets import ApproximateDP, Budget, TradeOff
+from dpviz.privacy.calibration import LEVELS
 from dpviz.privacy.events import Event, Gaussian, Laplace, Sub
-from dpviz.privacy.staircase import LEVELS
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.oracles.composition import optimal_delta
@@ -70,6 +70,7 @@ def peak(work: Callable[[], object]) -> float:
         tracemalloc.stop()
 
 
+@pytest.mark.one_in(4)
 @all_pairs
 @pytest.mark.parametrize("kind", ["wor", "poisson"])
 @pytest.mark.parametrize("iterations", [2, 10, 100, 10_000])

@@ -49,6 +49,7 @@ def used(budget: Budget, events: tuple[Event, ...], before: tuple[Event, ...] = 
 # ------------------------------------------------------------------------------------------- the budget, and all of it
 
 
+@pytest.mark.one_in(4)
 @all_pairs
 @pytest.mark.parametrize("prior", [(), PRIOR], ids=["nothing before", "releases before"])
 @pytest.mark.parametrize(("m", "n"), BATCHES.values(), ids=BATCHES)

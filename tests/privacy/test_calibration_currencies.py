@@ -263,6 +263,7 @@ ADVANTAGES: dict[str, Callable[[float], float]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @steady
 @given(size=st.floats(-3.9, 1.6).map(lambda x: 10**x), order=st.floats(-1.9, 2.9).map(lambda x: 1 + 10**x))
 @pytest.mark.parametrize("kind", CURVES)

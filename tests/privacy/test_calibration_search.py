@@ -52,6 +52,7 @@ def asked(monkeypatch) -> Iterator[Counter[str]]:
     calibration._largest_multiple.cache_clear()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("budget", "weights", "fraction"), RARE.values(), ids=RARE)
 def test_few_costs_are_asked_for_and_nothing_is_left(asked, budget: Budget, weights: np.ndarray, fraction: float):
     m = round(fraction * N)
@@ -68,6 +69,7 @@ def test_a_budget_that_hides_nobody_is_refused_at_once(asked):
     assert asked["cost"] == 1 and asked["rough_cost"] <= 8
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("budget", "weights", "fraction"), RARE.values(), ids=RARE)
 def test_on_finer_grids_the_budget_is_kept_and_little_is_lost(budget: Budget, weights: np.ndarray, fraction: float):
     """The ordinary grid lies above the truth by a few parts in a thousand."""
@@ -85,12 +87,14 @@ def test_on_finer_grids_the_budget_is_kept_and_little_is_lost(budget: Budget, we
     assert 0.993 * budget.amount <= finest <= budget.amount
 
 
+@pytest.mark.slow
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("weights", "fraction"), [(np.repeat(MILD[::30], 30), 0.002), (STEEP, 0.05)], ids=["rare", "often"]
 )
 def test_an_independent_library_finds_the_budget_kept_on_poisson_batches(weights: np.ndarray, fraction: float):
     budget = ApproximateDP(epsilon=1.0, delta=1e-6)
-    events = calibration.calibrated_events("gaussian", budget, weights, round(fraction * N), N, (), "poisson")
+    events = calibration.calibrated_events("gaussian", budget, weights, round(fraction * N), N, sampling="poisson")
     found = {}
     for pessimistic in (False, True):
         whole = None

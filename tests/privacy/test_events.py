@@ -68,14 +68,7 @@ def test_no_release_is_free_or_costs_less_than_nothing(value: float) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "m", "n"),
-    [
-        ("wor", 0, 10),
-        ("wor", 10, 10),
-        ("wor", 11, 10),
-        ("wor", -1, 10),
-        ("", 5, 10),
-        ("wor", 2.5, 10),
-    ],
+    [("wor", 0, 10), ("wor", 10, 10), ("wor", 11, 10), ("wor", -1, 10), ("", 5, 10), ("wor", 2.5, 10)],
 )
 def test_a_batch_is_a_true_subset_of_whole_rows(kind: str, m: int, n: int) -> None:
     with pytest.raises(ValueError):

@@ -71,6 +71,7 @@ def test_epsilon_of_gaussian_noise_is_rounded_up_and_exact_at_any_size(mu: float
             assert found == 0 or gaussian_delta(mu, found * (1 - 1e-8)) > delta  # and not more than that
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("epsilon", [0.0, 1e-16, 1e-12, 1e-6, 1e-2, 1.0, 50.0, 1e4])
 def test_calibrated_gaussian_noise_keeps_its_promise_at_any_size(epsilon: float) -> None:
     with mpmath.workdps(340):
@@ -112,12 +113,7 @@ def test_zcdp_is_converted_with_the_best_order_at_any_size(rho: float) -> None:
 
 def test_conversions_end_where_they_should() -> None:
     inf = math.inf
-    assert [zcdp_delta(rho, e) for rho, e in ((1.0, inf), (0.0, inf), (inf, inf), (1.0, -inf))] == [
-        0.0,
-        0.0,
-        1.0,
-        1.0,
-    ]
+    assert [zcdp_delta(rho, e) for rho, e in ((1.0, inf), (0.0, inf), (inf, inf), (1.0, -inf))] == [0.0, 0.0, 1.0, 1.0]
     for convert in (closed_forms.zcdp_epsilon, closed_forms.gdp_epsilon):
         assert [convert(1.0, 1.0), convert(0.0, 0.5), convert(inf, 0.5), convert(1.0, 0.0)] == [0.0, 0.0, inf, inf]
     for calibrate in (closed_forms.zcdp_rho, closed_forms.gdp_mu):
@@ -126,6 +122,7 @@ def test_conversions_end_where_they_should() -> None:
         assert closed_forms.zcdp_epsilon(closed_forms.zcdp_rho(epsilon, delta), delta) <= epsilon
 
 
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("delta", [1e-300, 0.5, 1 - 1e-9, 1 - 2e-16])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-300, 9e-10, 1.0])
 def test_a_release_that_fails_almost_surely_is_read_like_any_other(epsilon: float, delta: float) -> None:

@@ -128,9 +128,7 @@ def test_rows_of_a_group_may_be_spread_over_blocks(k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "event",
-    [WOR, POISSON, Seq((A, WOR)), Repeat(POISSON, 3), Seq((A, Repeat(Seq((WOR,)), 2)))],
-    ids=str,
+    "event", [WOR, POISSON, Seq((A, WOR)), Repeat(POISSON, 3), Seq((A, Repeat(Seq((WOR,)), 2)))], ids=str
 )
 def test_sampled_events_have_no_rule_for_groups(event: Event) -> None:
     for k in (1, 2):

@@ -91,9 +91,7 @@ def test_all_replicates_may_leave_but_none_returns() -> None:
 
 
 @pytest.mark.parametrize(
-    "times",
-    [[1, 1], [1, 1, 1, 1], [2, 0, 0], [-1, 1, 1], [0.5, 1, 1], [[1, 1, 1]], [np.nan, 1, 1], 1],
-    ids=repr,
+    "times", [[1, 1], [1, 1, 1, 1], [2, 0, 0], [-1, 1, 1], [0.5, 1, 1], [[1, 1, 1]], [np.nan, 1, 1], 1], ids=repr
 )
 def test_times_must_say_for_each_replicate_whether_it_is_charged(times: object) -> None:
     book = ledger(A)

@@ -199,9 +199,7 @@ def test_impossible_lengths_are_refused(method: Method) -> None:
 
 
 @EVERY
-def test_one_replaced_row_moves_what_is_released_by_the_sensitivity_at_most(
-    method: Method,
-) -> None:
+def test_one_replaced_row_moves_what_is_released_by_the_sensitivity_at_most(method: Method) -> None:
     length, d, rng = 13, 3, np.random.default_rng(0)
     factorisation, leaves = method(length), rng.uniform(0.5, 2.0, length)
     moved = np.empty((length, 20))
@@ -369,6 +367,7 @@ def test_no_factorisation_has_a_smaller_maximum(length: int) -> None:
     assert bound * (1 - 1e-12) <= found <= bound * (1 + 1e-5)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", [0.01, 0.3, 1.0, 3.0, 100.0])
 @pytest.mark.parametrize("length", [2, 8, 33])
 def test_no_factorisation_has_a_smaller_mean(length: int, first: float) -> None:

@@ -26,6 +26,7 @@ def noise_of(products: MatrixProducts, replicates: int, directions: np.ndarray) 
     return np.einsum("kri,kj->rij", found, np.linalg.inv(directions).T)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("basis", ["unit", "any"])
 def test_the_noise_is_one_symmetric_matrix_whose_diagonal_has_twice_the_variance(basis: str) -> None:
     directions = np.eye(5) if basis == "unit" else np.random.default_rng(0).standard_normal((5, 5))

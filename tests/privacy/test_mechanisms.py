@@ -279,6 +279,7 @@ def test_batches_are_uniform_sets_of_distinct_rows_and_every_replicate_has_its_o
     assert len(set(pairs)) > 150  # of at least 792 possible sets: shared batches would show at once
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("m", range(1, 6))
 def test_every_set_of_rows_is_as_likely_to_be_marked(m: int) -> None:
     """All sets of m of 6 rows are counted: the law of a batch that is drawn as marks is that of choosing without

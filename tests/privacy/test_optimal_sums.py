@@ -16,6 +16,7 @@ def test_the_file_has_what_the_command_computes(power: float) -> None:
     assert np.abs(optimal_sums._on_file()[0, column] - again).max() < 2e-3
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("first", [0.013, 0.3, 1.0, 1.13, 3.0, 90.0])
 @pytest.mark.parametrize("length", [64, 100, 300])
 def test_between_what_is_on_file_sums_are_optimal_to_a_millionth(length: int, first: float) -> None:

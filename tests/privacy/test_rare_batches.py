@@ -7,16 +7,8 @@ import pytest
 
 from dpviz.errors import UserError
 from dpviz.families.accelerated import GradientDescent, Nesterov
-from dpviz.privacy import calibration, rare_batches
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    Budget,
-    GaussianDP,
-    PureDP,
-    RenyiDP,
-    TradeOff,
-    ZeroConcentratedDP,
-)
+from dpviz.privacy import calibration
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, RenyiDP, TradeOff, ZeroConcentratedDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, inner_events
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -96,7 +88,7 @@ def test_a_plan_hides_a_row_of_the_batch_or_is_refused(budget: Budget, noise: st
                     assert is_refusal(error, NO_AMPLIFICATION, NO_GAUSSIAN, UNPROTECTED)
                     continue
                 planned += 1
-                least = min(1 - rare_batches.ALMOST_SURELY, budget.doubt())
+                least = min(1 - calibration.ALMOST_SURELY, budget.doubt())
                 assert told(event) >= max(least, 1e-80) * (1 - 1e-6), (means, event)
     exists = noise == "laplace" or isinstance(budget, ApproximateDP | TradeOff)
     assert planned > 0 if exists else True

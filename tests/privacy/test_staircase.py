@@ -7,8 +7,8 @@ from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nest
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, TradeOff, ZeroConcentratedDP
+from dpviz.privacy.calibration import LEVELS, MANY_LEVELS, levelled
 from dpviz.privacy.events import Gaussian, Laplace, inner_events
-from dpviz.privacy.staircase import LEVELS, MANY_LEVELS, levelled
 from dpviz.problems.linear.linear_models import LogisticRegression
 from tests.pairs import all_pairs
 

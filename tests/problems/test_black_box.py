@@ -19,6 +19,7 @@ from dpviz.problems.values.black_box import (
     ReluNetwork,
     Votes,
 )
+from dpviz.problems.values.directions import Directions, bank_size
 from dpviz.problems.values.least_norm import least_norm
 from dpviz.problems.values.value_problem import ValueProblem
 from dpviz.specification import Specification
@@ -33,7 +34,7 @@ SMALL: tuple[BlackBox, ...] = (
 
 
 def objective(problem: ValueProblem, *points: tuple[float, ...]) -> np.ndarray:
-    return problem.evaluate_cheap({"x": np.array(points)})["objective"]
+    return problem.evaluate({"x": np.array(points)}, expensive=False)["objective"]
 
 
 def own_values(problem: ValueProblem, x: np.ndarray) -> np.ndarray:
@@ -55,7 +56,7 @@ def test_values_keep_to_what_is_declared_of_every_row(model: BlackBox) -> None:
         assert changes.max() <= facts.lipschitz * (1 + 1e-9)
         assert np.ptp(own_values(problem, x), axis=1).max() <= facts.value_range
     start = own_values(problem, facts.starting_point(1))
-    assert start.min() >= 0 and start.max() <= model.largest and facts.gap == model.largest
+    assert start.min() >= 0 and start.max() <= model.function().largest == facts.gap
 
 
 @pytest.mark.parametrize("model", [*SMALL, PhaseRetrieval(rows=2000, form="squared")], ids=lambda model: model.kind)
@@ -150,6 +151,34 @@ def test_the_smoothed_gradient_is_that_of_the_closed_form() -> None:
     flat = _one_row(0.0, 0.5).evaluate({"x": np.zeros((1, 10))})
     assert abs(flat["smoothed_gradient_norm"][0]) < 0.1
     assert flat["stationarity_bound"][0] < 1e-9, "0 is between the slopes on both sides of the kink"
+
+
+SEEN = (*SMALL, Votes(rows=2000), PhaseRetrieval(rows=1000, dimension=40), ReluNetwork(data=UniformLinear(rows=500)))
+
+
+@pytest.mark.parametrize("model", SEEN, ids=lambda model: model.kind)
+def test_what_rows_see_of_directions_is_enough(model: BlackBox) -> None:
+    """Over the same rows, a diagnostic from what they see of up to 32 directions, and eight estimates from d whole
+    ones: it is no farther off their mean than one of them, but for the directions that are left out. For those a row
+    whose slope is 1 all over has variance (k + 1)(1/32 - 1/d). The share that is clipped is that of one of them."""
+    problem, generator = model.build(), np.random.default_rng(5)
+    (n, d), r = (len(problem._rows), problem.facts.d), problem.facts.radius
+    x, every, nobody = np.array([problem.facts.start]) + 0.1 * generator.standard_normal((1, d)), np.arange(n), None
+    batch = Batch(None, [0], nobody, "replace-one", indices=every[None], size=n)  # type: ignore[arg-type]
+    whole = np.array(
+        [problem.slope(x, batch, Directions("orthonormal", d, d, [generator]), 1e9).value[0] for _ in range(8)]
+    )
+    weights, clipping = problem._sloped(x, every)
+    found = problem._pulled(problem._rows, weights)[0] / n
+    one, left_out = np.linalg.norm(whole.std(axis=0)), (problem.loss.count + 1) * (1 / min(d, 32) - 1 / d) / n
+    assert np.linalg.norm(found - whole.mean(axis=0)) < 1.5 * (one + np.sqrt(left_out))
+    ((_, sets, turns),) = Directions("orthonormal", d, d, [generator]).parts(min(n, bank_size(d, d)))
+    some = every[: len(sets)]
+    terms = ((1.0, x, 1), (-1.0, x, -1))
+    z, y = problem._rows[None, some], problem._targets[None, some]
+    sizes = np.abs(problem._differences(terms, z, y, sets, turns, r))
+    share = (sizes > 2 * r * problem.facts.lipschitz * (1 + 1e-9)).mean()
+    assert clipping["clipped_share"][0] == pytest.approx(share, abs=5 * np.sqrt(share / sizes.size))
 
 
 @pytest.mark.parametrize("offset", [0.1001, -0.1001])

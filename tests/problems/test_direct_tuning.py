@@ -6,9 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets import BundledTable, UniformLinear
-from dpviz.datasets.tuning import NormalDraws, RegressionDraws
+from dpviz.datasets.synthetic import NormalDraws, RegressionDraws
 from dpviz.datasets.users import prepare_users
 from dpviz.problems.tuning.direct_tuning import DirectTuning, HuberRegression, Location, NormalLocation
 from dpviz.problems.tuning.tuning import TuningProblem
@@ -62,7 +61,7 @@ def test_the_location_of_a_user_is_a_polynomial_of_known_norm() -> None:
     gram = (1 + points @ points.T) ** 2
     losses = problem._losses(points)
     norms = np.einsum("pn,pn->n", losses, np.linalg.solve(gram, losses))
-    squares = (finished(box.rows({})).features ** 2).sum(axis=1)
+    squares = (box.rows({}).features ** 2).sum(axis=1)
     assert norms == pytest.approx(2 / 4 + squares / 2 + squares**2 / 4, rel=1e-6)
     best = problem._means.mean(axis=0)
     found = problem.evaluate({"x": np.array([best, best + np.array([3.0, 4.0])])})
@@ -82,7 +81,7 @@ def test_the_true_coefficients_of_the_features_that_are_used_are_known() -> None
 
 def test_the_minimiser_of_a_table_has_no_gradient() -> None:
     problem = BOXES[3].build()
-    finished(problem.prepare())
+    problem.prepare()
     best = problem._known  # type: ignore[attr-defined]
     assert np.abs(problem._gradients(best[None]).mean(axis=1)).max() < 1e-4
     assert problem.evaluate({"x": best[None]})["distance"] == 0.0
@@ -92,7 +91,9 @@ def test_the_rows_of_a_user_are_averaged_and_scaled_by_declared_ranges() -> None
     generator = np.random.default_rng(3)
     who = np.r_[np.arange(30), generator.integers(0, 30, 70)]
     table = pd.DataFrame({"a": generator.uniform(0, 8, 100), "y": generator.uniform(0, 2, 100), "who": who})
-    ready = prepare_users(table, "who", "y", None, ["a"], {"a": (0.0, 8.0)}, target_range=(0.0, 2.0))
+    ready = prepare_users(
+        table, user="who", target="y", positive=None, features=["a"], bounds={"a": (0.0, 8.0)}, target_range=(0.0, 2.0)
+    )
     tables = {ready.specification.identity: ready.table}
     box = NormalLocation(data=ready.specification, start=0.0)
     places = ready.table[:, -1].astype(int)

@@ -89,6 +89,7 @@ def norms(difference: np.ndarray, norm: str) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------- sensitivity
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("index", range(len(SETTINGS)), ids=lambda index: "-".join(map(str, SETTINGS[index].values())))
 def test_no_neighbour_moves_the_gradient_by_more_than_declared(index: int) -> None:
     """20 settings, 150 neighbours each: 3000; gradients at 4 points of ‖x‖ up to 100 and at one diverged point."""
@@ -188,6 +189,7 @@ def test_the_clip_of_the_published_extremal_pair() -> None:
         assert norms(one.value - two.value, "l1")[0] / one.sensitivity == pytest.approx(ratio, abs=5e-5)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chosen", [*CLIPPED, {"scaling": "centred"}, {"intercept": "yes"}], ids=str)
 def test_no_neighbour_moves_the_curvature_by_more_than_declared(chosen: dict) -> None:
     generator = np.random.default_rng(3)
@@ -266,6 +268,7 @@ def test_the_optimum_is_the_one_that_another_solver_finds(chosen: dict) -> None:
     assert problem.evaluate({"x": found.x[None]})["objective_gap"][0] < 1e-13
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_the_declared_initial_error_holds_for_any_data(seed: int) -> None:
     """F(x₀) - F* ≤ initial_gap and V₀ ≤ lyapunov, also for a start away from 0, clips, and equal labels."""

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets import UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
@@ -131,6 +130,6 @@ def test_parts_of_replicates_are_the_same_for_diagnostics_and_gradients(
     monkeypatch.setattr("dpviz.checkpoints.LONGEST", 2.5 * problem._cost.diagnostic)  # two replicates at a time
     computed = whole(problem, x)
     monkeypatch.setattr(type(problem), "_table_sum", lambda *a: calls.append(1))
-    finished(problem.evaluate_in_parts({"x": x}, expensive=True))
+    problem.evaluate({"x": x}, expensive=True)
     assert len(problem._known) >= 5
     assert np.array_equal(whole(problem, x), computed) and not calls

@@ -10,8 +10,7 @@ import pytest
 from scipy.optimize import linprog
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.categories import CategoricalGenerator, prepare_categories
-from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts
+from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, prepare_categories
 from dpviz.datasets.uploads.lists import Bins
 from dpviz.errors import UserError
 from dpviz.privacy.events import Gaussian

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.problems.base import check_facts
@@ -45,7 +44,7 @@ class ExplicitGame(Game):
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         return y @ self._payoffs.T, x @ self._payoffs
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return {"duality_gap": bilinear_gap(self.gradients(output["x"], output["y"]))}
 
 
@@ -124,7 +123,7 @@ def test_no_neighbour_moves_the_scores_further_than_stated_and_some_moves_them_t
     rounds = [(0.75, vertex, vertex), (0.25, vertex, vertex if batching == "full_batch" else even)]
     found = {}
     for key, records in every_table().items():
-        scores = Scores(MatrixGameProblem(facts, finished(Payoffs.of(records, (even.T, even.T)))), 1)
+        scores = Scores(MatrixGameProblem(facts, Payoffs.of(records, (even.T, even.T))), 1)
         for t, step in enumerate(rounds):
             scores.add([step], None if batching == "full_batch" else slice(t, t + 1))
         x, y = scores.x(scores.weight), scores.y(scores.weight)
@@ -139,7 +138,7 @@ def test_no_neighbour_moves_the_payoff_matrix_further_than_stated() -> None:
     facts = GameFacts(n=2, d=4, d_x=2, d_y=2, payoff_bound=1.0)
     factor = np.ones((2, 1))
     queries = {
-        key: MatrixGameProblem(facts, finished(Payoffs.of(records, (factor, factor)))).payoffs(3)
+        key: MatrixGameProblem(facts, Payoffs.of(records, (factor, factor))).payoffs(3)
         for key, records in every_table().items()
     }
     moved = [np.linalg.norm(queries[a].value[0] - queries[b].value[0]) for a, b in neighbours()]

@@ -2,14 +2,14 @@
 
 import os
 import signal
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets import BundledTable
-from dpviz.datasets.tuning import FactorDraws, ProcessDraws
+from dpviz.datasets.synthetic import FactorDraws, ProcessDraws
 from dpviz.datasets.uploads.upload import UploadedTable, prepare
 from dpviz.datasets.users import UserUpload, prepare_users
 from dpviz.errors import UserError
@@ -18,6 +18,7 @@ from dpviz.problems.tuning import trainers
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, ModelProblem, ModelTuning
 from dpviz.problems.tuning.users import rows_of
 from dpviz.specification import Specification
+from tests.counting import Stop, at_first, stop
 
 SMALL: tuple[ModelTuning, ...] = (
     LengthScales(data=ProcessDraws(rows=120, dimension=3), training_rows=40, validation_users=60),
@@ -59,7 +60,7 @@ def test_gradients_of_a_gaussian_process_are_the_slopes_of_its_losses(box: Lengt
 def test_a_users_loss_follows_from_the_own_row_and_the_training_rows_alone(box: ModelTuning) -> None:
     """Bitwise: whatever the other validation rows become, and however often it is asked."""
     assert Specification.from_json(box.to_json()) == box
-    learner, users = finished(box.trained({}))
+    learner, users = box.trained({})
     facts, generator = box.facts(), np.random.default_rng(0)
     low, high = facts.box
     assert users.places is None and users.n == facts.n == len(learner.arrays["z"])
@@ -78,7 +79,7 @@ def test_a_users_loss_follows_from_the_own_row_and_the_training_rows_alone(box: 
 
 
 def test_ridge_regression_is_what_its_formula_says() -> None:
-    learner, _ = finished(SMALL[2].trained({}))
+    learner, _ = SMALL[2].trained({})
     point = np.array([0.3, -0.5, 1.0, 0.2, 0.0, 1.5, -1.0, 0.7, -1.2])
     x, y, v, z = (learner.arrays[name] for name in "xyvz")
 
@@ -92,7 +93,7 @@ def test_ridge_regression_is_what_its_formula_says() -> None:
 
 def test_scaling_reads_the_training_rows_and_nothing_else() -> None:
     box = SMALL[4]
-    arrays = finished(box.trained({}))[0].arrays
+    arrays = box.trained({})[0].arrays
     assert np.abs(arrays["x"].mean(axis=0)).max() < 1e-12
     assert set(np.round(arrays["x"].std(axis=0), 9)) <= {0.0, 1.0}  # pixels that never change stay 0
     assert np.abs(arrays["v"]).max() <= 5.0 and set(arrays["z"]) == {-1.0, 1.0}
@@ -117,7 +118,9 @@ def uploaded() -> tuple[UploadedTable, np.ndarray]:
 
 
 def of_users() -> tuple[UserUpload, np.ndarray]:
-    ready = prepare_users(frame(), "who", "y", None, ["a", "b"], RANGES, target_range=(0.0, 2.0))
+    ready = prepare_users(
+        frame(), user="who", target="y", positive=None, features=["a", "b"], bounds=RANGES, target_range=(0.0, 2.0)
+    )
     return ready.specification, ready.table
 
 
@@ -126,7 +129,7 @@ def test_a_user_with_several_rows_is_one_user() -> None:
     assert (data.n, data.users, data.facts().users) == (200, 40, 40)
     box = LengthScales(data=data, training_rows=60, validation_users=100)
     assert box.split == (20, 20) and box.facts().n == 20 and not box.public
-    learner, users = finished(box.trained({data.identity: table}))
+    learner, users = box.trained({data.identity: table})
     problem = box.build({data.identity: table})
     rows, means = learner.losses(points(problem)), problem._losses(points(problem))
     assert users.places is not None and rows.shape[1] == len(users.places) > users.n == means.shape[1]
@@ -136,9 +139,16 @@ def test_a_user_with_several_rows_is_one_user() -> None:
     names = frame()["who"].to_numpy()
     assert all(names[i] == f"patient {whose[i]:02d}" for i in range(200))
     with pytest.raises(UserError, match="Choose another one"):
-        prepare_users(frame(), "a", "y", "1", ["a", "b"], RANGES)
+        prepare_users(frame(), user="a", target="y", positive="1", features=["a", "b"], bounds=RANGES)
     with pytest.raises(UserError, match="names 7 of them"):
-        prepare_users(frame().assign(who=np.arange(200) % 7), "who", "y", "1", ["a", "b"], RANGES)
+        prepare_users(
+            frame().assign(who=np.arange(200) % 7),
+            user="who",
+            target="y",
+            positive="1",
+            features=["a", "b"],
+            bounds=RANGES,
+        )
 
 
 def test_a_replaced_user_of_an_upload_changes_the_own_loss_alone_and_no_fact() -> None:
@@ -176,7 +186,7 @@ def test_of_a_user_with_many_rows_some_count_spread_over_all() -> None:
 
 
 @pytest.mark.slow
-def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch, in_a_crowd: None) -> None:
+def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bitwise, with another process, after a stop in between, and after that process has been killed. It ends with the
     problem."""
     box = SMALL[1].replaced(declared_seconds=1.0)
@@ -195,24 +205,22 @@ def test_who_trains_makes_no_difference(monkeypatch: pytest.MonkeyPatch, in_a_cr
     monkeypatch.setattr(problem._learner, "losses", counted)
     while not here or len(here) == len(x):  # until the other process has started, and has found something
         here.clear()
-        assert np.array_equal(finished(problem._losses_in_parts(x)), expected)
+        assert np.array_equal(problem.losses(x), expected)
     assert problem.elsewhere > 0 == alone.elsewhere
-    one, two = (problem._losses_in_parts(part) for part in (x, x[::-1]))  # two arms in turns
-    next(one)
-    assert np.array_equal(finished(two), expected[::-1]) and np.array_equal(finished(one), expected)
+    two: list[np.ndarray] = []  # who asks while another one waits
+    one = at_first(lambda: two.append(problem.losses(x[::-1])), lambda: problem.losses(x))
+    assert np.array_equal(two[0], expected[::-1]) and np.array_equal(one, expected)
     (helper,) = problem._trainers._helpers
     assert len(helper.busy) <= trainers.AHEAD
-    parts = problem._losses_in_parts(x)
-    next(parts)
-    parts.close()
-    assert np.array_equal(finished(problem._losses_in_parts(x[::-1])), expected[::-1])
-    parts = problem._losses_in_parts(x)
-    next(parts)
-    os.kill(helper.child.pid, signal.SIGKILL)
-    assert np.array_equal(finished(parts), expected)
-    assert problem._trainers._helpers == [] and np.array_equal(finished(problem._losses_in_parts(x)), expected)
+    with pytest.raises(Stop):
+        at_first(stop, lambda: problem.losses(x))
+    assert np.array_equal(problem.losses(x[::-1]), expected[::-1])
+    killed = at_first(lambda: os.kill(helper.child.pid, signal.SIGKILL), lambda: problem.losses(x))
+    assert np.array_equal(killed, expected)
+    assert problem._trainers._helpers == [] and np.array_equal(problem.losses(x), expected)
     again = box.build()
-    next(again._losses_in_parts(x))
+    with pytest.raises(Stop):
+        at_first(stop, partial(again.losses, x))
     (last,) = again._trainers._helpers
     assert last.child.alive
     del again
@@ -224,7 +232,7 @@ def test_machines_predict_what_their_library_says_of_rows_that_are_finite() -> N
     from sklearn.svm import SVC, SVR
 
     for box in (SMALL[1], SMALL[3]):
-        learner, _ = finished(box.trained({}))
+        learner, _ = box.trained({})
         point = points(box.build(), 1)[0]
         inner, outer = learner._kernels(point[: learner.arrays["x"].shape[1]], float(point[-1]))
         y, z = learner.arrays["y"], learner.arrays["z"]

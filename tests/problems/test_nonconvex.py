@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +11,13 @@ from dpviz.datasets import Saddle, UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.second_order import ShortStep
+from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Gaussian, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.problems.linear import linear_sums
+from dpviz.problems.nonconvex import nonconvex_risk
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey, shorten
 from dpviz.problems.nonconvex.nonconvex_losses import Ridge, Tukey
 from dpviz.problems.nonconvex.nonconvex_risk import UNIT, NonconvexRisk
@@ -28,6 +32,7 @@ def small(kind: type[NonconvexModel], **settings) -> NonconvexRisk:
     return kind(data=Saddle(rows=1000, dimension=4), **settings).build()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_constants_are_the_largest_values_of_the_derivatives(kind: type[NonconvexModel]) -> None:
     risk = kind.risk
@@ -128,6 +133,30 @@ def test_gradient_and_hessian_are_derivatives_of_the_objective(kind: type[Noncon
         assert falls[:, k] == pytest.approx((objective(x) - objective(x + step * gradient)) / step, rel=1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("halved", [1, 1000])
+def test_hessians_and_their_products_are_those_of_the_definition(
+    kind: type[NonconvexModel], halved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With half of each matrix computed or the whole, block by block; of all rows, and of a batch."""
+    monkeypatch.setattr(nonconvex_risk, "HALVED", halved)
+    monkeypatch.setattr(linear_sums, "BLOCK", 300)
+    risk, generator = kind(data=UniformLogistic(rows=500, dimension=6)).build(), np.random.default_rng(4)
+    x, directions, chosen = *3 * generator.standard_normal((2, 3, 6)), generator.integers(0, 500, (3, 40))
+    nobody: Any = None
+    batch = Batch(None, [0, 1, 2], nobody, "replace-one", indices=chosen, size=40)
+    for indices, asked in ((np.tile(np.arange(500), (3, 1)), None), (chosen, batch)):
+        rows = risk._rows[indices]
+        weights = risk.curvatures(np.einsum("rbd,rd->rb", rows, x))
+        true = np.einsum("rb,rbd,rbe->rde", weights, rows, rows) / indices.shape[1]
+        found = unpacked(risk.hessian(x, asked).value, "goe")
+        assert found == pytest.approx(true, rel=1e-12, abs=1e-15)
+        if asked is None:
+            products = risk.hessian_products(x)
+            for _ in range(2):
+                assert products.times(directions) == pytest.approx(np.einsum("rde,re->rd", true, directions), rel=1e-10)
+
+
 def test_the_saddle_is_one_for_every_data_set_and_the_numbers_are_those_of_the_page() -> None:
     risk = RobustComponent().build()
     x = risk.starting_point(1)
@@ -156,7 +185,7 @@ def test_eigenvalues_are_computed_only_where_no_replicate_was(monkeypatch: pytes
     x[1] = 2.0
     again = risk.evaluate({"x": x})["smallest_eigenvalue"]
     assert asked == [2, 1] and np.array_equal(np.delete(again, 1), np.delete(first, 1))
-    risk.evaluate_cheap({"x": x + 1})
+    risk.evaluate({"x": x + 1}, expensive=False)
     assert asked == [2, 1]
 
 

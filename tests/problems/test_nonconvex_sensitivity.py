@@ -69,6 +69,7 @@ def moved(one: Query, two: Query) -> np.ndarray:
     return np.maximum(distance - rounding, 0.0) / np.maximum(sensitivity, 1e-300)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("m", [N, 6, 1], ids=["all", "marked", "gathered"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_neighbour_moves_a_query_by_more_than_declared(kind: type[NonconvexModel], m: int) -> None:

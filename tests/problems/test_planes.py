@@ -55,7 +55,7 @@ def test_a_plane_needs_no_data_and_shows_every_output(
     problem: ProblemSpecification, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for cls in (type(problem), *([type(problem.dataset)] if problem.dataset else [])):
-        for name in {"build", "build_in_parts", "load", "load_in_parts"} & set(dir(cls)):
+        for name in {"build", "load"} & set(dir(cls)):
             monkeypatch.setattr(cls, name, None)
     plane = problem.plane
     if plane is None:

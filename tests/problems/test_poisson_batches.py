@@ -75,6 +75,7 @@ def test_a_gradient_does_not_depend_on_the_other_replicates_batches() -> None:
     assert several == pytest.approx(problem.mean_gradient(x[:2], narrow, "l1").value, rel=1e-13)
 
 
+@pytest.mark.slow
 def test_a_table_smaller_than_declared_has_smaller_batches_and_an_empty_one_none() -> None:
     """Neighbours have different numbers of rows; the event is the same."""
     event = sampled(Laplace(1.0), m=20)
@@ -87,6 +88,7 @@ def test_a_table_smaller_than_declared_has_smaller_batches_and_an_empty_one_none
 # ----------------------------------------------------------------------------------------------- what it releases
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("settings", [{}, {"clip": None}, {"clip_norm": "l2"}, {"clipping": "rows"}], ids=str)
 def test_no_row_that_comes_or_goes_moves_the_gradient_by_more_than_declared(norm: str, settings: dict) -> None:

@@ -193,6 +193,7 @@ def single_gradients(specification: PolytopeRegression, trials: int) -> np.ndarr
     return np.concatenate(found)
 
 
+@pytest.mark.one_in(3)
 @EVERY
 def test_no_row_breaks_the_bounds(name: str) -> None:
     facts, gradients = SHAPES[name].facts(), single_gradients(SHAPES[name], 500)

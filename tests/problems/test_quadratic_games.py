@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from dpviz import checkpoints
-from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import quadratic_games
@@ -15,6 +14,7 @@ from dpviz.problems.games.matrix_games import MatrixGame, Payoffs
 from dpviz.problems.games.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
 from dpviz.problems.games.simplex import minimise, project
 from dpviz.specification import Specification
+from tests.counting import counted
 
 DATA = LatentGame(structure="hide_seek", rows=203, strategies_x=12, strategies_y=9, seed=3)
 TINY = LatentGame(rows=41, strategies_x=2, strategies_y=2, seed=1)
@@ -162,21 +162,20 @@ def test_identical_replicates_have_one_minimum_that_pauses(monkeypatch: pytest.M
     found = game.evaluate({"x": np.repeat(x, 6, axis=0), "y": np.repeat(y, 6, axis=0)})
     assert set(started) == {1} and all((found[name] == alone[name]).all() and len(found[name]) == 6 for name in found)
     monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
-    counted = list(game.evaluate_in_parts(dict(zip("xy", apart, strict=True)), expensive=True))
-    paused = game.evaluate(dict(zip("xy", apart, strict=True)))
-    assert len(counted) > 10 and max(started) <= 4
+    paused, count = counted(lambda: game.evaluate(dict(zip("xy", apart, strict=True))))
+    assert count > 10 and max(started) <= 4
     assert paused["duality_gap"] == pytest.approx(expected["duality_gap"], rel=1e-9)
 
 
 def test_a_bound_on_eigenvalues_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = np.random.default_rng(0).standard_normal((50, 30))
     matrix = rows.T @ rows / 50
-    whole, largest = finished(quadratic_games.eigenvalue_bound(matrix)), float(np.linalg.eigvalsh(matrix)[-1])
+    whole, largest = quadratic_games.eigenvalue_bound(matrix), float(np.linalg.eigvalsh(matrix)[-1])
     assert largest <= whole <= 30**0.125 * largest
-    assert not list(quadratic_games.eigenvalue_bound(matrix)), "short as it is"
+    assert counted(lambda: quadratic_games.eigenvalue_bound(matrix))[1] == 1, "short as it is"
     monkeypatch.setattr(checkpoints, "LONGEST", 1e-12)
-    assert len(list(quadratic_games.eigenvalue_bound(matrix))) == 59
-    assert finished(quadratic_games.eigenvalue_bound(matrix)) == pytest.approx(whole, rel=1e-12)
+    again, count = counted(lambda: quadratic_games.eigenvalue_bound(matrix))
+    assert count == 59 and again == pytest.approx(whole, rel=1e-12)
 
 
 def test_with_many_rows_private_curvature_is_the_squared_norm() -> None:
@@ -212,7 +211,7 @@ def test_no_row_moves_the_scores_of_the_curved_game_further_than_stated_and_some
     found = []
     for signs in itertools.product((1, -1), repeat=10):
         u, v, p, q = (Signs.pack(part[:, None] < 0) for part in np.split(np.array(signs), [3, 5, 8]))
-        payoffs = finished(Payoffs.of((u, v), (np.ones((3, 1)), np.ones((2, 1)))))
+        payoffs = Payoffs.of((u, v), (np.ones((3, 1)), np.ones((2, 1))))
         moments = (p.mean_products(p), q.mean_products(q))
         scores = Scores(CurvedGameProblem(facts, payoffs, (p, q), moments), 1)
         scores.add([(1.0, x, y)])

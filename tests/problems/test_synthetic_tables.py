@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.categories import CategoricalFacts, CategoricalGenerator
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import UserError
 from dpviz.problems.games.marginals import MarginalQueries, Marginals

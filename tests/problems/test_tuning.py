@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.problems.tuning import tuning
 from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 
@@ -27,10 +26,11 @@ class Given(TuningProblem):
 def evaluated(problem: TuningProblem, sizes: tuple[int, ...] = (7, 5), window: int | None = None) -> Evaluations:
     found = problem.evaluations(len(sizes), window)
     points = [np.random.default_rng(size).uniform(-1, 1, (size, D)) for size in sizes]
-    finished(found.add_in_parts(points))
+    found.add(points)
     return found
 
 
+@pytest.mark.slow
 def test_one_user_replaced_by_anything_moves_no_query_beyond_its_sensitivity() -> None:
     generator = np.random.default_rng(0)
     weights, clip = generator.standard_normal((R, 7, D)), 0.5
@@ -39,11 +39,7 @@ def test_one_user_replaced_by_anything_moves_no_query_beyond_its_sensitivity() -
 
     def asked(losses: np.ndarray) -> list:
         found = evaluated(Given(losses))
-        return [
-            finished(found.gradient_in_parts(weights, clip)),
-            finished(found.utilities_in_parts(points)),
-            finished(found.mean_loss_in_parts(points[:, 0])),
-        ]
+        return [found.gradient(weights, clip), found.utilities(points), found.mean_loss(points[:, 0])]
 
     before, largest = asked(usual), np.zeros(3)
     pseudo = np.linalg.pinv(weights[0].T)  # losses whose gradient is as long as we like, along any direction
@@ -72,9 +68,9 @@ def test_one_user_replaced_by_anything_moves_no_query_beyond_its_sensitivity() -
 def test_users_change_places_and_the_mean_stays_and_others_stay_to_the_last_bit() -> None:
     generator = np.random.default_rng(1)
     losses, weights = generator.uniform(0, 5, (7, N)), generator.standard_normal((R, 7, D))
-    one = finished(evaluated(Given(losses)).gradient_in_parts(weights, 1.0)).value
+    one = evaluated(Given(losses)).gradient(weights, 1.0).value
     order = generator.permutation(N)
-    two = finished(evaluated(Given(losses[:, order])).gradient_in_parts(weights, 1.0)).value
+    two = evaluated(Given(losses[:, order])).gradient(weights, 1.0).value
     assert two == pytest.approx(one, rel=1e-12)
     alone, hostile = np.zeros((7, N)), np.zeros((7, N))
     alone[:, 3] = hostile[:, 3] = losses[:, 3]
@@ -88,7 +84,7 @@ def test_of_longer_arrays_the_rows_that_fill_up_do_not_count_and_old_points_leav
     losses, weights = generator.uniform(0, 5, (7, N)), generator.standard_normal((R, 9, D))
     found = evaluated(Given(losses), window=4)
     assert [len(points) for points in found.points] == [4, 4] and found.count.tolist() == [7, 5]
-    value = finished(found.gradient_in_parts(weights, 1e9)).value
+    value = found.gradient(weights, 1e9).value
     every = np.concatenate([losses, losses])  # what the box answers, one training after the other
     for r, kept in enumerate((every[3:7], every[8:12])):
         assert value[r] == pytest.approx((kept.T @ weights[r, :4]).mean(axis=0), rel=1e-12)
@@ -111,9 +107,9 @@ def test_what_is_asked_is_counted_and_what_is_no_number_counts_as_the_cap() -> N
     problem = Given(losses, cap=2.0)
     found = problem.evaluations(R)
     points = np.zeros((R, 4, D))
-    utilities = finished(found.utilities_in_parts(points)).value
+    utilities = found.utilities(points).value
     assert utilities.tolist() == [[-1.0, -2.0, -2.0, -2.0]] * R and found.count.tolist() == [4, 4]
-    assert finished(found.mean_loss_in_parts(points[:, 0])).value.tolist() == [[1.0], [2.0]]
+    assert found.mean_loss(points[:, 0]).value.tolist() == [[1.0], [2.0]]
     assert found.count.tolist() == [5, 5] and [len(kept) for kept in found.points] == [0, 0]
     assert problem.evaluate({"x": points[0]})["objective"].tolist() == [1.0, 2.0, 2.0, 2.0]
 

@@ -54,6 +54,7 @@ def changes(way: Way, before: Experiment) -> dict[str, tuple[float, float]]:
     return {place: (old[place], value) for place, value in new.items() if old.get(place) != value}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_advice_fits_when_it_is_followed(name: str) -> None:
     refused = REFUSED[name]

@@ -151,6 +151,7 @@ def test_values_are_numbers_between_one_and_24_of_them_and_all_different(values:
         DIMENSIONS.replaced(values=values)
 
 
+@pytest.mark.slow
 def test_an_arm_without_a_plan_is_left_out_where_it_has_none() -> None:
     sweep = Sweep(
         experiment=GAME.replaced(arms=arms(all=VertexSampling(), blocks=VertexSampling(batching="single"))),
@@ -310,6 +311,7 @@ def test_the_outcome_is_kept_for_each_data_set() -> None:
     assert len(frame) == 2 * 9 * 2 and frame.groupby(["algorithm", "data_seed"])["setting"].nunique().eq(3).all()
 
 
+@pytest.mark.slow
 def test_laws_and_orders_are_those_of_the_data_sets_by_themselves() -> None:
     result = SEVERAL.run()
     curve = result.curves["sampling"]
@@ -320,6 +322,7 @@ def test_laws_and_orders_are_those_of_the_data_sets_by_themselves() -> None:
     assert sum(order.data_sets for order in result.orders("sampling", "noisy")) == 3
 
 
+@pytest.mark.slow
 def test_a_data_set_under_way_counts_when_it_is_complete_and_the_first_one_at_once() -> None:
     seen = {}
 

@@ -17,6 +17,7 @@ EVERY += [(BROKEN, mistake.name, mistake.budget) for mistake in families.broken(
 QUICK = ("nesterov", "unnoised", "frank_wolfe")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("family", "case", "budget"),
     [pytest.param(*one, id=one[1], marks=() if one[1] in QUICK else pytest.mark.slow) for one in EVERY],

@@ -192,12 +192,14 @@ def test_a_fill_takes_as_many_columns_as_the_domain_holds(app: AppTest) -> None:
     assert not app.error and "|Z| = 8,788" in text(app)
 
 
+@pytest.mark.slow
 def test_an_enormous_domain_is_refused_too(app: AppTest) -> None:
     frame = pd.DataFrame({f"c{number}": np.arange(60) % 10 for number in range(150)})
     declare(upload(app, frame), **{name: ",".join(map(str, range(999))) for name in frame})
     assert "|Z| = about 10^450" in text(app) and "combinations" in said(app)
 
 
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(
     ("lists", "words"),
     [

@@ -33,6 +33,7 @@ def test_a_grid_is_sorted_keeps_to_the_range_and_contains_both_ends_and_the_defa
         assert all(isinstance(point, int) for point in points)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("control", DECLARED)
 def test_every_grid_point_is_allowed_and_its_own_nearest(control: Control) -> None:
     for point in grid(control):
@@ -108,6 +109,7 @@ def test_the_slider_writes_the_input_and_follows_it(app: AppTest) -> None:
     assert app.session_state["query"] == {"p_epsilon": "7.77"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("control", DECLARED)
 def test_the_texts_of_a_slider_tell_all_its_points_apart(control: Control) -> None:
     points = grid(control)

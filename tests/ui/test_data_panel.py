@@ -56,6 +56,7 @@ def test_without_a_file_the_panel_says_what_it_is_for(app: AppTest) -> None:
     assert "Not a release tool" in app.info[0].value
 
 
+@pytest.mark.slow
 def test_no_more_is_kept_of_all_visitors_files_than_there_is_room_for(
     app: AppTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,6 +173,7 @@ def test_missing_values_are_filled_and_counted_and_dropped_only_if_asked(app: Ap
     assert app.session_state["dataset"].n == 57 and "3 dropped" in app.success[0].value
 
 
+@pytest.mark.slow
 def test_two_million_rows_are_refused_with_the_limit_and_a_sample_is_offered(app: AppTest) -> None:
     lines = b"a,b,target\n" + b"1,2,0\n3,4,1\n" * 1_000_001
     upload(app, lines)

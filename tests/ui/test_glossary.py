@@ -2,10 +2,12 @@
 
 import ast
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dpviz.ui import terms
 
@@ -13,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 TERMS = tuple(terms.TERMS.values())
 ALIKE = 6  # words of a sentence in a row
 ROOMS = ("pages/*.py", "dpviz/ui/**/*.py", "dpviz/families/*/[tpl]e[xs]*.py", "dpviz/privacy/**/*.py")
+TEXTS = [
+    path for name in ("texts", "charts", "errors", "widgets") for path in sorted((ROOT / "dpviz").rglob(f"{name}.toml"))
+]
 
 
 def test_every_term_stands_once_in_one_sentence_and_one_formula() -> None:
@@ -55,7 +60,18 @@ def _texts() -> tuple[tuple[str, str], ...]:
         for path in files
         if path.name != "terms.py"
         for text in _constants(ast.parse(path.read_text(encoding="utf-8")))
+    ) + tuple(
+        (str(path.relative_to(ROOT)), text) for path in TEXTS for text in _values(tomllib.loads(path.read_text()))
     )
+
+
+def _values(value: Any) -> Iterator[str]:
+    """The texts in a table of a TOML file, those in tables below it included."""
+    if isinstance(value, dict):
+        for part in value.values():
+            yield from _values(part)
+    elif isinstance(value, str):
+        yield value
 
 
 def _constants(tree: ast.Module) -> Iterator[str]:

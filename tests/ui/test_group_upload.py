@@ -282,6 +282,7 @@ def test_nothing_forgets_what_was_bought_from_a_file(app: AppTest) -> None:
 # ------------------------------------------------------------------------------------------------------------- mistakes
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("rows", "words"),
     [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments.outcome import Outcome
+from dpviz.experiments.summary import Outcome
 from dpviz.problems.base import Metric
 from dpviz.ui.experiment import hero
 from tests.ui.uploaded_run import uploaded_run
@@ -19,13 +19,12 @@ def _page() -> None:
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import hero
 
-    def plain(figure: Any, key: str, alt: str) -> None:
-        st.session_state["drawn"] = {trace.name for trace in figure.data if trace.name}
+    def alone(chart: Any, key: str, pale: bool = False) -> None:
+        st.session_state["drawn"] = {trace.name for trace in chart.figure.data if trace.name}
 
-    kept, charts.plain = charts.plain, plain
-    hero._draw(Panel("p"), hero.curves)
-    hero.number(Panel("p"), None, hero.lowest)
-    charts.plain = kept
+    kept, charts.alone = charts.alone, alone
+    hero._draw(Panel("p"), hero.curves, hero.lowest, hero.Frame(None, True, "P"))
+    charts.alone = kept
 
 
 def page() -> AppTest:
@@ -41,10 +40,10 @@ def test_a_picture_that_stands_still_hides_the_diagnostics_as_soon_as_they_are_s
     app.session_state["p_pause"] = True
     app.session_state["p_diagnostics"] = True
     app.run()
-    assert not app.exception and "Excess" in app.caption[0].value
+    assert not app.exception and "Excess" in app.caption[-1].value
     app.session_state["p_diagnostics"] = False
     app.run()
-    assert not app.exception and "Excess" not in app.caption[0].value
+    assert not app.exception and "Excess" not in app.caption[-1].value
     assert not any("no privacy" in name for name in app.session_state["drawn"])
 
 
@@ -87,13 +86,7 @@ def ended(metric: Metric, end: float, start: float, other: float, floor: float, 
     [
         (0.1, 1.0, 0.25, 0.02, "**10 %** of where it started. 2.5 times closer than B. Without privacy: 0.02; the gap"),
         (0.1, 1.0, 0.1001, 0.1, "**10 %** of where it started. About as close as B. As low as without privacy, 0.1."),
-        (
-            0.1,
-            1.0,
-            0.25,
-            0.2,
-            "**10 %** of where it started. 2.5 times closer than B. Lower than without privacy, ",
-        ),
+        (0.1, 1.0, 0.25, 0.2, "**10 %** of where it started. 2.5 times closer than B. Lower than without privacy, "),
         (0.0, 1.0, 0.0, 0.0, "**0 %** of where it started. About as close as B. As low as without privacy, 0."),
         (-1e-17, 1.0, 1e-17, -1e-17, "**0 %** of where it started. About as close as B. As low as without privacy, "),
         (0.0, 1.0, 0.5, 0.0, "**0 %** of where it started. B ends far above, at 0.5. As low as without privacy, 0."),

@@ -94,6 +94,7 @@ def prepared(kind: str, data: bytes) -> tuple[object, np.ndarray]:
 OTHERS = ("number", "groups", "losses", "categories")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", *(pytest.param(kind, marks=pytest.mark.slow) for kind in OTHERS)])
 def test_proposals_and_declarations_do_not_move_with_one_row(kind: str) -> None:
     dataset, table = prepared(kind, content())

@@ -27,7 +27,7 @@ CATALOGUE = Catalogue(presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by
 def test_the_arms_budget_and_problem_of_every_preset_can_be_expressed(preset: Preset) -> None:
     settings = experiment_controls.settings_of(preset.experiment, CATALOGUE)
     assert settings["replicates"] == preset.experiment.replicates
-    assert problem_controls.settings_of(preset.experiment.problem)["data"] in problem_controls.SOURCES
+    assert problem_controls.MENU.settings_of(preset.experiment.problem)["data"] in problem_controls.MENU.sources[""]
 
 
 def test_a_setting_that_follows_the_name_is_told_from_one_that_does_not() -> None:
@@ -88,7 +88,7 @@ def test_arms_that_the_controls_cannot_express_are_refused() -> None:
 def test_an_uploaded_table_cannot_be_a_preset() -> None:
     table = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("age",))
     with pytest.raises(ValueError, match="upload"):
-        problem_controls.settings_of(LogisticRegression(data=table))
+        problem_controls.MENU.settings_of(LogisticRegression(data=table))
 
 
 def script() -> None:
@@ -108,14 +108,14 @@ def script() -> None:
     if chosen is not None:
         experiment = presets.PRESETS[chosen].experiment
         panel.write(experiment_controls.settings_of(experiment, catalogue))
-        panel.write(problem_controls.settings_of(experiment.problem))
-    data = problem_controls.data(panel, st.container(), st.container())
+        panel.write(problem_controls.MENU.settings_of(experiment.problem))
+    data = problem_controls.MENU.choose(panel, st.container(), st.container())
     budget = experiment_controls.budget(panel)
     numbers = experiment_controls.replicates_and_seed(panel, public=True)
     labels = experiment_controls.methods(panel, catalogue)
     settings = experiment_controls.settings(panel, catalogue, list(catalogue.controls()))
     methods = experiment_controls.Chosen(labels, experiment_controls.references(panel, "What they are."), settings)
-    problem = problem_controls.model(panel, data, budget, numbers["seed"])
+    problem = problem_controls.MENU.build(panel, data, budget, numbers["seed"])
     st.session_state["experiment"] = Experiment(
         problem=problem, arms=methods.arms(catalogue), budget=budget.build(), **numbers
     )

@@ -12,15 +12,18 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable
+from dpviz.execution import progress
 from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import charts, downloads
-from dpviz.ui.experiment import guarantee, progress, results
+from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment.run import Run
 
 TINY = Experiment(
@@ -79,7 +82,7 @@ def test_hidden_diagnostics_leave_released_series_only(run: Run) -> None:
 def test_a_chart_can_be_taken_as_numbers() -> None:
     x = np.arange(3)
     line = Line(x, x + 1.0, "a", ArmStyle("#0072B2", "solid"), low=x + 0.5, high=x + 1.5)
-    table = charts.numbers(line_figure([line], x_title="Step t", y_title="Loss", log_y=False))
+    table = charts.numbers(line_figure([line], Axes("Step t", "Loss")))
     assert list(table.columns) == ["curve", "Step t", "Loss"]
     assert list(dict.fromkeys(table["curve"])) == ["a, lower edge of the band", "a, upper edge of the band", "a"]
     np.testing.assert_allclose(table.loc[table["curve"] == "a", "Loss"], x + 1.0)
@@ -90,9 +93,9 @@ def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
     trace = run.job.trace
     assert trace is not None
-    figure = line_figure([], x_title="x", y_title="y", log_y=False)
-    downloads.script("accelerated", TINY)
-    downloads.run_files("p", run.experiment, run.plans, trace, 1e-6, figures=lambda: [("Heading", figure, "Caption")])
+    chart = Chart(line_figure([], Axes("x", "y")), "Heading", "Alt", "Caption")
+    downloads.programs("accelerated", TINY)
+    downloads.run_files("p", run.experiment, run.plans, trace, 1e-6, charts=lambda: [chart])
     frame = pd.read_csv(io.BytesIO(files["p_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert set(frame["algorithm"]) == set(run.plans) and any(name.endswith("_nonprivate") for name in frame)
     compile(files["accelerated_script"](), "script", "exec")

@@ -1,107 +1,74 @@
-"""A family that nobody has on_progress of: two packages, a page and an entry in the list are all that it needs."""
+"""A family that nobody has heard of: the files and the entry that CONTRIBUTING.md lists, put into a copy of the house,
+are all that its page, the audit, the lessons, the start page and the rules of the house need."""
 
+import os
+import re
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
-from streamlit.testing.v1 import AppTest
-
-import dpviz.families
-import dpviz.ui
-from dpviz.experiments.experiment import Experiment
-from dpviz.plots import plan_figures
-from dpviz.ui import families, navigation
-from dpviz.ui.families import Entry
-from tests.pages.reading import charts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIXTH = ROOT / "tests" / "sixth_family"
-ENTRY = Entry(
-    name="momentum",
-    icon=":material/bolt:",
-    title="Momentum",
-    guarantee="Pure ε.",
-    question="How much momentum can a budget afford?",
-)
+FAMILY = "momentum"
+ENTRY, VISIT = SIXTH / "entry.toml", SIXTH / "visit.py"
+STEPS = re.findall(r"^\d+\. .*?`(\S*/\S+)`", (ROOT / "CONTRIBUTING.md").read_text().split("## Add a family")[1], re.M)
+# Rules that look at every family, and tests over all registered algorithms, problems, presets, audits and lessons.
+EVERY = ("layers", "documents", "repository", "resources", "specification")
+OF_IT = ("families/test_every_algorithm", "families/test_audits", "families/test_lessons", "families/test_from_data")
+MENUS = ("ui/test_problem_menus", "cli/test_shell", "pages/test_home", "pages/test_links", "pages/test_audit")
 
 
-@pytest.fixture
-def visit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., AppTest]:
-    """The app with a sixth family."""
-    shutil.copy(ROOT / "app.py", tmp_path)
-    shutil.copytree(ROOT / "pages", tmp_path / "pages")
-    shutil.copy(SIXTH / "pages" / "momentum.py", tmp_path / "pages")
-    for package, folder in ((dpviz.families, "families"), (dpviz.ui, "ui")):
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(SIXTH / folder)])
-    monkeypatch.setattr(families, "FAMILIES", (*families.FAMILIES, ENTRY))
-    monkeypatch.setattr(navigation, "_built", False)
-
-    def opened(**parameters: str) -> AppTest:
-        app = AppTest.from_file(str(tmp_path / "app.py"), default_timeout=300)
-        for name, value in parameters.items():
-            app.query_params[name] = value
-        app.run()
-        assert not app.exception
-        return app
-
-    return opened
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the house, with the family as CONTRIBUTING.md says, and nothing else."""
+    copy = tmp_path_factory.mktemp("copy") / "house"
+    leave = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", SIXTH.name, "shared", "build", "dist")
+    shutil.copytree(ROOT, copy, ignore=leave)
+    for step in (step.replace("<family>", FAMILY) for step in STEPS):
+        source, target = SIXTH / step.removeprefix("dpviz/"), copy / step
+        if step.endswith(".toml"):
+            target.write_text(f"{target.read_text()}\n{ENTRY.read_text()}")
+        elif step.endswith("/"):
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    return copy
 
 
-def on_its_page(app: AppTest) -> AppTest:
-    app.switch_page(ENTRY.address).run()
-    assert not app.exception and not app.error
-    return app
+def passes(house: Path, *arguments: str) -> None:
+    """The tests of the copy that are chosen pass, and there are some."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    run = subprocess.run(command, cwd=house, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout[-5000:] + run.stderr[-2000:]
 
 
-def test_the_start_page_has_a_card_that_opens_it_with_its_preset(visit: Callable[..., AppTest]) -> None:
-    app = visit()
-    assert ENTRY.question in [element.value for element in app.markdown]
-    app.button(key="home_card_momentum").click().run()
-    assert not app.exception and app.title[0].value == "Momentum"
-    assert app.selectbox(key="momentum_preset").value == "Start here: a bowl"
+def test_the_steps_are_one_package_one_screen_folder_one_page_one_entry() -> None:
+    assert STEPS == ["dpviz/families/<family>/", "dpviz/ui/<family>/", "pages/<family>.py", "dpviz/ui/families.toml"]
+    listed = (ROOT / "CONTRIBUTING.md").read_text().split("## Add a family")[1].split("\n## ")[0]
+    folders = {"families", "ui", "pages"}
+    files = [path for path in SIXTH.rglob("*.*") if path.suffix in (".py", ".toml", ".md")]
+    parts = [path for path in files if path not in (ENTRY, VISIT)]
+    assert len(parts) > 10 and {path.relative_to(SIXTH).parts[0] for path in parts} == folders
+    package = [path.name for path in parts if path.parent == SIXTH / "families" / FAMILY]
+    assert [name for name in package if f"`{name}`" not in listed] == []
 
 
-def test_it_plans_runs_and_shows(visit: Callable[..., AppTest]) -> None:
-    app = on_its_page(visit(momentum_follow="false", momentum_iterations="8", momentum_replicates="2"))
-    assert app.metric[0].value == "ε = 2" and "Guarantee of the method" in " ".join(e.value for e in app.markdown)
-    app.button(key="momentum_run").click().run()
-    job = app.session_state["momentum_job"].job
-    job.wait(300.0)
-    app.run()
-    assert not app.exception and job.state == "done", job.message
-    table = app.dataframe[-1].value
-    assert list(table["Algorithm"]) == ["Momentum"] and table["Steps"].iloc[0] == 8
-    assert table["Spent ε"].iloc[0] == pytest.approx(2.0)
+@pytest.mark.slow
+def test_the_layers_and_rules_hold_with_it(house: Path) -> None:
+    files = [f"tests/test_{name}.py" for name in EVERY]
+    passes(house, *files, "-m", "unit", "-k", "not contributing and not documents_link")
 
 
-def test_its_settings_can_be_swept(visit: Callable[..., AppTest]) -> None:
-    settings = {"momentum_iterations": "8", "momentum_replicates": "2", "momentum_vary_momentum_values": "2"}
-    app = on_its_page(visit(momentum_follow="false", momentum_vary_setting="Momentum β", **settings))
-    app.session_state["momentum_tabs"] = "Sweep"
-    app.run().button(key="momentum_vary_sweep_run").click().run()
-    job = app.session_state["momentum_vary_sweep_job"].job
-    job.wait(300.0)
-    app.run()
-    assert not app.exception and job.state == "done", job.message
-    assert job.result.series("Momentum")[0].tolist() == [0.0, 0.99]
-    assert any(alt.startswith("Excess loss F(x_t) - F* against momentum") for alt in charts(app))
+@pytest.mark.slow
+def test_what_must_hold_for_every_algorithm_holds_for_its_own(house: Path) -> None:
+    passes(house, *(f"tests/{name}.py" for name in (*OF_IT, *MENUS)), "-k", f"{FAMILY} or every_family or worst_case")
 
 
-def test_a_move_of_a_control_draws_the_first_figure_and_estimates_once(visit: Callable[..., AppTest]) -> None:
-    app = on_its_page(visit(momentum_follow="false"))
-    with (
-        patch.object(plan_figures, "noise_schedule", side_effect=plan_figures.noise_schedule) as drawn,
-        patch.object(Experiment, "estimated_seconds", autospec=True, return_value=1.0) as estimated,
-    ):
-        app.number_input(key="momentum_iterations").set_value(20).run()
-    assert not app.exception and (drawn.call_count, estimated.call_count) == (1, 1)
-
-
-def test_its_theory_stands_on_its_page(visit: Callable[..., AppTest]) -> None:
-    app = on_its_page(visit(momentum_follow="false"))
-    assert not any("Theory of the momentum family" in element.value for element in app.markdown)
-    app.session_state["momentum_theory"] = True
-    app.run()
-    assert any(element.value.startswith("### Theory of the momentum family") for element in app.markdown)
+@pytest.mark.slow
+def test_visitors_plan_run_sweep_upload_audit_and_learn(house: Path) -> None:
+    shutil.copy(VISIT, house / "tests" / "pages" / f"test_{FAMILY}.py")
+    passes(house, f"tests/pages/test_{FAMILY}.py")

@@ -25,14 +25,27 @@ def imported(path: Path) -> set[str]:
     return {name for name in found if name.startswith("dpviz")}
 
 
+@pytest.mark.slow
 def test_no_page_imports_the_expensive_parts_of_scipy() -> None:
-    modules = {"dpviz.ui.navigation"}.union(*(imported(path) for path in (ROOT / "pages").glob("*.py")))
+    described = {f"dpviz.ui.{path.parent.name}.page" for path in (ROOT / "dpviz" / "ui").glob("*/page.py")}
+    modules = {"dpviz.ui.shell"}.union(described, *(imported(path) for path in (ROOT / "pages").glob("*.py")))
     assert any("mirror_descent" in name for name in modules) and any("accelerated" in name for name in modules)
     program = f"import sys, {', '.join(sorted(modules))}\nprint([name for name in {DEAR} if name in sys.modules])"
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
 
 
+def test_the_menu_waits_for_nothing_that_pages_compute_or_draw_with() -> None:
+    program = (
+        "import sys, streamlit\nbefore = set(sys.modules)\nfrom dpviz.ui import navigation\nnavigation.configure()\n"
+        "print(sorted({name.split('.')[0] for name in set(sys.modules) - before} & set(sys.argv[1:])))"
+    )
+    dear = ("scipy", "pandas", "plotly", "pydantic")
+    run = subprocess.run([sys.executable, "-c", program, *dear], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
 def test_garbage_is_collected_now_and_then_and_not_after_every_move(monkeypatch: pytest.MonkeyPatch) -> None:
     collected: list[int] = []
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=300).run()

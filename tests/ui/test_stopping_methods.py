@@ -18,13 +18,13 @@ def _page() -> None:
     experiment = careful()
     planned = experiment.planned()
     shown = PlanView(experiment, planned.plans, plan_view.arm_styles(experiment.arms), planned.refused, None)  # type: ignore[attr-defined]
-    plan_view.draw([plan_view.noise(shown), *plan_view.drawings(shown)], plan_view.ALTS, "toy_chart_plan")
+    plan_view.draw(list(plan_view.drawings(shown)), "toy_chart_plan")
     job = Runner(slots=0).submit(experiment, wait=True)
     assert job.trace is not None
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
     st.session_state["toy_axis"] = "spent"
     figures = results.curves(panel, run, job.trace, results.plain_options(shown))
-    st.session_state["traces"] = [trace.name for _, figure, _ in figures for trace in figure.data if trace.name]
+    st.session_state["traces"] = [trace.name for chart in figures for trace in chart.figure.data if trace.name]
     results.table(run, job.trace, 1e-6)
     results.publishing_line(run, job.trace, 1e-6)
 

@@ -15,6 +15,7 @@ from dpviz.families.accelerated import Nesterov
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.experiment import texts as run_texts
 
 PATIENCE = 300.0  # seconds until a test gives up
 
@@ -82,7 +83,7 @@ def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
     app = load()
     app.button(key="p_sweep_run").click().run()
     ended(app)
-    assert "curve: 2 4 8" in texts(app) and sweep_panel.NOT_COVERED in texts(app)
+    assert "curve: 2 4 8" in texts(app) and run_texts.SWEEP_NOT_COVERED in texts(app)
     assert not app.button(key="p_sweep_run").disabled
     run = app.session_state["p_sweep_job"]
     assert run.title == "Gap against d" and list(run.plans) == ["DP-NAG at 2", "DP-NAG at 4", "DP-NAG at 8"]

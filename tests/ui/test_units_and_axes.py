@@ -24,7 +24,7 @@ def _page() -> None:
     from dpviz.problems.linear.quadratic import Quadratic
     from dpviz.ui import explain
     from dpviz.ui.controls import Panel
-    from dpviz.ui.experiment import guarantee, results
+    from dpviz.ui.experiment import guarantee, limits, results
     from dpviz.ui.experiment import run as run_panel
     from dpviz.ui.experiment.plan import PlanView
 
@@ -43,9 +43,9 @@ def _page() -> None:
     explain.assumptions(explain.protects(experiment.problem.unit), "", "", "", "")
     st.session_state["toy_axis"] = st.session_state.get("axis", "passes")
     figures = results.curves(panel, run, job.trace, results.plain_options(shown))
-    st.session_state["figure"] = figures[0][1]
+    st.session_state["figure"] = figures[0].figure
     run_panel.runner().max_bytes = 1.0
-    run_panel.forecast(panel, run_panel.Ready(experiment, plans))
+    limits.refusal(run_panel.Ready(experiment, plans))
     run_panel.runner().max_bytes = 3e9
 
 

@@ -13,9 +13,9 @@ from tests.confirming import confirmed
 def panel() -> None:
     import streamlit as st
 
-    from dpviz.ui.uploads import users
+    from dpviz.ui.uploads import table
 
-    st.session_state["dataset"], st.session_state["tables"] = users.uploaded("p")
+    st.session_state["dataset"], st.session_state["tables"] = table.uploaded_with_users("p")
 
 
 @pytest.fixture

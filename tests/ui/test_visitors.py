@@ -4,20 +4,23 @@ import asyncio
 import gc
 import inspect
 import re
+import socket
 import sys
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import streamlit as st
 from streamlit import config
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.runtime import Runtime, RuntimeConfig
 from streamlit.runtime.app_session import AppSession
@@ -29,6 +32,7 @@ from streamlit.runtime.session_manager import SessionClient
 from streamlit.runtime.state.common import WidgetMetadata
 from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
+from streamlit.web.server.starlette.starlette_websocket import _is_origin_allowed
 
 from dpviz.ui import browser_session, streamlit_patches, visitors
 from dpviz.ui.visitors import Visitor
@@ -175,6 +179,7 @@ def run_of(visitor: Visitor) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_a_closed_tab_ends_its_run_and_then_its_session(server) -> None:
     """No other visitor comes meanwhile: nothing but the clock removes what was uploaded."""
 
@@ -196,6 +201,7 @@ def test_a_closed_tab_ends_its_run_and_then_its_session(server) -> None:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_a_session_that_ends_before_its_visitor_counts_as_gone_takes_its_run_along(server, monkeypatch) -> None:
     async def scene(server: Server) -> None:
         monkeypatch.setattr(visitors, "GRACE", 60.0)  # an operator may keep sessions for less than that
@@ -352,16 +358,23 @@ def test_what_a_browser_says_once_more_is_meant_when_it_must_have_drawn_all(ago:
     assert (state["number"], state["other"]) == (holds, 1.0)
 
 
+def test_another_web_site_is_refused_without_asking_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **_: pytest.fail(f"{asked[0]} is asked"))
+    streamlit_patches.apply()
+    assert not _is_origin_allowed("https://elsewhere.example", "127.0.0.1:8501")
+    assert _is_origin_allowed("http://127.0.0.1:8501", "127.0.0.1:8501")
+
+
 def _private_names() -> list[str]:
     """What `streamlit_patches` reads of Streamlit although it is not documented: attributes and modules."""
     source = Path(streamlit_patches.__file__).read_text()
     undocumented = "id_key_mapping|get_pages|main_script_hash|page_script_hash|fragment_ids_this_run|fragment_id_queue"
-    attributes = re.findall(
-        rf"(?<=\.)(?:_[a-z]\w+|{undocumented}|is_auto_rerun|request_rerun|set_widgets_from_proto)", source
-    )
+    undocumented += "|is_auto_rerun|request_rerun|set_widgets_from_proto|get_external_ip"
+    attributes = re.findall(rf"(?<=\.)(?:_[a-z]\w+|{undocumented})", source)
     return sorted({*attributes, *re.findall(r'import_module\("([\w.]+)"\)(?=\.)', source), "get_script_run_ctx"})
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", _private_names())
 def test_a_name_that_streamlit_renames_costs_a_workaround_and_not_the_page(
     name: str, server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -406,3 +419,21 @@ def test_a_tab_is_told_what_it_has_lost_whatever_it_says(said: Any, monkeypatch:
     visitor.keep("toy_job", Run())  # it runs again: nothing is to be said of it
     browser_session._hear(visitor)
     assert visitor.lost.keys() == set(gone) - {"toy_job"}
+
+
+def test_looks_at_runs_are_a_few_a_second_whatever_the_number_of_tabs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others come again; a change is always served."""
+
+    class Session:
+        _scriptrunner = None
+        _pages_manager = SimpleNamespace(get_pages=dict, main_script_hash="")
+
+    now, tabs = [100.0], [Session() for _ in range(20)]
+    monkeypatch.setattr(streamlit_patches, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(streamlit_patches, "_served", deque(maxlen=7))
+    look, change, served = ClientState(is_auto_rerun=True), ClientState(), 0
+    for number in range(200):
+        now[0] += 0.01
+        served += streamlit_patches._is_due(tabs[number % 20], look)  # type: ignore[arg-type]
+        assert streamlit_patches._is_due(tabs[number % 20], change)  # type: ignore[arg-type]
+    assert served == 14

@@ -15,9 +15,7 @@ def uploaded_run() -> Run:
     data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
     tables = {data.identity: np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])}
     experiment = Experiment(
-        problem=LogisticRegression(data=data),
-        arms=presets.arms(["DP-GD"], references=True, iterations=4),
-        replicates=2,
+        problem=LogisticRegression(data=data), arms=presets.arms(["DP-GD"], references=True, iterations=4), replicates=2
     )
     job = Runner(slots=0).submit(experiment, tables, wait=True)
     assert job.state == "done"

@@ -50,9 +50,9 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
         except pyarrow.ArrowInvalid:  # in one cell, perhaps: it must not decide about the file
             return _repaired(array)
     if types.is_date(kind) or types.is_time(kind):
-        found = array.dictionary_encode()
-        texts = pyarrow.compute.replace_substring_regex(found.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
-        return looked_up(as_texts(texts), found.indices)
+        encoded = array.dictionary_encode()
+        texts = pyarrow.compute.replace_substring_regex(encoded.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
+        return looked_up(as_texts(texts), encoded.indices)
     if types.is_timestamp(kind):
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
     if types.is_int64(kind) or types.is_uint64(kind):
@@ -62,12 +62,12 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
 
 def _repaired(array: pyarrow.Array) -> pyarrow.Array:
     """Texts of bytes, with "�" where they are no UTF-8."""
-    found = array.cast(pyarrow.large_binary()).dictionary_encode()
+    encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [
         pyarrow.array([value.decode(errors="replace") for value in some.to_pylist()], pyarrow.large_string())
-        for some in in_parts(found.dictionary)
+        for some in in_parts(encoded.dictionary)
     ]
-    return looked_up(as_texts(pyarrow.concat_arrays(parts)), found.indices)
+    return looked_up(as_texts(pyarrow.concat_arrays(parts)), encoded.indices)
 
 
 def _as_float(array: pyarrow.Array, name: str) -> pyarrow.Array:
@@ -191,7 +191,7 @@ def frame_of(table: pyarrow.Table) -> pd.DataFrame:
         parts.setdefault(name, []).append(_one(column))
     rows = parts.pop(_ROWS, None)
     index = pd.RangeIndex(len(table)) if rows is None else pd.Index(rows[0].to_numpy())
-    frame = pd.DataFrame({name: pd.Series(_cells(*found), copy=False) for name, found in parts.items()}, copy=False)
+    frame = pd.DataFrame({name: pd.Series(_cells(*arrays), copy=False) for name, arrays in parts.items()}, copy=False)
     return frame.set_axis(index, axis=0)
 
 
@@ -208,8 +208,8 @@ def mixed(numbers: np.ndarray, texts: pyarrow.DictionaryArray) -> pd.Categorical
     """Numbers (n,), NaN where there is none, and texts, null where there is none, as one column of both."""
     places, different = pd.factorize(numbers)  # -1 where NaN
     codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    found = pd.Index([*different.tolist(), *texts.dictionary.to_pylist()], dtype=object)
-    return pd.Categorical.from_codes(np.where(codes >= 0, codes + len(different), places), found)
+    categories = pd.Index([*different.tolist(), *texts.dictionary.to_pylist()], dtype=object)
+    return pd.Categorical.from_codes(np.where(codes >= 0, codes + len(different), places), categories)
 
 
 def _cells(array: pyarrow.Array, texts: pyarrow.DictionaryArray | None = None) -> Any:

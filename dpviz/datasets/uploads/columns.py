@@ -44,11 +44,11 @@ def describe_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = ()) -> tuple[C
 
     kinds : as declared in a `Reading`; they say which columns are numeric.
     """
-    found = tuple(_described(str(name), frame[name]) for name in frame.columns)
+    described = tuple(_described(str(name), frame[name]) for name in frame.columns)
     if not kinds:
-        return found
+        return described
     used = (kind for kind in kinds if kind != "unused")
-    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(found, used, strict=True))
+    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(described, used, strict=True))
 
 
 def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
@@ -142,9 +142,9 @@ def _described(name: str, series: pd.Series) -> ColumnInfo:
 
 def _counts(series: pd.Series) -> np.ndarray:
     """How often each value stands in the column; of the first rows only, where those have DISTINCT_CAP values."""
-    found = texts_of(series)
-    if found is not None:
-        return np.bincount(found[0][found[0] >= 0])
+    dictionary = texts_of(series)
+    if dictionary is not None:
+        return np.bincount(dictionary[0][dictionary[0] >= 0])
     counts = series.iloc[:_FIRST_ROWS].value_counts()
     for start in range(_FIRST_ROWS, len(series), _MORE_ROWS):
         if len(counts) >= DISTINCT_CAP:

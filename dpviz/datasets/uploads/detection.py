@@ -12,13 +12,14 @@ from typing import Literal
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, unreadable
 from dpviz.datasets.uploads.lines import Rows, cells_of, fits, is_open, lines_of, named_separator
 from dpviz.datasets.uploads.parsing import as_number
-from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
+from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Reading, plain_number
 from dpviz.datasets.uploads.texts import LOOKED_AT, blank_lines, layout, usual_width
 from dpviz.errors import UserError
 
 _DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but perhaps a class in a column of texts
 _SHOWN = 3  # cells of a column
 _START = 65_536  # bytes
+_MOST_CELLS = 100_000  # that are looked at, in fewer rows of a wide table
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ def detected(data: bytes, given: Reading | None = None) -> Detected:
         _check_text(data)
     reading, questions = _ends(data, _layout(data) if given is None else given)
     if given is None:
-        reading, asked = _marks(data, reading)
-        questions += asked
+        reading, more_questions = _marks(data, reading)
+        questions += more_questions
     header, rows = layout(data, reading)
     first = _cells(rows, reading.separator)
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
@@ -58,8 +59,9 @@ def detected(data: bytes, given: Reading | None = None) -> Detected:
         )
     if any("\ufffd" in cell for column in columns for cell in column):
         questions.append("Some characters are no UTF-8: they become “\ufffd”. Save the file as UTF-8 to keep them.")
+    numbers = (any(cells) and _numeric(cells, reading.decimal, reading.missing) for cells in columns[:MAX_COLUMNS])
     return Detected(
-        reading.replaced(kinds=tuple(_kind(column, reading) for column in columns[:MAX_COLUMNS])),
+        reading.replaced(kinds=tuple("number" if found else "text" for found in numbers)),
         tuple(questions),
         tuple(name.strip() or f"Column {place}" for place, name in enumerate(header[:width] or [""] * width, 1)),
         tuple(tuple(_shown(cell, reading) for cell in column[:_SHOWN]) for column in columns),
@@ -97,8 +99,8 @@ def _ends(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
         return reading, []
     by_line = reading.replaced(rows="lines")
     try:
-        found = layout(data, reading)[1]
-        if len(found) < len(layout(data, by_line)[1]) or not is_open(found, reading.separator):
+        rows = layout(data, reading)[1]
+        if len(rows) < len(layout(data, by_line)[1]) or not is_open(rows, reading.separator):
             return reading, []
     except UserError:
         layout(data, by_line)
@@ -111,10 +113,10 @@ def _separator(texts: Sequence[str]) -> str:
     for separator in SEPARATORS:
         tidy = (text.replace("\r", " ") + "\n" for text in texts)
         try:
-            found = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), 20)]
+            table = [*islice(csv.reader(tidy, delimiter=separator, skipinitialspace=True), 20)]
         except csv.Error:
-            found = []
-        widths = [len(row) for row in found if row]
+            table = []
+        widths = [len(row) for row in table if row]
         cut = [width for width in widths if width > 1]
         even = max(map(cut.count, cut), default=0)
         scores[separator] = (len(cut), even, separator != ",", sum(widths[:1]))  # a comma may be a decimal mark
@@ -123,13 +125,13 @@ def _separator(texts: Sequence[str]) -> str:
 
 def _cells(rows: Rows, separator: str) -> list[list[str]]:
     """The first rows as cells, fewer of them where they are wider than a table may be."""
-    found, cells = [], 0
+    table, cells = [], 0
     for row in range(min(len(rows), LOOKED_AT)):
-        if cells > LOOKED_AT * MAX_COLUMNS:
+        if cells > _MOST_CELLS:
             break
-        found.append(cells_of(rows.text(row), separator))
-        cells += len(found[-1])
-    return found
+        table.append(cells_of(rows.text(row), separator))
+        cells += len(table[-1])
+    return table
 
 
 def _marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
@@ -145,10 +147,6 @@ def _marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
         questions.append("Does the first row name the columns, or is it data?")
     dashes = tuple(mark for mark in _DASHES if _rows_with(mark, [columns[position] for position in numeric]) > 1)
     return reading.replaced(decimal=decimal, header=header, missing=(*MISSING, *dashes)), questions
-
-
-def _kind(cells: Sequence[str], reading: Reading) -> Kind:
-    return "number" if any(cells) and _numeric(cells, reading.decimal, reading.missing) else "text"
 
 
 def _shown(cell: str, reading: Reading) -> str:

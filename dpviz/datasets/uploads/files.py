@@ -1,41 +1,40 @@
-"""Reading a user's file, CSV or Parquet, into a table: in memory, with limits, and a sentence for every bad file."""
+"""Reading a user's file, CSV or Parquet, into a table: in memory, with limits, and a sentence for every bad file.
+
+A Parquet file is measured by what it says of itself before it is unpacked, and counted while it is.
+"""
 
 import gzip
 import io
 import zlib
+from itertools import islice
 
 import numpy as np
 import pandas as pd
 import pyarrow
+import pyarrow.parquet
+from pyarrow import types
 
-from dpviz.datasets.uploads.arrow import frame_of, sampled
+from dpviz.datasets.uploads import limits
+from dpviz.datasets.uploads.arrow import Column, frame_of, is_text, plain, sampled
 from dpviz.datasets.uploads.detection import Detected, detected
-from dpviz.datasets.uploads.limits import (
-    HOW_TO_SAVE,
-    MAX_BYTES,
-    MAX_COLUMNS,
-    MAX_ROWS,
-    MAX_TEXT_BYTES,
-    MIN_COLUMNS,
-    MIN_ROWS,
-    too_big,
-    too_few_rows,
-    too_many_rows,
-    unreadable,
-)
-from dpviz.datasets.uploads.parquet import parquet_kinds, read_parquet
-from dpviz.datasets.uploads.reading import Reading
+from dpviz.datasets.uploads.limits import too_big, unreadable
+from dpviz.datasets.uploads.reading import Kind, Reading
 from dpviz.datasets.uploads.texts import read_text
 from dpviz.errors import UserError
 
+MAX_FOOTER_BYTES = 16 * 1024 * 1024
+MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
+MAX_PIECES = 200_000  # row groups × columns
+_BATCH_ROWS, _TEXT_ROWS = 65_536, 64
+_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
 _GZIP = b"\x1f\x8b"
 
 
 def read_table(
     data: bytes,
     name: str,
-    max_rows: int = MAX_ROWS,
-    max_columns: int = MAX_COLUMNS,
+    max_rows: int = limits.MAX_ROWS,
+    max_columns: int = limits.MAX_COLUMNS,
     *,
     reading: Reading | None = None,
     sample_rows: int | None = None,
@@ -64,18 +63,23 @@ def read_table(
 
     Raises UserError, which never quotes a cell, for whatever cannot be read or breaks a limit.
     """
-    return frame_of(read_columns(data, name, max_rows, max_columns, reading, sample_rows, seed))
+    return frame_of(
+        read_columns(
+            data, name, max_rows=max_rows, max_columns=max_columns, reading=reading, sample_rows=sample_rows, seed=seed
+        )
+    )
 
 
 def read_columns(
     data: bytes,
     name: str,
-    max_rows: int = MAX_ROWS,
-    max_columns: int = MAX_COLUMNS,
+    *,
+    max_rows: int = limits.MAX_ROWS,
+    max_columns: int = limits.MAX_COLUMNS,
     reading: Reading | None = None,
     sample_rows: int | None = None,
     seed: int = 0,
-    min_columns: int = MIN_COLUMNS,
+    min_columns: int = limits.MIN_COLUMNS,
 ) -> pyarrow.Table:
     """What `arrow.frame_of` makes the table of `read_table` from."""
     data = _unpacked(data)
@@ -89,11 +93,11 @@ def read_columns(
         chosen = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
         table = sampled(table, np.sort(chosen))
     if len(table) > max_rows:
-        raise too_many_rows(max_rows)
+        raise limits.too_many_rows(max_rows)
     if not len(table):
-        raise UserError("There is nothing below the header. " + HOW_TO_SAVE, title="This file has no rows")
-    if len(table) < MIN_ROWS:
-        raise too_few_rows(len(table))
+        raise UserError("There is nothing below the header. " + limits.HOW_TO_SAVE, title="This file has no rows")
+    if len(table) < limits.MIN_ROWS:
+        raise limits.too_few_rows(len(table))
     return table
 
 
@@ -106,28 +110,110 @@ def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Dete
     data = _unpacked(data)
     if is_parquet(data, name):
         kinds = parquet_kinds(data)
-        return Detected(Reading(kinds=tuple(kinds.values())[:MAX_COLUMNS]), (), tuple(kinds))
+        return Detected(Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS]), (), tuple(kinds))
     return detected(data, given)
 
 
 def is_parquet(data: bytes, name: str) -> bool:
     """Whether a file is or claims to be Parquet. Raises UserError for one that is empty."""
     if not data or data.isspace():
-        raise UserError("It holds no data. " + HOW_TO_SAVE, title="This file is empty")
+        raise UserError("It holds no data. " + limits.HOW_TO_SAVE, title="This file is empty")
     return data[:4] == b"PAR1" or name.lower().endswith((".parquet", ".pq"))
 
 
 def _unpacked(data: bytes) -> bytes:
     """The file, or what it holds if gzip has packed it. Raises UserError if that is too much, or damaged."""
-    if len(data) > MAX_BYTES:
+    if len(data) > limits.MAX_BYTES:
         raise too_big("At most 50 MB can be read. A text takes less when it is packed as .gz.")
     if not data.startswith(_GZIP):
         return data
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
-            found = packed.read(MAX_TEXT_BYTES + 1)
+            unpacked = packed.read(limits.MAX_TEXT_BYTES + 1)
     except (OSError, EOFError, zlib.error):
         raise unreadable() from None
-    if len(found) > MAX_TEXT_BYTES:
-        raise too_big(f"Unpacked, it has more than {MAX_TEXT_BYTES // 1_000_000} MB.")
-    return found
+    if len(unpacked) > limits.MAX_TEXT_BYTES:
+        raise too_big(f"Unpacked, it has more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
+    return unpacked
+
+
+# -------------------------------------------------------------------------------------------------------------- Parquet
+
+
+def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+    """The columns of a file as `arrow.plain` makes them. Raises UserError for whatever cannot be read.
+
+    max_rows : a longer table is refused; None reads as many as MAX_CELLS allows.
+    """
+    try:
+        return _read_parquet(data, max_rows, min_columns, max_columns)
+    except MemoryError:
+        raise too_big("Unpacked, it needs more memory than there is.") from None
+    except _ERRORS:
+        raise unreadable() from None
+
+
+def parquet_kinds(data: bytes) -> dict[str, Kind]:
+    """The columns of a file, and what its schema says that each holds; truths are numbers. Raises UserError."""
+    try:
+        schema = _opened(data).schema_arrow
+    except _ERRORS:
+        raise unreadable() from None
+    return {field.name: "number" if _is_number(field.type) else "text" for field in schema}
+
+
+def _is_number(kind: pyarrow.DataType) -> bool:
+    checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
+    return _is_number(kind.value_type) if types.is_dictionary(kind) else any(check(kind) for check in checks)
+
+
+def _opened(data: bytes) -> pyarrow.parquet.ParquetFile:
+    if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
+        raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
+    return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
+
+
+def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+    file = _opened(data)
+    schema, metadata = file.schema_arrow, file.metadata
+    names = limits.checked_names(schema.names, min_columns, max_columns)
+    if metadata.num_row_groups * len(names) > MAX_PIECES:
+        raise too_big(f"It is cut into {metadata.num_row_groups:,} row groups. Save it with 100,000 rows in each.")
+    # Not `row_group(i).column(j)`: on a damaged file it ends the process instead of raising.
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
+    first = [plain(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
+    if max_rows is not None and rows > max_rows:
+        raise limits.too_many_rows(max_rows)
+    # Before anything is unpacked: the file's size says nothing about the table's.
+    if rows * len(names) > limits.MAX_CELLS or unpacked > limits.MAX_UNPACKED_BYTES:
+        raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {limits.MAX_CELLS:,} can be read.")
+    # Text stays in dictionaries: a text repeated in every row is kept once. Metadata of pandas are not trusted.
+    texts = [field.name for field in schema if is_text(field.type)]
+    compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
+    columns, left = [], limits.MAX_TEXT_BYTES
+    # One column at a time: texts take several times their size meanwhile.
+    for field, name, start in zip(schema, names, first, strict=True):
+        try:
+            column = _column(compact, field.name, name, Column(start), left=left, rows=_BATCH_ROWS)
+        except OSError:  # Arrow makes no dictionary of texts that are written as differences
+            column = _column(file, field.name, name, Column(start), left=left, rows=_TEXT_ROWS)
+        columns.append(column.whole())
+        left -= column.kept
+    table = pyarrow.Table.from_arrays(columns, names=names)
+    if len(table) != rows:
+        raise unreadable()
+    return table
+
+
+def _column(
+    file: pyarrow.parquet.ParquetFile, named: str, name: str, column: Column, *, left: int, rows: int
+) -> Column:
+    """The column `named` of a file, called `name`, in batches of so many rows; with at most `left` bytes of text."""
+    most = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
+    for batch in islice(file.iter_batches(rows, columns=[named]), most):
+        # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
+        column.add(plain(batch.column(batch.schema.get_field_index(named)), name))
+        if column.kept > left:
+            raise too_big(f"Unpacked, its texts take more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
+    return column

@@ -26,10 +26,10 @@ _NAMED, _LONGEST = 3, 30  # columns that are named, and characters of a name
 
 def in_words(marks: Sequence[Mark]) -> tuple[str, ...]:
     """What the marks are about, a few words for each kind; plain text, on one line."""
-    found: dict[Kind, list[str]] = {}
+    names_by_kind: dict[Kind, list[str]] = {}
     for kind, name in marks:
-        found.setdefault(kind, []).append(_quoted(name))
-    return tuple(f"{_WORDS[kind][len(names) > 1]} {_several(names)}" for kind, names in found.items())
+        names_by_kind.setdefault(kind, []).append(_quoted(name))
+    return tuple(f"{_WORDS[kind][len(names) > 1]} {_several(names)}" for kind, names in names_by_kind.items())
 
 
 def _several(names: Sequence[str]) -> str:

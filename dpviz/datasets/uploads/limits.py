@@ -1,14 +1,26 @@
-"""How large a user's file may be, and the sentences for one that is too large, or no table."""
+"""How large a user's file may be, what may be declared of it, and the sentences for what cannot be used."""
 
-from dpviz.errors import UserError
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from dpviz.datasets.base import MAX_BOUND, is_range
+from dpviz.errors import NotYet, UserError, refusal
+from dpviz.numbers import short
 
 MIN_ROWS = 20
-MAX_ROWS = 1_000_000
+MAX_ROWS = 1_000_000  # of a file that is read as a whole; in blocks, as many as a table may have:
+MOST_ROWS = 10**9
 MIN_COLUMNS, MAX_COLUMNS = 2, 400
 MAX_BYTES = 50 * 1024 * 1024
-MAX_TEXT_BYTES = 150_000_000  # of a .gz file when it is unpacked
-MAX_CELLS = 50_000_000  # of a Parquet file: a few compressed kilobytes can hold any number of equal values
+MAX_TEXT_BYTES = 150_000_000  # of a .gz file when it is unpacked; of all texts of a Parquet file, each counted once
+# Of a Parquet file, of which a few compressed kilobytes can hold any number of equal values; and rows × features, where
+# categories make features: 400 MB.
+MAX_CELLS = 50_000_000
+MAX_FEATURES = 500  # with one for each category
 MAX_UNPACKED_BYTES = 500_000_000
+UNDECLARED = (math.nan, math.nan)
 MAX_NAME = 200  # characters of a column name
 KEEP_LESS = "Keep the columns and rows that you need."
 HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
@@ -21,19 +33,13 @@ def shown(name: str) -> str:
 
 def too_few_rows(count: int, left: str = "") -> UserError:
     """The error for a table with fewer than MIN_ROWS rows; `left` ends its title where rows were dropped."""
-    return UserError(
-        f"At least {MIN_ROWS} are needed. At ε = 1 the noise hides everything in a table this small; "
-        "try 1,000 rows or more.",
-        title=f"Only {count} row{'s' if count != 1 else ''}{left}",
-    )
+    rows = f"{count} row{'s' if count != 1 else ''}{left}"
+    return refusal(__package__, "too_few_rows", rows=rows, min_rows=MIN_ROWS)
 
 
 def too_many_rows(limit: int) -> UserError:
     """The error for a table with more than `limit` rows."""
-    return UserError(
-        f"At most {limit:,} rows can be used. Use a random sample of {limit:,} rows, or shorten the file.",
-        title=f"More than {limit:,} rows",
-    )
+    return refusal(__package__, "more_than_rows", limit=limit)
 
 
 def too_big(message: str) -> UserError:
@@ -49,25 +55,90 @@ def unreadable(message: str = "") -> UserError:
 def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[str]:
     """The column names, or the UserError that they deserve. A column without a name gets one."""
     if len(names) < min_columns:
-        two = "Only one column was found; two at least are needed, such as a feature and a target."
-        raise UserError(
-            f"{two if min_columns > 1 else 'No column was found.'} Put the column names "
-            "into the first row and separate the cells by commas, semicolons or tabs.",
-            title="This file is not a table",
-        )
+        raise refusal(__package__, "one_column" if min_columns > 1 else "no_column")
     if len(names) > max_columns:
-        raise UserError(
-            f"At most {max_columns} can be read. Keep the columns that you need.",
-            title=f"This file has {len(names):,} columns",
-        )
+        raise refusal(__package__, "this_file_has_columns", max_columns=max_columns, count=len(names))
     names = [name.strip() or f"Column {position}" for position, name in enumerate(names, 1)]
     if any(len(name) > MAX_NAME for name in names):
-        raise UserError(
-            f"Column names may have at most {MAX_NAME} characters. Is the first row a header?",
-            title="A column name is too long",
-        )
+        raise refusal(__package__, "a_column_name_is_too_long", max_name=MAX_NAME)
     repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if repeated is not None:
         title = f"Two columns are called {shown(repeated)}"
         raise UserError("Give every column its own name in the header.", title=title)
     return names
+
+
+def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> None:
+    """Raise ValueError unless every name is there once and has a range."""
+    if len(names) != len(bounds) or len(set(names)) < len(names):
+        raise ValueError("every range needs the name of its own column")
+    for name, (low, high) in zip(names, bounds, strict=True):
+        if not is_range(low, high):
+            raise ValueError(f"the range of column {shown(name)} must run from a smaller to a larger number")
+
+
+def check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
+    """Raise UserError if the table lacks one of the columns."""
+    unknown = next((name for name in names if name not in frame.columns), None)
+    if unknown is not None:
+        raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
+
+
+def check_named(frame: pd.DataFrame, what: str, column: str, target: str | None, features: Sequence[str]) -> None:
+    """Raise UserError if the table lacks the column that names the group, or the user, or has it another use."""
+    check_columns(frame, (column,))
+    if column == target or column in features:
+        raise refusal(__package__, "column_has_two_uses", what=what, column=shown(column))
+
+
+def check_positive(positive: str | None) -> None:
+    """Raise UserError unless a class is named: a guess from the file would not be private."""
+    if positive is None or not positive.strip():
+        raise NotYet("Choose the class of the target that counts as yes.", title="No positive class is chosen")
+
+
+def check_rows(total: int, left: int) -> None:
+    """Raise UserError if fewer than MIN_ROWS rows are left of the total."""
+    if left < MIN_ROWS:
+        raise too_few_rows(left, " are left" if left < total else "")
+
+
+def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) -> None:
+    """Raise UserError if n rows cannot have so many features: numeric ones, and one per category of (name, number)."""
+    d = numeric + sum(size for _, size in categories)
+    if d == 0:
+        raise NotYet("Choose at least one column.", title="No feature is chosen")
+    if categories and (d > MAX_FEATURES or n * d > MAX_CELLS):
+        name, size = max(categories, key=lambda column: column[1])
+        most = min(MAX_FEATURES, MAX_CELLS // n)
+        raise refusal(__package__, "the_columns_make_features", n=n, most=most, name=shown(name), size=size, d=d)
+
+
+def check_choice(
+    frame: pd.DataFrame,
+    target: str | None,
+    columns: Sequence[str],
+    numeric: Sequence[str],
+    bounds: Mapping[str, tuple[float, float]],
+) -> None:
+    """Raise UserError for a target, columns of features, and ranges of the numeric ones that cannot be used, whatever
+    the rows contain."""
+    if not columns:
+        raise NotYet("Choose at least one numeric column.", title="No feature is chosen")
+    check_columns(frame, columns if target is None else (target, *columns))
+    if len(set(columns)) < len(columns):
+        raise UserError("Choose every column once.", title="A feature is chosen twice")
+    if target in columns:
+        raise refusal(__package__, "column_is_both_target_and_feature", target=shown(str(target)))
+    for name in numeric:
+        if not is_range(*bounds.get(name, UNDECLARED)):
+            raise no_range(name, bounds.get(name, UNDECLARED))
+
+
+def no_range(name: str, bounds: tuple[float, float]) -> UserError:
+    """The error for a column without a range that can be used."""
+    return (NotYet if any(map(math.isnan, bounds)) else UserError)(
+        f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
+        "Declare what is known of this column without looking at the file.",
+        title=f"Column {shown(name)} needs a range",
+    )

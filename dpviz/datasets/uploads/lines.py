@@ -79,9 +79,9 @@ def lines_of(data: bytes, returns: bool = False) -> Rows:
 
 
 def _as_utf8(data: bytes) -> bytes:
-    whole = Rows(data, np.array([0, len(data)], dtype=np.int64))
+    text = Rows(data, np.array([0, len(data)], dtype=np.int64))
     try:
-        whole.texts().validate(full=True)
+        text.texts().validate(full=True)
     except pyarrow.ArrowInvalid:
         # Piece by piece: as one `str` it would take up to four times the memory.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -97,8 +97,8 @@ def is_no_row(line: str) -> bool:
 
 def named_separator(line: str) -> str | None:
     """The separator that a line like "sep=;" names."""
-    found = re.fullmatch(r'"?sep=(.)"?', line, re.IGNORECASE)
-    return found[1] if found else None
+    match = re.fullmatch(r'"?sep=(.)"?', line, re.IGNORECASE)
+    return match[1] if match else None
 
 
 # --------------------------------------------------------------------------------------------------------------- quotes
@@ -119,8 +119,8 @@ def _closed(separator: str) -> str:
 
 def _matches(rows: Rows, which: np.ndarray, pattern: str) -> bool:
     """Whether all rows at these places do."""
-    found = _match(rows.texts().take(pyarrow.array(which)), pattern)
-    return bool(pyarrow.compute.all(found, min_count=0).as_py())
+    matching = _match(rows.texts().take(pyarrow.array(which)), pattern)
+    return bool(pyarrow.compute.all(matching, min_count=0).as_py())
 
 
 def _match(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
@@ -165,8 +165,8 @@ def header_lines(lines: Rows, separator: str) -> int:
     Raises UserError if it opens a quote that is closed nowhere, so that no row below can become a part of it.
     """
     for count in range(1, min(_HEADER_LINES, len(lines)) + 1):
-        whole = Rows(lines.data, lines.offsets[[0, count]])
-        if _matches(whole, np.array([0]), _strict(separator)):
+        header = Rows(lines.data, lines.offsets[[0, count]])
+        if _matches(header, np.array([0]), _strict(separator)):
             return count
     if len(lines) and is_open(lines[:1], separator):
         raise _not_closed()
@@ -204,14 +204,14 @@ def columns_of(rows: Rows, separator: str, width: int) -> tuple[list[pyarrow.Arr
     texts, compute = rows.texts(), pyarrow.compute
     quoted = compute.match_substring(texts, '"').to_numpy(zero_copy_only=False)
     marks = compute.count_substring(texts, separator).to_numpy(zero_copy_only=False)
-    whole = ~quoted & (marks == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
-    cut = compute.split_pattern(texts.filter(pyarrow.array(whole)), separator).flatten()
-    places = pyarrow.array(np.cumsum(whole) - 1, mask=~whole)
-    others, wide = _by_column(rows, np.flatnonzero(~whole), separator, width)
+    is_plain = ~quoted & (marks == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
+    cut = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()
+    places = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)
+    others, wide = _by_column(rows, np.flatnonzero(~is_plain), separator, width)
     columns = []
-    for column, found in enumerate(others):
+    for column, cells in enumerate(others):
         plain = cut.take(pyarrow.array(np.arange(column, len(cut), width))).take(places)
-        columns.append(compute.replace_with_mask(plain, pyarrow.array(~whole), found))
+        columns.append(compute.replace_with_mask(plain, pyarrow.array(~is_plain), cells))
     return columns, wide
 
 
@@ -220,14 +220,14 @@ def _by_column(rows: Rows, which: np.ndarray, separator: str, width: int) -> tup
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide, nothing = 0, [""] * width
     for start in range(0, len(which), _PART):  # few of them are Python objects at a time
-        found = []
+        table = []
         for cells in _read(rows, which[start : start + _PART], separator):
             if len(cells) != width:
                 surplus = not fits(cells, width)
                 wide += surplus
                 cells = nothing if surplus else (cells + nothing)[:width]
-            found.append(cells)
-        for part, column in zip(parts, zip(*found, strict=True), strict=True):
+            table.append(cells)
+        for part, column in zip(parts, zip(*table, strict=True), strict=True):
             part.append(pyarrow.array(column, pyarrow.large_string()))
     return [pyarrow.concat_arrays(part) for part in parts], wide
 

@@ -19,9 +19,14 @@ from dpviz.datasets.uploads.arrow import in_parts, texts_of
 _WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
 _BLANKS = r"[\s\pZ\x0b\x1c-\x1f\x{85}]*"
-_UNCLEAR = rf"(?i)^{_BLANKS}([+-]?([0-9.]+(e[+-]?[0-9]+)?|inf(inity)?)|true|false){_BLANKS}$"  # may be more than a text
+# May be more than a text.
+_UNCLEAR = rf"(?i)^{_BLANKS}([+-]?([0-9]*\.?[0-9]*(e[+-]?[0-9]+)?|inf(inity)?)|true|false){_BLANKS}$"
 _BLANK = rf"^{_BLANKS}$"
-_REGULAR = r"^[+-]?(\d{1,15}(\.\d{0,25})?|\.\d{1,25})([eE][+-]?\d{1,2})?$"
+# Plain numbers: a float64, and a whole number that may need more digits. Their length is counted by itself, since a
+# pattern that counts far takes long to prepare.
+_FLOAT = r"^[+-]?((\d{1,15}\.?|\d*\.\d+)([eE][+-]?\d{1,2})?|\d+[eE][+-]?\d{1,2})$"
+_LONG = r"^[+-]?\d{16}\d*$"
+_LONGEST = 100  # characters
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _IN_FULL = 1e22  # below it, a whole number is written with all its digits
 Read = TypeVar("Read")
@@ -58,28 +63,62 @@ def class_label(value: Any) -> str:
             return str(value.capitalize())
         if _WHOLE.fullmatch(value) and len(value) < 300:
             return str(int(value))
-    found = as_number(value)
-    if math.isnan(found):
+    number = as_number(value)
+    if math.isnan(number):
         return str(value).strip()
-    return str(int(found)) if found.is_integer() and abs(found) < _IN_FULL else repr(found)
+    return str(int(number)) if number.is_integer() and abs(number) < _IN_FULL else repr(number)
 
 
 def regular(texts: pyarrow.Array) -> tuple[pyarrow.Array, np.ndarray]:
     """Which texts are plain numbers, and these numbers (n,), NaN elsewhere: Arrow reads them fast and to the last
-    digit, as Python does."""
-    which = pyarrow.compute.fill_null(pyarrow.compute.match_substring_regex(texts, _REGULAR), False)
-    digits = pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(which, texts, None), "+")
-    return which, pyarrow.compute.cast(digits, pyarrow.float64()).to_numpy(zero_copy_only=False)
+    digit, as Python does. Whole numbers of 16 digits and more are left to `long_whole`."""
+    which = _short(texts, _FLOAT)
+    return which, _floats(pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(which, texts, None), "+"))
+
+
+def long_whole(texts: pyarrow.Array) -> tuple[pyarrow.Array, pyarrow.Array, np.ndarray]:
+    """Which texts are whole numbers of 16 to about 100 digits; these as `class_label` writes them; and as numbers (n,),
+    NaN elsewhere."""
+    which = _short(texts, _LONG)
+    labels = pyarrow.compute.if_else(which, texts, None)
+    for pattern, plain in ((r"^\+?(-?)0*(\d+)$", r"\1\2"), ("^-0$", "0")):
+        labels = pyarrow.compute.replace_substring_regex(labels, pattern, plain)
+    return which, labels, _floats(labels)
+
+
+def in_full(values: np.ndarray) -> pyarrow.Array:
+    """Whole numbers (n,) as texts with all their digits, null where `class_label` writes fewer."""
+    whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))
+    return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
+
+
+def _short(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
+    """Which texts match a pattern and are not longer than Arrow reads them as Python does."""
+    short = pyarrow.compute.less_equal(pyarrow.compute.binary_length(texts), _LONGEST)
+    return pyarrow.compute.fill_null(
+        pyarrow.compute.and_(short, pyarrow.compute.match_substring_regex(texts, pattern)), False
+    )
+
+
+def _floats(texts: pyarrow.Array) -> np.ndarray:
+    return texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
 
 
 def numbers(series: pd.Series) -> np.ndarray:
     """The cells of a column as numbers; (n,) float64, NaN where there is none, ±inf kept."""
-    found = texts_of(series)
-    if found is not None:
-        return np.append(numbers_in(found[1]), np.nan)[found[0]]
+    dictionary = texts_of(series)
+    if dictionary is not None:
+        return np.append(numbers_in(dictionary[1]), np.nan)[dictionary[0]]
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category, not per row: a long text that is kept once must not be written out for every row.
-        return np.append(numbers(pd.Series(series.dtype.categories)), np.nan)[series.cat.codes]  # code -1: missing
+        categories = series.dtype.categories
+        if all(isinstance(value, float | str) for value in categories):  # as `arrow.mixed` makes it
+            texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
+            plain = [value if isinstance(value, float) else np.nan for value in categories]
+            found = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, numbers_in(texts))
+        else:
+            found = numbers(pd.Series(categories))
+        return np.append(found, np.nan)[series.cat.codes]  # code -1: missing
     if _are_times(series):
         return np.full(len(series), np.nan)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
@@ -90,17 +129,17 @@ def numbers(series: pd.Series) -> np.ndarray:
 
 def classes(series: pd.Series) -> tuple[np.ndarray, list[str]]:
     """The class of every cell: positions (n,) in a list of different labels; -1 where a cell is missing or blank."""
-    codes, found = _each(series, class_label, str.strip)
-    places = {label: place for place, label in enumerate(dict.fromkeys(label for label in found if label))}
-    return np.array([*(places.get(label, -1) for label in found), -1], dtype=np.int64)[codes], list(places)
+    codes, cell_labels = _each(series, class_label, str.strip)
+    places = {label: place for place, label in enumerate(dict.fromkeys(label for label in cell_labels if label))}
+    return np.array([*(places.get(label, -1) for label in cell_labels), -1], dtype=np.int64)[codes], list(places)
 
 
 def is_empty(series: pd.Series) -> np.ndarray:
     """Where (n,) a cell is missing or blank."""
-    found = texts_of(series)
-    if found is not None:
-        blank = pyarrow.compute.match_substring_regex(found[1], _BLANK)
-        return np.append(blank.to_numpy(zero_copy_only=False), True)[found[0]]
+    dictionary = texts_of(series)
+    if dictionary is not None:
+        blank = pyarrow.compute.match_substring_regex(dictionary[1], _BLANK)
+        return np.append(blank.to_numpy(zero_copy_only=False), True)[dictionary[0]]
     if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
         return series.isna().to_numpy()
     codes, blanks = _each(series, _is_blank, _is_blank)
@@ -122,9 +161,9 @@ def _each(
 
     of_text : the same of a text that is no number, fast.
     """
-    found = texts_of(series)
-    if found is not None:
-        return found[0], _read_texts(found[1], read, of_text)
+    dictionary = texts_of(series)
+    if dictionary is not None:
+        return dictionary[0], _read_texts(dictionary[1], read, of_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
         return codes, [read(value) for value in (_times(values) if _are_times(series) else values)]
@@ -145,20 +184,23 @@ def _each(
 
 
 def _read_texts(texts: pyarrow.Array, read: Callable[[Any], Read], of_text: Callable[[str], Read]) -> list[Read]:
-    found: list[Read] = []
+    values: list[Read] = []
     for some in in_parts(texts):
         unclear = pyarrow.compute.match_substring_regex(some, _UNCLEAR).to_pylist()
-        found += [(read if odd else of_text)(text) for text, odd in zip(some.to_pylist(), unclear, strict=True)]
-    return found
+        values += [(read if odd else of_text)(text) for text, odd in zip(some.to_pylist(), unclear, strict=True)]
+    return values
 
 
 def numbers_in(texts: pyarrow.Array) -> np.ndarray:
     """(k,) different texts as numbers, NaN where there is none; in Python only those that could be one and are not
     plain."""
     plain, values = regular(texts)
-    unclear = pyarrow.compute.and_not(pyarrow.compute.match_substring_regex(texts, _UNCLEAR), plain)
+    long, _, long_values = long_whole(texts)
+    values = np.where(np.isnan(values), long_values, values)
+    unclear = pyarrow.compute.and_not(
+        pyarrow.compute.match_substring_regex(texts, _UNCLEAR), pyarrow.compute.or_(plain, long)
+    ).fill_null(False)
     read = [as_number(text) for some in in_parts(texts.filter(unclear)) for text in some.to_pylist()]
-    values = values.copy()
     values[unclear.to_numpy(zero_copy_only=False)] = read
     return values
 
@@ -166,5 +208,5 @@ def numbers_in(texts: pyarrow.Array) -> np.ndarray:
 def _times(values: Any) -> list[str]:
     """Points in time as text; pandas has none for years that it does not know."""
     texts = pyarrow.array(values).cast(pyarrow.large_string())
-    found: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
-    return found
+    written: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
+    return written

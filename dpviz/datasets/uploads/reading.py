@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dpviz.datasets.uploads.arrow import as_texts, in_parts, looked_up
 from dpviz.datasets.uploads.limits import MAX_COLUMNS
-from dpviz.datasets.uploads.parsing import as_number, class_label, regular
+from dpviz.datasets.uploads.parsing import as_number, class_label, in_full, long_whole, regular
 from dpviz.specification import Specification
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -64,17 +64,19 @@ PATTERNS = {
     )
     for mark, group in ((".", ","), (",", "."))
 }
+_GROUPED = r"^[+-]?[1-9]\d{{0,2}}([{group}]\d{{3}}){{1,4}}([{decimal}]\d*)?$"  # usual thousands
 # A number that is not regular, perhaps, or a text that `class_label` writes otherwise.
-_UNCLEAR = r"(?i)^([+-]?([0-9.,'’\x{a0}\x{202f} ]*(e[+-]?[0-9]+)?|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
+_DIGITS = r"([0-9]*|[1-9][0-9]{0,2}([.,'’\x{a0}\x{202f} ][0-9]{3})+)([.,][0-9]*)?(e[+-]?[0-9]+)?"
+_UNCLEAR = rf"(?i)^([+-]?({_DIGITS}|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
 
 
 def plain_number(text: str, decimal: str) -> str:
     """A number as Python writes it: "1234.50" for "1.234,50" and "1,234.50"; any other text as it is."""
     for mark in (decimal, "," if decimal == "." else "."):
-        found = PATTERNS[mark].fullmatch(text)
-        if found and (found[2] or found[4]):
-            whole = re.sub(r"\D", "", found[2])
-            return f"{found[1]}{whole}{'.' + found[4] if found[4] else ''}{found[5] or ''}"
+        match = PATTERNS[mark].fullmatch(text)
+        if match and (match[2] or match[4]):
+            digits = re.sub(r"\D", "", match[2]) if match[3] else match[2]
+            return f"{match[1]}{digits}{'.' + match[4] if match[4] else ''}{match[5] or ''}"
     return text
 
 
@@ -87,24 +89,33 @@ def read_cells(texts: pyarrow.Array, reading: Reading) -> tuple[np.ndarray, pyar
     cells = pyarrow.compute.utf8_trim_whitespace(texts)
     marks = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
     cells = pyarrow.compute.if_else(pyarrow.compute.is_in(cells, marks), None, cells)
+    group = "," if reading.decimal == "." else "."
     plain = cells  # most of them
+    if pyarrow.compute.any(pyarrow.compute.match_substring(cells, group)).as_py():
+        grouped = pyarrow.compute.match_substring_regex(cells, _GROUPED.format(group=group, decimal=reading.decimal))
+        plain = pyarrow.compute.if_else(grouped, pyarrow.compute.replace_substring(cells, group, ""), cells)
     if reading.decimal == ",":
-        dotted = pyarrow.compute.match_substring(cells, ".")
-        plain = pyarrow.compute.replace_substring(pyarrow.compute.if_else(dotted, None, cells), ",", ".")
+        dotted = pyarrow.compute.match_substring(plain, ".")
+        plain = pyarrow.compute.replace_substring(pyarrow.compute.if_else(dotted, None, plain), ",", ".")
     found_plain, values = regular(plain)
     odd = pyarrow.compute.if_else(found_plain, None, cells).dictionary_encode()
     # Of the others, each different text is looked at once, and in Python only where it could be a number after all.
-    unclear = pyarrow.compute.match_substring_regex(odd.dictionary, _UNCLEAR)
-    found = np.full(len(odd.dictionary) + 1, np.nan)  # the last for those that are no odd text
+    long, long_labels, long_values = long_whole(odd.dictionary)
+    exact = pyarrow.compute.fill_null(pyarrow.compute.equal(in_full(long_values), long_labels), False)
+    long_labels = pyarrow.compute.if_else(exact, None, long_labels)
+    unclear = pyarrow.compute.and_not(pyarrow.compute.match_substring_regex(odd.dictionary, _UNCLEAR), long)
+    # The last for those that are no odd text.
+    odd_values = np.append(np.where(exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
     numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]
     for some in in_parts(odd.dictionary.filter(unclear)):
         read = [_read(text, reading.decimal) for text in some.to_pylist()]
         numbers.append(np.array([cell if isinstance(cell, float) else np.nan for cell in read]))
         labels.append(pyarrow.array([None if isinstance(cell, float) else cell for cell in read], labels[0].type))
-    found[:-1][unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
+    odd_values[:-1][unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
     places = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    written = as_texts(pyarrow.compute.replace_with_mask(odd.dictionary, unclear, pyarrow.concat_arrays(labels)))
-    return np.where(places >= 0, found[places], values), looked_up(written, odd.indices)
+    written = pyarrow.compute.if_else(long, long_labels, odd.dictionary)
+    written = as_texts(pyarrow.compute.replace_with_mask(written, unclear, pyarrow.concat_arrays(labels)))
+    return np.where(places >= 0, odd_values[places], values), looked_up(written, odd.indices)
 
 
 def _read(text: str, decimal: str) -> float | str:

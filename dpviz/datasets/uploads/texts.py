@@ -19,7 +19,7 @@ from dpviz.datasets.uploads.lines import (
 )
 from dpviz.datasets.uploads.parsing import numbers_in
 from dpviz.datasets.uploads.reading import Reading, read_cells
-from dpviz.errors import UserError
+from dpviz.errors import UserError, refusal
 
 LOOKED_AT = 1000  # rows
 _CHUNK_CELLS = 2_000_000
@@ -44,12 +44,12 @@ def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
 
 def blank_lines(lines: Rows) -> list[str]:
     """The first lines that are no rows where a header follows."""
-    found = []
+    blank = []
     for row in range(min(len(lines), LOOKED_AT)):
         if not is_no_row(line := lines.text(row)):
             break
-        found.append(line)
-    return found
+        blank.append(line)
+    return blank
 
 
 def _header(line: Rows, separator: str) -> list[str]:
@@ -81,15 +81,9 @@ def read_text(data: bytes, reading: Reading, max_rows: int | None, min_columns: 
     names = checked_names(header, min_columns, max_columns)
     kinds = reading.kinds or ("text",) * len(names)
     if len(kinds) != len(names):
-        raise UserError(
-            f"It has {len(names)} columns, and how it is read was declared for {len(kinds)}.",
-            title="This is another table",
-        )
+        raise refusal(__package__, "this_is_another_table", count=len(names), declared=len(kinds))
     if sum(kind != "unused" for kind in kinds) < min_columns:
-        raise UserError(
-            "Say of more columns what they hold: two at least are needed, such as a feature and a target.",
-            title="Too few columns are used",
-        )
+        raise refusal(__package__, "too_few_columns_are_used")
     if max_rows is not None and len(rows) > max_rows:
         raise too_many_rows(max_rows)
     return _interpreted(rows, names, kinds, reading)
@@ -104,18 +98,18 @@ def _interpreted(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: 
         columns, surplus = columns_of(block, reading.separator, len(names))
         wide += surplus
         for place in used:
-            found, written = read_cells(columns[place], reading)
+            values, written = read_cells(columns[place], reading)
             if kinds[place] == "number":
                 written = only(written, ~np.isnan(numbers_in(written.dictionary)))
-            numbers[place].append(found)
+            numbers[place].append(values)
             texts[place].add(written)
     if wide and wide == len(rows) and not reading.kinds:  # where they are declared, no row refuses the file
         raise _another_header(names)
     columns = []
     for place in used:
-        found, written = np.concatenate(numbers.pop(place)), texts.pop(place).whole()
-        if not len(written.dictionary) or not np.isnan(found).all():
-            columns.append((names[place], pyarrow.array(found)))
+        values, written = np.concatenate(numbers.pop(place)), texts.pop(place).whole()
+        if not len(written.dictionary) or not np.isnan(values).all():
+            columns.append((names[place], pyarrow.array(values)))
         if len(written.dictionary):
             columns.append((names[place], written))
     return pyarrow.Table.from_arrays([column for _, column in columns], names=[name for name, _ in columns])

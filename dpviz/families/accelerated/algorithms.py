@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import between
+from dpviz import resources
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import custom_schedule, planning, quadratic, theory
+from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
@@ -21,6 +21,8 @@ from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import choice, number, numbers
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 LESS = "Choose a smaller step size c or less momentum."
 
@@ -33,45 +35,15 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log"),
     )
     dynamics: ClassVar[quadratic.Kind]  # which recursion its error follows on quadratics
-    iterations: int = number(
-        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released. More steps, more noise."
-    )
-    relative_step: float = number(
-        1.0, 0.05, 1.0, label="Step size", symbol="c", unit="1/L", scale="log", help="Step size α = c/L."
-    )
-    batch_fraction: float = number(
-        1.0,
-        0.0001,
-        1.0,
-        label="Batch",
-        symbol="m/n",
-        scale="log",
-        help="Share of the rows in each gradient, drawn afresh without replacement. 1 = all rows, no sampling.",
-    )
-    noise: Literal["laplace", "gaussian"] = choice(
-        "laplace",
-        {"laplace": "Laplace", "gaussian": "Gaussian"},
-        label="Noise",
-        help="Laplace noise gives pure ε-DP. Gaussian noise needs (ε, δ), ρ or μ; smaller in high dimension.",
-    )
+    iterations: int = number(100, 1, 10_000, **CONTROLS["GradientMethod.iterations"])
+    relative_step: float = number(1.0, 0.05, 1.0, **CONTROLS["relative_step"])
+    batch_fraction: float = number(1.0, 0.0001, 1.0, **CONTROLS["batch_fraction"])
+    noise: Literal["laplace", "gaussian"] = choice("laplace", **CONTROLS["noise"])
     schedule: Literal["uniform", "optimal", "envelope", "own"] = choice(
-        "uniform",
-        {"uniform": "Uniform", "optimal": "Optimal (bound)", "envelope": "Optimal (quadratics)", "own": "Your own"},
-        label="Noise schedule",
-        help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
+        "uniform", **CONTROLS["GradientMethod.schedule"]
     )
-    knots: custom_schedule.Knots = numbers(
-        custom_schedule.EVEN,
-        label="Your own schedule",
-        help="Powers of ten of the noise, from the first step to the last, straight in between. Only the shape counts: "
-        "the noise is scaled until the guarantee holds.",
-    )
-    horizon: Literal["fixed", "bound"] = choice(
-        "fixed",
-        {"fixed": "Exactly T", "bound": "Best T by the bound"},
-        label="Number of steps",
-        help="Run T steps, or as many (at most T) as minimise the error bound.",
-    )
+    knots: theory.Knots = numbers(theory.EVEN, **CONTROLS["knots"])
+    horizon: Literal["fixed", "bound"] = choice("fixed", **CONTROLS["horizon"])
 
     @property
     def look(self) -> tuple[int, int]:
@@ -95,15 +67,15 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         """The noise-free method: step sizes, momentum, stages, restarts."""
 
-    @abstractmethod
     def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
-        """Where the gradient is asked for, from the last two iterates; (R, d)."""
+        """Where the gradient is asked for, from the last two iterates; (R, d). As written here: at the last one."""
+        return x
 
-    @abstractmethod
     def update(
-        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+        self, at: np.ndarray, before: np.ndarray, gradient: np.ndarray, step: float, momentum: float
     ) -> np.ndarray:
-        """The next iterate, from the noisy gradient at `at`; (R, d)."""
+        """The next iterate, from the noisy gradient at `at`; (R, d). As written here: a step against it."""
+        return at - step * gradient
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
         """The error bound that holds for this method, or None where none is known."""
@@ -155,27 +127,25 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         x = before = start
         diverged = np.zeros(len(x), dtype=bool)
         nothing = np.full(len(x), np.nan)
-        latest = Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": nothing})
-        yield latest
+        yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": nothing})
         schedule = (plan.schedule[name] for name in ("step_size", "momentum", "restart"))
         for t, (event, step, momentum, restart) in enumerate(zip(plan.events, *schedule, strict=True), 1):
             if restart:
                 before = x
             at = self.query_point(x, before, momentum)
             batch = mechanisms.batch(event)
-            query = yield from between(problem.mean_gradient_in_parts(at, batch, self.norm), latest)
+            query = problem.mean_gradient(at, batch, self.norm)
             noisy = batch.laplace(query) if self.noise == "laplace" else batch.gaussian(query)
-            x, before = self.update(x, before, at, noisy + problem.regulariser_gradient(at), step, momentum), x
+            x, before = self.update(at, before, noisy + problem.regulariser_gradient(at), step, momentum), x
             diverged |= ~(np.abs(x).max(axis=1) < DIVERGED)
             if diverged.any():
                 x = np.where(diverged[:, None], before, x)  # frozen where it was, and marked
-            latest = Snapshot(
+            yield Snapshot(
                 t,
                 {"x": x},
                 {"distance": _norms(x - start), "noisy_gradient_norm": _norms(noisy)},
                 status=divergence_status(diverged),
             )
-            yield latest
 
     # -------------------------------------------------------------------------------------------- what the theory says
 
@@ -184,8 +154,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
         Theorem 4.1 / 4.3 of the paper with the constants of THEORY.md, 5.1 (V₀ instead of E₀, errata E3-E4).
         """
-        facts = plan.facts
-        assert isinstance(facts, SmoothFacts)
+        facts = SmoothFacts.of(plan.facts)
         recursion = self.recursion(facts, self.steps(facts, plan.iterations))
         return None if recursion is None else theory.bound(recursion, planning.half_variance(self, facts, plan))
 
@@ -194,8 +163,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
         Without `eigenvalues`, the spectrum that the plan's facts state. Replaces Theorem 3.5 (errata E10).
         """
-        facts = plan.facts
-        assert isinstance(facts, SmoothFacts)
+        facts = SmoothFacts.of(plan.facts)
         spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
         start, steps = np.full(len(spectrum), facts.start), self.steps(facts, plan.iterations)
         return quadratic.expected_gap(steps, self.dynamics, spectrum, start, self.noise_variance(plan)).total
@@ -219,14 +187,6 @@ class GradientDescent(GradientMethod):
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         return theory.gradient_descent(iterations, self.relative_step / facts.smoothness)
 
-    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
-        return x
-
-    def update(
-        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
-    ) -> np.ndarray:
-        return x - step * gradient
-
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion:
         return theory.gradient_descent_recursion(steps, facts.strong_convexity, facts.smoothness, facts.initial_gap)
 
@@ -239,17 +199,7 @@ class HeavyBall(GradientMethod):
     if_diverged: ClassVar[str] = LESS
     hue: ClassVar[int] = 1
     dynamics: ClassVar[quadratic.Kind] = "heavy_ball"
-    momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice(
-        "nesterov",
-        {
-            "nesterov": "(1-q)/(1+q), the paper's",
-            "optimal": "(1-q)², best for this α",
-            "polyak": "Polyak's pair (α, β)",
-            "own": "My own β",
-        },
-        label="Momentum rule",
-        help="q = √(μα). Polyak's pair also sets the step size, above 1/L.",
-    )
+    momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice("nesterov", **CONTROLS["momentum_rule"])
     momentum: float = number(0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.")
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
@@ -261,13 +211,10 @@ class HeavyBall(GradientMethod):
         rule = theory.nesterov_momentum if self.momentum_rule == "nesterov" else theory.heavy_ball_momentum
         return theory.heavy_ball(iterations, step, float(rule(step, facts.strong_convexity)))
 
-    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
-        return x
-
     def update(
-        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+        self, at: np.ndarray, before: np.ndarray, gradient: np.ndarray, step: float, momentum: float
     ) -> np.ndarray:
-        return x - step * gradient + momentum * (x - before)
+        return at - step * gradient + momentum * (at - before)
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> None:
         return None  # Proposition 3.4 needs an LMI that has no solution at the paper's own settings; see certificate.py
@@ -288,11 +235,6 @@ class Nesterov(GradientMethod):
     def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
         return x + momentum * (x - before)
 
-    def update(
-        self, x: np.ndarray, before: np.ndarray, at: np.ndarray, gradient: np.ndarray, step: float, momentum: float
-    ) -> np.ndarray:
-        return at - step * gradient
-
 
 class MultistageNesterov(Nesterov):
     """DP-MASG: Nesterov's method in stages of shrinking step size, restarted at each (Aybat et al. 2019)."""
@@ -300,12 +242,7 @@ class MultistageNesterov(Nesterov):
     kind: ClassVar[str] = "families.accelerated.multistage_nesterov"
     title: ClassVar[str] = "DP-MASG"
     hue: ClassVar[int] = 3
-    stage_lengths: Literal["corrected", "paper"] = choice(
-        "corrected",
-        {"corrected": "Depend on c", "paper": "As in the paper"},
-        label="Stage lengths",
-        help="The paper's lengths ignore the step size c; at c = 0.1 the method then stalls.",
-    )
+    stage_lengths: Literal["corrected", "paper"] = choice("corrected", **CONTROLS["stage_lengths"])
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         return theory.multistage(

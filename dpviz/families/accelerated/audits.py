@@ -11,13 +11,7 @@ import numpy as np
 from dpviz.audits.audit import KNOWN, Case, Neighbours
 from dpviz.audits.one_run import OneRun
 from dpviz.datasets import UploadedTable
-from dpviz.families.accelerated.algorithms import (
-    GradientDescent,
-    GradientMethod,
-    HeavyBall,
-    MultistageNesterov,
-    Nesterov,
-)
+from dpviz.families.accelerated import algorithms
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.base import SmoothProblem
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -48,14 +42,14 @@ OPPOSED = "One row has the label 1 on D and -1 on D', as all others have: its cl
 ORDINARY = "One row is 1 on D and 0 on D', as others are: its clipped gradient moves by C, not by 2C."
 PURE = (PureDP(epsilon=1.0), PureDP(epsilon=4.0))
 GAUSSIAN = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
-METHODS: dict[str, GradientMethod] = {
-    "gradient_descent": GradientDescent(iterations=3),
-    "heavy_ball": HeavyBall(iterations=3),
-    "nesterov": Nesterov(iterations=3, schedule="optimal"),
-    "multistage_nesterov": MultistageNesterov(iterations=3),
+METHODS: dict[str, algorithms.GradientMethod] = {
+    "gradient_descent": algorithms.GradientDescent(iterations=3),
+    "heavy_ball": algorithms.HeavyBall(iterations=3),
+    "nesterov": algorithms.Nesterov(iterations=3, schedule="optimal"),
+    "multistage_nesterov": algorithms.MultistageNesterov(iterations=3),
 }
-GAUSSIAN_NOISE = Nesterov(iterations=3, noise="gaussian")
-BATCHES = GradientDescent(iterations=2, batch_fraction=0.25)
+GAUSSIAN_NOISE = algorithms.Nesterov(iterations=3, noise="gaussian")
+BATCHES = algorithms.GradientDescent(iterations=2, batch_fraction=0.25)
 WORST: tuple[Case, ...] = (
     *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=0.2) for name, method in METHODS.items()),
     Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=0.2),
@@ -79,4 +73,4 @@ def tossed(coins: np.ndarray) -> SmoothProblem:
     return MANY.build({IDENTITY: np.column_stack([np.eye(CANARIES), np.where(coins, 1.0, -1.0)])})
 
 
-ONE_RUN = OneRun(GradientDescent(iterations=1), CANARIES, tossed)
+ONE_RUN = OneRun(algorithms.GradientDescent(iterations=1), CANARIES, tossed)

@@ -31,8 +31,7 @@ class Compared(NamedTuple):
 
 def compare(method: GradientMethod, plan: Plan) -> Compared | None:
     """What the plan of a schedule of one's own is worth; None where there is neither an exact error nor a bound."""
-    facts = plan.facts
-    assert isinstance(facts, SmoothFacts)
+    facts = SmoothFacts.of(plan.facts)
     weights = optimal_shares(method, plan)
     if weights is None:
         return None
@@ -42,7 +41,7 @@ def compare(method: GradientMethod, plan: Plan) -> Compared | None:
         method.plan_with(
             facts,
             plan.budget,
-            calibration.calibrated_events(method.noise, plan.budget, shares, m, facts.n, prior),
+            calibration.calibrated_events(method.noise, plan.budget, shares, m, facts.n, prior=prior),
         )
         for shares in (np.ones(plan.iterations), weights)
     )
@@ -61,8 +60,7 @@ def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
     """(T,) shares of the budget that make the error after the last step smallest: exactly so on a quadratic (error =
     Σ_t A_t variance_t, so ε_t ∝ A_t^(1/3), ρ_t ∝ A_t^(1/2)), else the bound on it. None where there is no bound.
     """
-    facts = plan.facts
-    assert isinstance(facts, SmoothFacts)
+    facts = SmoothFacts.of(plan.facts)
     steps = method.steps(facts, plan.iterations)
     recursion: theory.Recursion | None
     if facts.eigenvalues:
@@ -75,8 +73,7 @@ def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
 
 
 def _error(method: GradientMethod, plan: Plan) -> float:
-    facts = plan.facts
-    assert isinstance(facts, SmoothFacts)
+    facts = SmoothFacts.of(plan.facts)
     errors = method.expected_on_quadratic(plan) if facts.eigenvalues else method.error_bound(plan)
     assert errors is not None
     return float(errors[-1])

@@ -1,12 +1,13 @@
 """Figures of the accelerated methods alone: what momentum does on quadratics, and what an error bound is made of.
 
-They need settings only, never data.
+They need settings only, never data; but for `section`, which evaluates the objective of public data.
 """
 
-from typing import Any
+import math
 
 import numpy as np
 import plotly.graph_objects as go
+from numpy.polynomial import chebyshev
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
@@ -14,13 +15,22 @@ from dpviz.families.accelerated.algorithms import GradientMethod, HeavyBall
 from dpviz.families.accelerated.certificate import Certificate
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import Line, Mark, Turn, downsample, line_figure, turned
+from dpviz.plots.elements.parts import area
 from dpviz.plots.elements.style import ArmStyle
+from dpviz.plots.landscape import Background
 from dpviz.problems.base import SmoothFacts
+from dpviz.problems.linear.linear_base import LinearProblem
 
+chart = worded(__package__)
 RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1
 START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10 as in the paper's figure 1
 _SPECTRUM = 20  # eigenvalues, log-uniform in [μ, L], where a problem does not state its own
+SHARE = 0.9  # of the runs
+KNOTS = 15  # of the objective of a model along each axis
+REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: of a Gaussian in a plane they hold that share
 _PARTS = (
     ("optimisation", style.PALETTE["theory"], ""),
     ("privacy noise", style.PALETTE["spent"], "/"),
@@ -28,17 +38,14 @@ _PARTS = (
 )
 
 
-def momentum_rates(
-    strong_convexity: float, smoothness: float, *, published: bool = False, height: int = style.HEIGHT
-) -> go.Figure:
+def momentum_rates(strong_convexity: float, smoothness: float, *, published: bool = False) -> Chart:
     """Contraction rate on quadratics against momentum β, for three step sizes: heavy ball and Nesterov, best β marked.
 
     Heavy ball has its optimum at (1-q)², Nesterov's method at (1-q)/(1+q), q = √(μα); both then contract by 1-q.
     published : adds the paper's formula (26) for heavy ball, which is Nesterov's rate (erratum E2).
     """
     momentum = np.linspace(0.0, 0.99, 199)
-    lines: list[Line] = []
-    marks: list[Mark] = []
+    lines, marks = [], []
     for relative, color in zip(RELATIVE_STEPS, style.HUES, strict=False):
         step = relative / smoothness
         own, nesterov = (
@@ -58,7 +65,8 @@ def momentum_rates(
             text = f"{name}, {short(relative)}/L: best β = {short(best)}"
             lines.append(Line(momentum, rates, text, ArmStyle(color, dash), value=False))
             marks.append(Mark(best, lowest, text, color))
-    return line_figure(lines, x_title="Momentum β", y_title="Rate ρ per step", log_y=False, marks=marks, height=height)
+    figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
+    return chart("momentum_rates", figure)
 
 
 def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
@@ -73,21 +81,14 @@ def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
 
 
 def heavy_ball_on_quadratic(
-    strong_convexity: float,
-    step_size: float,
-    noise_per_step: float,
-    *,
-    iterations: int = 250,
-    published: bool = False,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    strong_convexity: float, step_size: float, noise_per_step: float, *, iterations: int = 250, published: bool = False
+) -> Chart:
     """Exact error of heavy ball after T steps on diag(μ, 1), against T, for the momenta of `momenta`; best T marked.
 
     The noise variance per coordinate is (T noise_per_step)²: the budget is shared by T steps (paper, figure 1).
     published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
     """
-    lines: list[Line] = []
-    marks: list[Mark] = []
+    lines, marks = [], []
     looks = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
     horizons = np.arange(iterations + 1)
     for (name, momentum), look in zip(momenta(step_size, strong_convexity).items(), looks, strict=True):
@@ -103,21 +104,17 @@ def heavy_ball_on_quadratic(
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
             curve = np.exp(np.minimum(log_bound, 100.0))
             lines.append(Line(horizons[1:], curve, f"{name}, paper", look, width=1.0, group=name, legend=False))
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Number of steps T",
-        y_title="Expected error E F(x_T) - F*",
-        log_y=True,
-        log_x=True,
+        Axes("Number of steps T", "Expected error E F(x_T) - F*", log_x=True, log_y=True),
         marks=marks,
         notes=["thin lines: the paper's curve, not a bound on this error"] if published else [],
-        height=height,
+        height=style.ALONE,
     )
+    return chart("heavy_ball_on_quadratic", figure)
 
 
-def decomposition(
-    method: GradientMethod, plan: Plan, *, exact: bool = False, condition: str = "", height: int = style.HEIGHT
-) -> go.Figure:
+def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, condition: str = "") -> Chart:
     """What the error of a plan is made of after each step: optimisation, privacy noise, batch noise; stacked areas.
 
     A line marks the step from which on noise is the larger part, if there is one.
@@ -128,17 +125,25 @@ def decomposition(
     """
     title = "Error on a quadratic" if exact else f"Bound on the excess loss{condition}"
     parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)
+    return chart("decomposition", _stacked(parts, title, f"No error bound is known for {method.title}."))
+
+
+def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure:
+    """The parts (3, T+1) of an error as stacked areas, with the step from which on noise is the larger one."""
     if parts is None:
-        empty = f"No error bound is known for {method.title}."
-        return line_figure([], x_title="Step t", y_title=title, log_y=False, if_empty=empty, height=height)
+        return line_figure([], Axes("Step t", title), if_empty=if_unknown)
     total = np.minimum(parts.sum(axis=0), 1e12)
     steps = downsample(np.arange(len(total)), total)
-    traces = [_area(steps, part[steps], *looks) for part, looks in zip(parts, _PARTS, strict=True) if part.any()]
-    frame = style.layout("Step t", title, from_zero=True, legend_entries=len(traces), height=height)
+    traces = [
+        area(steps.astype(np.int16), np.minimum(part[steps], 1e12), *looks, group="error")
+        for part, looks in zip(parts, _PARTS, strict=True)
+        if part.any()
+    ]
+    frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
     at = noise_takes_over(parts)
     if at is not None:
-        texts, shapes = turned([Turn(at, f"noise takes over: step {at:,}")])
-        frame |= {"annotations": [*frame["annotations"], *texts], "shapes": shapes}
+        labels, shapes = turned([Turn(at, f"noise takes over: step {at:,}")])
+        frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
     return go.Figure({"data": traces, "layout": frame})
 
 
@@ -153,25 +158,9 @@ def noise_takes_over(parts: np.ndarray) -> int | None:
     return at if at < len(mostly) else None
 
 
-def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": steps.astype(np.int16),
-        "y": np.minimum(part, 1e12).astype(np.float32),
-        "name": name,
-        "stackgroup": "error",
-        "line": {"color": color, "width": 1},
-        "fillcolor": style.with_opacity(color, 0.5),
-        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
-        "hovertemplate": "%{y:,.4~r}",
-    }
-
-
 def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np.ndarray, np.ndarray]:
     """Facts, and half the expected squared norm of each step's privacy noise and batch noise, (T,) each."""
-    facts = plan.facts
-    assert isinstance(facts, SmoothFacts)
+    facts = SmoothFacts.of(plan.facts)
     total = planning.half_variance(method, facts, plan)
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
     return facts, np.maximum(total - batch, 0.0), np.full(plan.iterations, batch)
@@ -207,9 +196,7 @@ def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
     return spectrum, float(np.sqrt(2 * facts.initial_gap / spectrum.sum()))
 
 
-def worst_case(
-    method: HeavyBall, plan: Plan, certificate: Certificate | None, *, height: int = style.HEIGHT
-) -> go.Figure:
+def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -> Chart:
     """Heavy ball's certified bound after each step (Proposition 3.4, corrected), above its exact error on a quadratic.
 
     The certificate counts the largest noise of the plan in every step. None draws the quadratic alone and says that
@@ -231,11 +218,58 @@ def worst_case(
         high = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
         green = ArmStyle(style.PALETTE["theory"], "dash")
         lines.append(Line(np.arange(plan.iterations + 1), np.maximum(far, high), "certified, worst case", green))
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Step t",
-        y_title="Expected error E F(x_t) - F*",
-        log_y=True,
+        Axes("Step t", "Expected error E F(x_t) - F*", log_y=True),
         notes=[] if certificate else ["no worst-case certificate; exact curve for quadratics only"],
-        height=height,
+        height=style.ALONE,
     )
+    return chart("worst_case", figure)
+
+
+# ----------------------------------------------------------------------------------- where runs should be in a plane
+
+
+def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
+    """Centres (T+1, 2) and half axes (T+1, 2) of the ellipses that hold about 90 % of the runs after each step, in the
+    plane of the smallest and the largest eigenvalue. None where the spectrum is not known; inf where a method is
+    unstable.
+
+    Mean and variance of both coordinates are exact (`quadratic.moments`), and they are independent. That they are
+    Gaussian is exact for Gaussian noise; sums of Laplace noise are so roughly.
+    """
+    facts = SmoothFacts.of(plan.facts)
+    if not facts.eigenvalues:
+        return None
+    steps, ends = method.steps(facts, plan.iterations), [facts.eigenvalues[0], facts.eigenvalues[-1]]
+    centres, variance = quadratic.moments(steps, method.dynamics, ends, facts.start, method.noise_variance(plan))
+    half_axes = REACH * np.sqrt(np.maximum(variance, 0.0))  # rounding
+    return np.nan_to_num(centres.T, nan=np.inf, neginf=-np.inf, posinf=np.inf), np.where(
+        np.isnan(half_axes.T), np.inf, half_axes.T
+    )
+
+
+def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
+    """F on a grid of the same plane, x (k,) and y (m,), all other coordinates at the minimum; exact, and public."""
+    across, up = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
+    return Background(x, y, 0.5 * (across + up[:, None]), raw=False)
+
+
+def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
+    """F on a grid of the plane of the first two weights, x (k,) and y (m,), all others as they are at the minimum.
+
+    It is evaluated at KNOTS × KNOTS places, and in between the polynomial through them: near the minimum it is off by
+    less than 10⁻⁴ of what is drawn, and by 1 % where Huber's loss has its corners and the picture is wide.
+    """
+    (few, across), (many, up) = (_knots(along) for along in (x, y))
+    places = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
+    places[:, 0], places[:, 1] = np.tile(few, KNOTS), np.repeat(many, KNOTS)
+    values = problem.evaluate({"x": places})["objective"].reshape(KNOTS, KNOTS)
+    return Background(x, y, up @ values @ across.T)
+
+
+def _knots(along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Places (KNOTS,) between the ends of an axis (k,), and weights (k, KNOTS) of values there in those on the axis."""
+    knots, middle, half = chebyshev.chebpts1(KNOTS), (along[0] + along[-1]) / 2, (along[-1] - along[0]) / 2
+    there, here = (chebyshev.chebvander(places, KNOTS - 1) for places in (knots, (along - middle) / half))
+    return middle + half * knots, np.linalg.solve(there.T, here.T).T

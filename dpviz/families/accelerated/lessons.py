@@ -1,33 +1,22 @@
 """Lessons that gradient methods tell, on logistic regression and on a bowl."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import quadratic
 from dpviz.families.accelerated.algorithms import HeavyBall
-from dpviz.families.accelerated.presets import arms
 from dpviz.lessons.lesson import Curve, Ends, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import inner_events
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.base import SmoothFacts
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.quadratic import Quadratic
-
-
-def _logistic(label: str, **settings: Any) -> Experiment:
-    """One method on generated data, pure ε."""
-    return Experiment(problem=LogisticRegression(), arms=arms((label,), **settings), budget=PureDP(epsilon=2.0))
 
 
 def _per_step(before: Side, after: Side) -> Numbers:
     """How much more steps there are, what each may spend, and how much louder that makes its noise."""
-    (plan,), (other,) = before.plans.values(), after.plans.values()
+    plan, other = before.plan, after.plan
     louder = float(other.noise["gradient"][-1] / plan.noise["gradient"][-1])
     spent = [float(side.spent("epsilon")[1]) for side in (plan, other)]
     return {
@@ -41,8 +30,7 @@ def _per_step(before: Side, after: Side) -> Numbers:
 
 def _thrift(_: Side, after: Side) -> Numbers:
     """Where the budget goes if late steps may have more of it."""
-    (plan,) = after.plans.values()
-    spent = plan.spent("epsilon")
+    spent = after.plan.spent("epsilon")
     steps = len(spent) - 1
     late = steps // 4
     found: dict[str, float | int | str] = {
@@ -66,7 +54,7 @@ def _peak(side: Side) -> str:
 def _batches(before: Side, after: Side) -> Numbers:
     """How many people a step looks at, how often one is looked at, and how much more each counts in a batch; and what
     the same noise promises in other words: if rows come and go (Poisson), and if it is known who was drawn."""
-    (plan,), (other,) = before.plans.values(), after.plans.values()
+    plan, other = before.plan, after.plan
     m, n = int(other.rows[0]), other.facts.n
     (inner,) = inner_events(other.events[0])
     known = accountants.total((inner,), "epsilon")
@@ -81,32 +69,9 @@ def _batches(before: Side, after: Side) -> Numbers:
     }
 
 
-STEPS = load(
-    __package__,
-    "steps",
-    before=_logistic("DP-NAG", iterations=20),
-    after=_logistic("DP-NAG", iterations=200),
-    measure=Ends("DP-NAG"),
-    also=_per_step,
-)
-
-SHRINK = load(
-    __package__,
-    "shrink",
-    before=_logistic("DP-NAG"),
-    after=_logistic("DP-NAG", schedule="optimal"),
-    measure=Ends("DP-NAG"),
-    also=_thrift,
-)
-
-SAMPLING = load(
-    __package__,
-    "sampling",
-    before=_logistic("DP-GD"),
-    after=_logistic("DP-GD", batch_fraction=0.01),
-    measure=Ends("DP-GD"),
-    also=_batches,
-)
+STEPS = load(__package__, "steps", measure=Ends("DP-NAG"), also=_per_step)
+SHRINK = load(__package__, "shrink", measure=Ends("DP-NAG"), also=_thrift)
+SAMPLING = load(__package__, "sampling", measure=Ends("DP-GD"), also=_batches)
 
 
 @dataclass(frozen=True)
@@ -119,7 +84,7 @@ class Upsets(Ends):
         return self.value(after)
 
     def value(self, side: Side) -> float:
-        first, second = (self._ends(side, label) for label in (self.arm, self.other))
+        first, second = self._ends(side)
         share = float((first[:, None] > second).mean())
         return share if np.median(first) <= np.median(second) else 1 - share
 
@@ -130,7 +95,7 @@ class Upsets(Ends):
     def numbers(self, side: Side) -> Numbers:
         found = dict(super().numbers(side))
         if side.trace is not None:
-            first, second = (self._ends(side, label) for label in (self.arm, self.other))
+            first, second = self._ends(side)
             found |= {"one": float(first[0]), "another": float(second[0])}
             found["winner"] = self.arm if first[0] < second[0] else self.other
             found |= {"median": float(np.median(first)), "other_median": float(np.median(second))}
@@ -140,69 +105,41 @@ class Upsets(Ends):
     def outcome(self, before: Side, after: Side) -> str:
         return f"{short(100 * self.value(after), 2)} % of the pairs say the opposite of the medians"
 
-    def _ends(self, side: Side, label: str) -> np.ndarray:
-        assert side.trace is not None
-        return side.trace.series(label, self.metric)[1][-1]
+    def _ends(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
+        return side.ends(self.arm, self.metric), side.ends(self.other, self.metric)
 
 
-def _luck(repeats: int) -> Experiment:
-    """Two methods that differ by less than their runs do."""
-    methods = arms(("DP-GD", "DP-MASG"))
-    return Experiment(problem=LogisticRegression(), arms=methods, budget=PureDP(epsilon=2.0), replicates=repeats)
-
-
-LUCK = load(__package__, "luck", before=_luck(1), after=_luck(60), measure=Upsets("DP-GD", other="DP-MASG"))
-
-
-def _bowl(momentum: float) -> Experiment:
-    """Heavy ball on a bowl that is steep in one direction and flat in another."""
-    methods = arms(("DP-HB",), momentum_rule="own", momentum=momentum)
-    bowl = Quadratic(rows=10_000, dimension=10, strong_convexity=0.05, smoothness=1.0)
-    return Experiment(problem=bowl, arms=methods, budget=PureDP(epsilon=2.0), replicates=100)
+LUCK = load(__package__, "luck", measure=Upsets("DP-GD", other="DP-MASG"))
 
 
 def _without_noise(before: Side, after: Side) -> Numbers:
     """How far from the bottom it would end without noise, exactly; how long momentum remembers; and how far from the
     bottom a run of fewer steps that spends the same budget ends, expected over the noise."""
-    (plan,) = before.plans.values()
-    few = plan.iterations // 6
+    few, momentum = before.plan.iterations // 6, after.method(HeavyBall).momentum
     return {
         "exact_before": _bias(before),
         "exact_after": _bias(after),
         "few": few,
         "few_before": _expected(before, few),
         "few_after": _expected(after, few),
-        "remembers": 1 / (1 - _method(after).momentum),
-        "momentum": _method(after).momentum,
+        "remembers": 1 / (1 - momentum),
+        "momentum": momentum,
     }
 
 
-def _method(side: Side) -> HeavyBall:
-    assert isinstance(side.settings, Experiment)
-    method = side.settings.arms[0].algorithm
-    assert isinstance(method, HeavyBall)
-    return method
-
-
 def _expected(side: Side, steps: int) -> float:
-    assert isinstance(side.settings, Experiment)
-    (plan,) = side.plans.values()
-    method = _method(side).replaced(iterations=steps)
-    assert isinstance(plan.facts, SmoothFacts)
-    return float(method.expected_on_quadratic(method.plan(plan.facts, side.settings.budget))[-1])
+    facts, method = SmoothFacts.of(side.plan.facts), side.method(HeavyBall).replaced(iterations=steps)
+    return float(method.expected_on_quadratic(method.plan(facts, side.experiment.budget))[-1])
 
 
 def _bias(side: Side) -> float:
-    (plan,) = side.plans.values()
-    facts, method = plan.facts, _method(side)
-    assert isinstance(facts, SmoothFacts)
+    plan, method = side.plan, side.method(HeavyBall)
+    facts = SmoothFacts.of(plan.facts)
     start = np.full(len(facts.eigenvalues), facts.start)
     steps = method.steps(facts, plan.iterations)
     return float(quadratic.expected_gap(steps, method.dynamics, facts.eigenvalues, start, 0.0).bias[-1])
 
 
-MOMENTUM = load(
-    __package__, "momentum", before=_bowl(0.0), after=_bowl(0.6), measure=Ends("DP-HB"), also=_without_noise
-)
+MOMENTUM = load(__package__, "momentum", measure=Ends("DP-HB"), also=_without_noise)
 
 LESSONS = (STEPS, SHRINK, SAMPLING, LUCK, MOMENTUM)

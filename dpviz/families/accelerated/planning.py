@@ -6,9 +6,8 @@ from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
-from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import custom_schedule, quadratic, theory
+from dpviz.families.accelerated import quadratic, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
@@ -34,7 +33,7 @@ class Method(Protocol):
         """How the budget is spread over the steps."""
 
     @property
-    def knots(self) -> custom_schedule.Knots:
+    def knots(self) -> theory.Knots:
         """The shape of the schedule of one's own."""
 
     @property
@@ -56,7 +55,7 @@ def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Ev
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
     weights = shares(method, facts, budget, iterations)
-    return calibration.calibrated_events(method.noise, budget, weights, m, n, facts.released)
+    return calibration.calibrated_events(method.noise, budget, weights, m, n, prior=facts.released)
 
 
 def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
@@ -64,18 +63,14 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
     if method.schedule == "uniform" or not budget.private:
         return np.ones(iterations)
     if method.schedule == "own":
-        return custom_schedule.shares(method.knots, iterations, method.noise)
+        return theory.own_shares(method.knots, iterations, method.noise)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
         worst = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
         return worst ** (1 / 3 if method.noise == "laplace" else 1 / 2)
     recursion = method.recursion(facts, steps)
     if recursion is None:
-        raise UserError(
-            f"{method.title} has no error bound to optimise. Use the uniform schedule or 'Optimal (quadratics)', "
-            "and set T yourself.",
-            title="No bound for this method",
-        )
+        raise theory.refusal("no_bound", method=method.title)
     return best_split(method, facts, budget, recursion)
 
 
@@ -110,16 +105,10 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
     limit = method.iterations
     recursion = method.recursion(facts, method.steps(facts, limit))
     if recursion is None or method.schedule == "envelope":
-        raise UserError(
-            f"{method.title} has no error bound for this schedule. Set the number of steps yourself.",
-            title="No bound to choose T by",
-        )
+        raise theory.refusal("no_bound_for_schedule", method=method.title)
     full_batch = method.batch_size(facts) == facts.n
     if method.noise == "gaussian" and not full_batch:
-        raise UserError(
-            "With Gaussian noise on batches no quick bound is known. Set the number of steps yourself or use all rows.",
-            title="No bound to choose T by",
-        )
+        raise theory.refusal("no_quick_bound")
     if method.schedule == "own" and method.noise == "gaussian":
         horizons, bounds = theory.bounds_by_search(recursion, _gaussian_bound(method, facts, budget, recursion))
         return horizons, bounds, int(horizons[np.argmin(bounds)])
@@ -145,7 +134,7 @@ def _gaussian_bound(
     unit = _unit(method, facts, budget)
 
     def bound_at(iterations: int) -> float:
-        part, weights = recursion.first(iterations), custom_schedule.shares(method.knots, iterations, "gaussian")
+        part, weights = recursion.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
         terms = np.exp(part.log_contraction[-1] + part.log_weight) * unit * weights.sum() / weights
         return float(part.initial * np.exp(part.log_contraction[-1]) + terms.sum())
 
@@ -175,7 +164,7 @@ def _laplace_bound(
     def bound_at(iterations: int) -> float:
         part = recursion.first(iterations)
         if method.schedule == "own":
-            weights = custom_schedule.shares(method.knots, iterations, "laplace")
+            weights = theory.own_shares(method.knots, iterations, "laplace")
         else:
             weights = np.ones(iterations) if schedule == "uniform" else theory.optimal_weights(part, "laplace")
         base = np.log1p(np.expm1(weights * largest_multiple(weights)) * ratio)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpviz.families.accelerated.theory import Noise, Steps
-from dpviz.privacy.accounting.recursions import recursion
+from dpviz.privacy.accounting.textbook import recursion
 
 Floats = NDArray[np.float64]
 Kind = Literal["gradient_descent", "heavy_ball", "nesterov"]
@@ -102,8 +102,7 @@ def _variance_filter(phi1: float, phi2: float, force: Floats, state: tuple[float
     covariance = phi1 * first + phi2 * covariance
     third = phi1**2 * second + 2 * phi1 * phi2 * covariance + phi2**2 * first
     memory = [first, second - square * first, third - square * second - phi2 * square * first]
-    driven = force - phi2 * np.append(0.0, force[:-1])
-    return recursion([square, phi2 * square, -(phi2**3)], driven, memory)
+    return recursion([square, phi2 * square, -(phi2**3)], force - phi2 * np.append(0.0, force[:-1]), memory)
 
 
 def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:

@@ -7,14 +7,10 @@ import numpy as np
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.families.accelerated import planning
-from dpviz.families.accelerated.algorithms import GradientDescent
-from dpviz.families.accelerated.presets import METHODS
+from dpviz.families.accelerated import algorithms, planning, presets
+from dpviz.privacy import events, mechanisms, releases
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import NoPrivacy, PureDP
-from dpviz.privacy.events import Laplace
-from dpviz.privacy.mechanisms import noise_scale
-from dpviz.privacy.releases import Noised
 from dpviz.privacy.statistics.analyses import Count
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
@@ -24,7 +20,7 @@ REACH = 8  # answers to the left and to the right of the two true counts that th
 PRIVATE, REFERENCE = "with privacy", "without privacy"
 # A long valley: steep across, so that steps go down quickly, and flat along it, where noise shows.
 VALLEY = Quadratic(rows=500, dimension=2, strong_convexity=0.2, smoothness=1.0, spacing="ends", clip=5.0, start=1.6)
-WALK = GradientDescent(iterations=30, relative_step=0.4)
+WALK = algorithms.GradientDescent(iterations=30, relative_step=0.4)
 EXTENT, POINTS = 2.4, 41  # of the picture of the valley: half its width, and its points along each direction
 EXAMPLE, METHOD = LogisticRegression(), "DP-NAG-opt"
 FARTHEST = 1000  # steps
@@ -56,7 +52,7 @@ class Price(NamedTuple):
 
 def answers(epsilon: float) -> Answers:
     """How likely each published count is, with the noise that pure ε-DP asks for, if you say no and if you say yes."""
-    scale = noise_scale(Laplace(epsilon), Count().sensitivity("l1", PEOPLE))
+    scale = mechanisms.noise_scale(events.Laplace(epsilon), Count().sensitivity("l1", PEOPLE))
     middle = np.array([OTHERS, OTHERS + 1.0])
     near = np.concatenate([centre + scale * np.linspace(-6, 6, 97) for centre in middle])
     low, high = middle[0] - REACH, middle[1] + REACH
@@ -67,16 +63,13 @@ def answers(epsilon: float) -> Answers:
 
 def _density(values: Floats, centre: float, scale: float) -> Floats:
     """(k,) of the centre plus Laplace noise; half, because a release knows its density but for a constant."""
-    noised = Noised(np.full(len(values), centre), values, np.arange(len(values)), None, "laplace", scale)
+    noised = releases.Noised(np.full(len(values), centre), values, np.arange(len(values)), None, "laplace", scale)
     return np.exp(noised.log_density()) / 2
 
 
 def walk(epsilon: float) -> Trace:
     """Gradient descent on a public valley, with the noise of pure ε-DP on every step, and without."""
-    arms = (
-        Arm(label=PRIVATE, algorithm=WALK),
-        Arm(label=REFERENCE, algorithm=WALK, budget=NoPrivacy()),
-    )
+    arms = (Arm(label=PRIVATE, algorithm=WALK), Arm(label=REFERENCE, algorithm=WALK, budget=NoPrivacy()))
     return Experiment(problem=VALLEY, arms=arms, budget=PureDP(epsilon=epsilon)).run()
 
 
@@ -98,7 +91,7 @@ def price() -> Price:
 
 def planned(epsilon: float) -> tuple[int, float]:
     """The best number of steps at this budget, and the error bound after them; 0 where no step is proven to help."""
-    facts, method = EXAMPLE.facts(), METHODS[METHOD].replaced(iterations=FARTHEST)
+    facts, method = EXAMPLE.facts(), presets.METHODS[METHOD].replaced(iterations=FARTHEST)
     _, bounds, best = planning.bound_by_horizon(method, facts, PureDP(epsilon=epsilon))
     bound = float(np.min(bounds))
     return (best, bound) if bound < facts.initial_gap else (0, facts.initial_gap)

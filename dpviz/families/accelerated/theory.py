@@ -10,14 +10,18 @@ noise of scale b_t in d dimensions, d sigma_t^2 / 2 for Gaussian noise; batch sa
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from functools import partial
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 from scipy.optimize import brentq
 
-from dpviz.errors import UserError
+from dpviz import errors
 from dpviz.numbers import short
+
+refusal = partial(errors.refusal, __package__)
 
 Floats = NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
@@ -29,6 +33,16 @@ _POWER: dict[Noise, int] = {"laplace": 2, "gaussian": 1}
 _SMALLEST_LOG_SHARE = -138.0
 # A contraction of exactly zero has no logarithm. A larger one keeps the bound an upper bound.
 _SMALLEST_CONTRACTION = 1e-12
+# A noise schedule of one's own: six numbers say its shape, the budget its size.
+LIMIT = 1.6  # powers of ten, up and down
+EVEN = (0.0,) * 6
+Knots = tuple[Annotated[float, Field(ge=-LIMIT, le=LIMIT)], ...]
+SHAPES: dict[str, tuple[float, ...]] = {
+    "Even": EVEN,
+    "Falling": (0.75, 0.45, 0.15, -0.15, -0.45, -0.75),
+    "Rising": (-0.75, -0.45, -0.15, 0.15, 0.45, 0.75),
+    "Steps": (0.8, 0.8, 0.0, 0.0, -0.8, -0.8),
+}
 
 
 class Steps(NamedTuple):
@@ -169,16 +183,13 @@ def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness
 
 def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: float) -> None:
     if not 0 < strong_convexity <= smoothness:
-        raise UserError(
-            f"Strong convexity must lie between 0 and the smoothness {short(smoothness, 4)}, but it is "
-            f"{short(strong_convexity, 4)}. Increase the regularisation.",
-            title="No error bound",
-        )
+        raise refusal("strong_convexity", smoothness=short(smoothness, 4), strong_convexity=short(strong_convexity, 4))
     if steps.step_size.max() * smoothness > largest * (1 + 1e-12):
-        raise UserError(
-            f"The error bound holds for step sizes up to {short(largest, 6)}/L = {short(largest / smoothness)} only, "
-            f"but the largest step is {short(steps.step_size.max(), 4)}. Choose a smaller step.",
-            title="No error bound",
+        raise refusal(
+            "steps_too_long",
+            relative=short(largest, 6),
+            largest=short(largest / smoothness),
+            step=short(steps.step_size.max(), 4),
         )
 
 
@@ -212,6 +223,18 @@ def optimal_weights(recursion: Recursion, noise: Noise) -> Floats:
 def _log_shares(log_weight: Floats) -> Floats:
     """Log weights, largest 0; none so small that its cube root would be an absurd share."""
     return np.asarray(np.maximum(log_weight - log_weight.max(), 3 * _SMALLEST_LOG_SHARE))
+
+
+def log_scales(knots: Knots, iterations: int) -> np.ndarray:
+    """(T,) log10 of the noise scale of each step, up to a common summand: straight between the knots."""
+    steps = np.arange(iterations)
+    return np.asarray(np.interp(steps, np.linspace(0, max(iterations - 1, 1), len(knots)), knots))
+
+
+def own_shares(knots: Knots, iterations: int, noise: Noise) -> np.ndarray:
+    """(T,) share of the budget of each step, up to a common factor: of ε, which goes with 1/b, or of ρ, with 1/σ²."""
+    logs = log_scales(knots, iterations)
+    return np.asarray(10.0 ** ((2 if noise == "gaussian" else 1) * (logs.min() - logs)))
 
 
 def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:

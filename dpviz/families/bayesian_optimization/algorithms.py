@@ -7,18 +7,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, between
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz.checkpoints import checkpoint
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Workload, divergence_status
 from dpviz.experiments.plan import Plan
-from dpviz.families.bayesian_optimization import planning
+from dpviz.families.bayesian_optimization import kernels, planning, posterior
 from dpviz.families.bayesian_optimization.batches import Batches, Placing
-from dpviz.families.bayesian_optimization.kernels import Surrogate
-from dpviz.families.bayesian_optimization.posterior import Evaluated
-from dpviz.privacy import calibration
+from dpviz.privacy import calibration, queries
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
 from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 from dpviz.specification import choice, number, switch
@@ -31,6 +27,7 @@ UNEXPLAINED = Metric("unexplained", "Unexplained share of the gradient's varianc
 UNCERTAINTY = Metric(
     "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
 )
+RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
 BY_NAME = ("share", "noise_factor")  # what a label stands for
 # Hue and dash of DP-GIBO with a part of the budget, with far too little noise assumed, too little, and too much.
 OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
@@ -43,38 +40,11 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
     iterations: int = number(30, 1, 200, label="Steps", symbol="T", scale="log", help="Noisy gradients released.")
-    clip: float = number(
-        0.5,
-        0.01,
-        10.0,
-        label="Clip",
-        symbol="B",
-        scale="log",
-        help="Longest gradient of one user that counts. Noise grows with it; what is longer is shortened.",
-    )
+    clip: float = number(0.5, 0.01, 10.0, **kernels.CONTROLS["clip"])
     step_size: float = number(0.4, 0.01, 2.0, label="Step size", symbol="η", scale="log", help="Of every step.")
-    rule: Literal["adagrad", "sgd"] = choice(
-        "adagrad",
-        {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"},
-        label="Steps are",
-        help="AdaGrad's first step moves every coordinate by η, whatever the gradient.",
-    )
-    clip_always: bool = switch(
-        True,
-        label="Clip without privacy, too",
-        help="Only privacy needs a clip. On, the gap to a run without privacy is the price of noise alone; off, it is "
-        "that of clip and noise, and GIBO is as published.",
-    )
-
-    share: float = number(
-        1.0,
-        0.01,
-        1.0,
-        label="Share of the budget",
-        unit="μ",
-        scale="log",
-        help="How much of the budget's μ all steps together spend: less is more privacy, and more noise.",
-    )
+    rule: Literal["adagrad", "sgd"] = choice("adagrad", RULES, **kernels.CONTROLS["rule"])
+    clip_always: bool = switch(True, **kernels.CONTROLS["clip_always"])
+    share: float = number(1.0, 0.01, 1.0, **kernels.CONTROLS["share"])
 
     def released_settings(self) -> str:
         return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
@@ -109,32 +79,35 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
         return ()
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, TuningFacts)
-        return planning.run_seconds(plan, replicates, cost, self._trainings(plan.facts))
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        """The internal output needs no further training but where exact gradients are compared with."""
+        expensive = replicates * (cost.expensive and cost.evaluation + cost.expensive)
+        return (
+            super()
+            .workload(plan, replicates, cost)
+            ._replace(
+                steps=planning.run_seconds(plan, replicates, cost, self._trainings(TuningFacts.of(plan.facts))),
+                record=replicates * cost.diagnostic + cost.reading,
+                expensive=expensive,
+                at_start=expensive,
+            )
+        )
 
     def has_internal(self, facts: TuningFacts) -> bool:
         return True
-
-    def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
-        """The internal output needs no further training but where exact gradients are compared with."""
-        expensive = cost.expensive and cost.evaluation + cost.expensive
-        return replicates * cost.diagnostic + cost.reading, replicates * expensive
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         walk = Walk(problem.facts, mechanisms, self.rule)
         estimates = self._estimates(problem, mechanisms.replicates)
         steps = zip(plan.events, plan.schedule["step_size"].tolist(), plan.schedule["clip"].tolist(), strict=True)
-        latest = Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released}, estimates.seen(walk.x))
-        yield latest
+        yield Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released}, estimates.seen(walk.x))
         for t, (event, step, clip) in enumerate(steps, 1):
-            query = yield from between(estimates.at(walk.x, clip), latest)
+            query = estimates.at(walk.x, clip)
             secret = estimates.seen(walk.x, query)
             walk.go(mechanisms.gaussian(query, event), step)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
-            latest = Snapshot(t, {"x": walk.x}, released, secret, status=divergence_status(walk.lost))
-            yield latest
+            yield Snapshot(t, {"x": walk.x}, released, secret, status=divergence_status(walk.lost))
 
 
 class Walk:
@@ -174,16 +147,16 @@ class Estimates:
         """Functions of iterates, box and kernel."""
         return taken(self._evaluations)
 
-    def seen(self, x: np.ndarray, query: Query | None = None) -> dict[str, np.ndarray]:
+    def seen(self, x: np.ndarray, query: queries.Query | None = None) -> dict[str, np.ndarray]:
         """For diagnostics: x (R, d), the mean of the clipped gradients that was found there, and how many were
         clipped."""
         gradient = np.zeros_like(x) if query is None else query.value
         return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
 
-    def at(self, x: np.ndarray, clip: float) -> Parts[Query]:
-        """The mean of the users' gradients at x (R, d), each clipped to this length, with pauses. Here the exact ones,
-        where they are known."""
-        return (yield from self._evaluations.exact_gradient_in_parts(x, clip))
+    def at(self, x: np.ndarray, clip: float) -> queries.Query:
+        """The mean of the users' gradients at x (R, d), each clipped to this length. Here the exact ones, where they
+        are known."""
+        return self._evaluations.exact_gradient(x, clip)
 
 
 class Posteriors(Estimates):
@@ -193,20 +166,18 @@ class Posteriors(Estimates):
         super().__init__(evaluations)
         count, d = len(evaluations.count), len(batches.low)
         self._batches = batches
-        self._known = [Evaluated(batches.surrogate, np.empty((0, d)))] * count
+        self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count
         self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
 
     @property
     def released(self) -> dict[str, np.ndarray]:
         return {**super().released, **self._series}
 
-    def at(self, x: np.ndarray, clip: float) -> Parts[Query]:
+    def at(self, x: np.ndarray, clip: float) -> queries.Query:
         series = {name: np.empty(len(x)) for name in self._series}
-        points, weights, pace = [], [], Pace()
+        points, weights = [], []
         for r, theta in enumerate(x):
-            known = len(self._known[r].points)
-            if pace.due(float(planning.choice_seconds(known, self._batches.most, self._batches))):
-                yield
+            checkpoint()
             trial = self._batches.chosen(self._known[r], theta)
             self._known[r] = trial.known.latest(self._batches.window)
             local = trial if self._known[r] is trial.known else self._known[r].at(theta)
@@ -215,9 +186,9 @@ class Posteriors(Estimates):
             series[BATCH_SIZE.name][r] = len(trial.points)
             series[UNEXPLAINED.name][r] = local.unexplained
             series[UNCERTAINTY.name][r] = local.largest
-        yield from self._evaluations.add_in_parts(points)
+        self._evaluations.add(points)
         self._series = series
-        return (yield from self._evaluations.gradient_in_parts(weights, clip))
+        return self._evaluations.gradient(weights, clip)
 
 
 class Gibo(Descent):
@@ -226,35 +197,12 @@ class Gibo(Descent):
 
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
     title: ClassVar[str] = "DP-GIBO"
+    slower: ClassVar[float] = planning.SLOWER
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
-    bias_level: float = number(
-        0.02,
-        0.001,
-        0.95,
-        label="Bias level",
-        symbol="ω",
-        scale="log",
-        help="Share of the gradient's variance that a step may leave unexplained. Smaller = more trainings, less bias.",
-    )
-    batch_size: int | None = number(
-        None,
-        1,
-        250,
-        label="Evaluations per step",
-        symbol="b",
-        scale="log",
-        help="Empty: as many as the bias level asks for.",
-    )
-    noise_factor: float = number(
-        1.0,
-        0.001,
-        100.0,
-        label="Noise assumed",
-        unit="of the declared",
-        scale="log",
-        help="The process takes the noise of every evaluation for so many times its standard deviation: 1 is right.",
-    )
-    surrogate: Surrogate = Surrogate()
+    bias_level: float = number(0.02, 0.001, 0.95, **kernels.CONTROLS["bias_level"])
+    batch_size: int | None = number(None, 1, 250, **kernels.CONTROLS["batch_size"])
+    noise_factor: float = number(1.0, 0.001, 100.0, **kernels.CONTROLS["noise_factor"])
+    surrogate: kernels.Surrogate = kernels.Surrogate()
     placing: Placing = Placing()
 
     @property
@@ -283,14 +231,12 @@ class Gibo(Descent):
     def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
         return planning.surrogate_warnings(facts, self.batches(facts))
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, TuningFacts)
-        algebra = planning.algebra_seconds(plan.facts, self.batches(plan.facts), self.iterations)
-        return super().estimated_seconds(plan, replicates, cost) + replicates * algebra
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, TuningFacts)
-        return planning.run_bytes(plan.facts, replicates, cost, self.batches(plan.facts), self.iterations)
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        facts = TuningFacts.of(plan.facts)
+        batches = self.batches(facts)
+        algebra = planning.algebra_seconds(facts, batches, self.iterations)
+        size = planning.run_bytes(facts, replicates, cost, batches, self.iterations)
+        return super().workload(plan, replicates, cost).plus(replicates * algebra)._replace(bytes=size)
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)
@@ -306,19 +252,15 @@ class GradientDescent(Descent):
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         if not facts.has_gradients:
-            raise UserError(
-                "The gradients of this problem are not known. Choose a method that needs losses only.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("no_gradients")
         return super().plan(facts, budget)
 
     def _trainings(self, facts: TuningFacts) -> float:
         return float(self.iterations)
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, TuningFacts)
-        gradients = self.iterations * plan.facts.gradient_seconds
-        return super().estimated_seconds(plan, replicates, cost) + replicates * gradients
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        gradients = self.iterations * TuningFacts.of(plan.facts).gradient_seconds
+        return super().workload(plan, replicates, cost).plus(replicates * gradients)
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         return Estimates(problem.evaluations(replicates))

@@ -1,25 +1,24 @@
 """What DP-GIBO is compared with: private random search, and global Bayesian optimisation on noisy mean losses."""
 
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, between
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz.checkpoints import at_checkpoints, checkpoint
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Workload, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning
 from dpviz.families.bayesian_optimization.algorithms import SECONDS, TRAININGS, taken
-from dpviz.families.bayesian_optimization.kernels import Matern
+from dpviz.families.bayesian_optimization.kernels import CONTROLS, Matern
 from dpviz.families.bayesian_optimization.posterior import JITTER, solved
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.privacy.queries import Query
 from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem, at_a_time
+from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem, at_a_time
 from dpviz.specification import number
 
 NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=True, better="")
@@ -36,9 +35,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     title: ClassVar[str] = "Private random search"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS)
-    trainings: int = number(
-        175, 2, 2000, label="Trainings", symbol="N", scale="log", help="Settings that are tried, a training each."
-    )
+    trainings: int = number(175, 2, 2000, **CONTROLS["trainings"])
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         if not budget.private:
@@ -46,13 +43,14 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         eta = calibration.calibrate_selections(budget, np.ones(1), prior=facts.released)
         return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta})
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        return planning.run_seconds(plan, replicates, cost, self.trainings)
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
         facts = plan.facts
         losses = replicates * at_a_time(replicates, self.trainings, facts.n) * facts.n
-        return replicates * (cost.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
+        load = super().workload(plan, replicates, cost)
+        return load._replace(
+            steps=planning.run_seconds(plan, replicates, cost, self.trainings),
+            bytes=replicates * (cost.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses,
+        )
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -63,28 +61,18 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         low, high = problem.facts.box
         shape = (self.trainings, problem.facts.d)
         points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.common])
-        query = yield from self._counted(evaluations, points, latest)
+
+        def count() -> None:
+            latest.within = float(evaluations.count.min()) / self.trainings
+
+        with at_checkpoints(count):
+            query = evaluations.utilities(points)
         (event,) = plan.events
         if isinstance(event, Laplace):  # no privacy: the best of all
             best = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
         else:
             best = mechanisms.exponential(query, event)[:, 0]
-        x = points[np.arange(len(points)), best]
-        yield Snapshot(1, {"x": x}, taken(evaluations))
-
-    def _counted(
-        self, evaluations: Evaluations, points: np.ndarray, latest: Snapshot
-    ) -> Generator[Snapshot, None, Query]:
-        """The utilities at points (R, N, d); the latest snapshot again at every pause, with the share that is done."""
-        parts = evaluations.utilities_in_parts(points)
-        while True:
-            try:
-                next(parts)
-            except StopIteration as end:
-                query: Query = end.value
-                return query
-            latest.within = float(evaluations.count.min()) / self.trainings
-            yield latest
+        yield Snapshot(1, {"x": points[np.arange(len(points)), best]}, taken(evaluations))
 
 
 class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
@@ -97,40 +85,34 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
 
     kind: ClassVar[str] = "families.bayesian_optimization.global_search"
     title: ClassVar[str] = "Private global search (UCB)"
+    slower: ClassVar[float] = planning.SLOWER
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_LOSS)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or fewer trainings."
-    trainings: int = number(
-        175, 1, 1000, label="Trainings", symbol="N", scale="log", help="Each releases a noisy mean loss."
-    )
-    length_scale: float = number(
-        4.0, 0.1, 50.0, label="Length scale", symbol="ℓ", scale="log", help="Of the Matérn kernel on the whole box."
-    )
+    trainings: int = number(175, 1, 1000, **CONTROLS["global_search_trainings"])
+    length_scale: float = number(4.0, 0.1, 50.0, **CONTROLS["length_scale"])
     first: int = number(10, 1, 100, label="Random points first", scale="log", help="Before the process is asked.")
-    candidates: int = number(
-        1000, 10, 5000, label="Candidates", scale="log", help="In each step: half anywhere, half near the best so far."
-    )
+    candidates: int = number(1000, 10, 5000, **CONTROLS["candidates"])
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         steps = np.ones(self.trainings)
-        events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, facts.released)
-        scales = [noise_scale(event, facts.loss_sensitivity) for event in events]
-        noise = np.array(scales)
+        events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, prior=facts.released)
+        noise = np.array([noise_scale(event, facts.loss_sensitivity) for event in events])
         return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        work = sum(self._work(t, plan.facts.d) for t in range(self.trainings))
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        facts, work = plan.facts, sum(self._work(t, plan.facts.d) for t in range(self.trainings))
         algebra = self.trainings * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * work
-        return planning.run_seconds(plan, replicates, cost, self.trainings) + replicates * algebra
+        beside = 4 * self.candidates * (self.trainings + facts.d) + 4 * self.trainings**2
+        load = super().workload(plan, replicates, cost)
+        return load._replace(
+            steps=planning.run_seconds(plan, replicates, cost, self.trainings) + replicates * algebra,
+            bytes=replicates * (cost.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * beside,
+        )
 
     def _work(self, known: int, d: int) -> float:
         """Multiplications of a step of a replicate with so many values known."""
         return known**3 / 3 + self.candidates * (known**2 + known * (d + 20.0))
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        facts = plan.facts
-        beside = 4 * self.candidates * (self.trainings + facts.d) + 4 * self.trainings**2
-        return replicates * (cost.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * beside
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -139,27 +121,22 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         x, lost = facts.starting_points(mechanisms.common), np.zeros(count, dtype=bool)
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
-        latest = Snapshot(0, {"x": x}, {**taken(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
-        yield latest
+        yield Snapshot(0, {"x": x}, {**taken(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
         surfaces = [Surface(self.length_scale, float(plan.schedule["assumed_noise"][0])) for _ in range(count)]
-        pace = Pace()
         for t, event in enumerate(plan.events):
             for r, surface in enumerate(surfaces):
-                if pace.due(planning.SECONDS_PER_MULTIPLICATION * self._work(t, facts.d)):
-                    yield latest
+                checkpoint()
                 anywhere = mechanisms.public[r].uniform(low, high, (self.candidates, facts.d))
                 near = x[r] + 0.5 * mechanisms.public[r].standard_normal((self.candidates // 2, facts.d))
                 anywhere[: len(near)] = np.clip(near, low, high)
                 points[r, t] = anywhere[-1] if t < self.first else anywhere[surface.lowest(anywhere, t)]
-            query = yield from between(evaluations.mean_loss_in_parts(points[:, t]), latest)
-            noisy = mechanisms.gaussian(query, event)[:, 0]
+            noisy = mechanisms.gaussian(evaluations.mean_loss(points[:, t]), event)[:, 0]
             lost = lost | ~(np.abs(noisy) < DIVERGED)
             values[:, t] = np.where(lost, 0.0, noisy)
             best = [surface.learned(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
             x = np.where(lost[:, None], x, points[np.arange(count), best])
             released = {**taken(evaluations), NOISY_LOSS.name: values[:, t].copy()}
-            latest = Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
-            yield latest
+            yield Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
 
 
 class Surface:

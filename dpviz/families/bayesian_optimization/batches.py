@@ -6,55 +6,30 @@ from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
+from scipy.optimize import minimize
 
 from dpviz.families.bayesian_optimization import designs
-from dpviz.families.bayesian_optimization.batch_refinement import polished
-from dpviz.families.bayesian_optimization.kernels import Surrogate
+from dpviz.families.bayesian_optimization.kernels import CONTROLS, Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
 from dpviz.specification import Specification, choice, number
+
+STEPS = 60  # of L-BFGS-B, at most
+DESIGNS = {
+    "adaptive": "Where least is known",
+    "joint": "Where least is known, then moved together",
+    "central": "Central differences, every step",
+}
 
 
 class Placing(Specification):
     """How the points of a batch are chosen."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.placing"
-    design: Literal["adaptive", "joint", "central"] = choice(
-        "adaptive",
-        {
-            "adaptive": "Where least is known",
-            "joint": "Where least is known, then moved together",
-            "central": "Central differences, every step",
-        },
-        label="Points",
-        help="Along the directions in which the gradient is known least; moved together, somewhat fewer are enough, "
-        "but they rely on the process more; ± every coordinate needs no history and most trainings.",
-    )
-    nearest: float = number(
-        0.2,
-        0.02,
-        1.0,
-        label="Smallest distance",
-        symbol="h",
-        unit="ℓ",
-        scale="log",
-        help="From the iterate. Nearer points know the slope better, until noise and rounding decide.",
-    )
-    least: int = number(
-        0, 0, 50, label="Fewest per step", symbol="b_min", help="Also where nothing seems to be missing."
-    )
-    repeats: int = number(
-        1, 1, 20, label="Repeats", symbol="m", scale="log", help="Of central differences, where noise asks for more."
-    )
-    window: float = number(
-        10.0,
-        2.0,
-        200.0,
-        label="Evaluations kept",
-        symbol="N/d",
-        unit="d",
-        scale="log",
-        help="The most recent ones, and one batch at least.",
-    )
+    design: Literal["adaptive", "joint", "central"] = choice("adaptive", DESIGNS, **CONTROLS["design"])
+    nearest: float = number(0.2, 0.02, 1.0, **CONTROLS["nearest"])
+    least: int = number(0, 0, 50, **CONTROLS["least"])
+    repeats: int = number(1, 1, 20, **CONTROLS["repeats"])
+    window: float = number(10.0, 2.0, 200.0, **CONTROLS["window"])
 
 
 @dataclass(frozen=True)
@@ -165,3 +140,34 @@ def _first(
 def _axes(local: Local) -> np.ndarray:
     """(d, d) orthonormal columns: where the gradient is known least, first."""
     return np.linalg.eigh(local.covariance)[1][:, ::-1]
+
+
+def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:
+    """The batch (b, d) of a trial after L-BFGS-B on all its coordinates in the box; the same if that is no better.
+
+    Choosing it takes longer, and it relies on the process more (THEORY.md, erratum E7).
+    """
+    shape = trial.points.shape
+    found = minimize(
+        lambda flat: unexplained(local, flat.reshape(shape)),
+        trial.points.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.tile(np.array([low, high]).T, (shape[0], 1)),
+        options={"maxiter": STEPS},
+    )
+    moved = local.trial(found.x.reshape(shape))
+    return moved if moved.unexplained < trial.unexplained else trial
+
+
+def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
+    """α/P after evaluations at points (b, d), and its gradient (b d,). W minimises α over weights whose columns sum to
+    0 (or over all, with mean zero), so only D and K move: dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W)."""
+    trial, old = local.trial(points), len(local.known.points)
+    kernel, weights = local.known.kernel, trial.weights
+    everywhere, pairs = np.concatenate([local.known.points, trial.points]), weights @ weights[old:].T
+    slope = np.zeros_like(points)  # of a point that tells nothing new, and is left out, 0
+    for i, place in enumerate(trial.kept.tolist()):
+        slope[place] = pairs[:, i] @ kernel.slopes(points[place], everywhere)
+        slope[place] -= kernel.mixed(local.theta, points[place]).T @ weights[old + i]
+    return trial.unexplained, 2 * slope.ravel() / local.prior

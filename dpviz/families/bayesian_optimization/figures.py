@@ -1,5 +1,5 @@
 """Figures that only this family has: losses against trainings, bias beside noise, where settings went, what was learned
-of a curve."""
+of a curve; and what theory promises: bounds, what an attacker can do, the cost of random stopping."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,27 +8,33 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import INTERNAL
-from dpviz.experiments.plan import Privacy
+from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.families.bayesian_optimization.advice import AMPLITUDE
-from dpviz.families.bayesian_optimization.algorithms import NOISY_NORM, TRAININGS, UNCERTAINTY
-from dpviz.families.bayesian_optimization.forecast import LEVELS, Forecast, biases, expected
-from dpviz.families.bayesian_optimization.posterior_slice import Curve
+from dpviz.families.bayesian_optimization import algorithms, posterior_slice, theory
+from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, expected
+from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, provenance, worded
 from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure, one_band
+from dpviz.plots.elements.parts import on_curve
 from dpviz.plots.elements.style import ArmStyle
+from dpviz.plots.planner_figures import RATES, attackers
+from dpviz.privacy import events, tradeoffs
+from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.problems.tuning.tuning import TuningFacts
 
+chart = worded(__package__)
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 POINTS = 300  # along the axis of trainings
 BIAS = ArmStyle(style.PALETTE["private"], "solid")
 # What a step's gradient is made of: series, word, look. Colour is never alone.
 PARTS = (
     ("internal_gradient_norm", "mean clipped gradient", ArmStyle(style.PALETTE["theory"], "solid")),
-    (NOISY_NORM.name, "released, with noise", ArmStyle(style.GREY, "solid")),
-    (UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
+    (algorithms.NOISY_NORM.name, "released, with noise", ArmStyle(style.GREY, "solid")),
+    (algorithms.UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
     ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
     ("internal_exact_gradient_norm", "exact gradient", ArmStyle(style.PALETTE["theory"], "dot")),
 )
@@ -36,10 +42,22 @@ SECRET = frozenset(word for name, word, _ in PARTS if name.startswith(INTERNAL))
 NOISE = ArmStyle(style.PALETTE["spent"], "dashdot")
 TRUTH, EXPECTED = ArmStyle(style.GREY, "dash"), ArmStyle(style.PALETTE["private"], "solid")
 
+STEPS = np.unique(np.geomspace(1, 200, 60).round().astype(int))
+TRIES = np.geomspace(2, 1000, 25)
+FAILURE = 0.05
+BOUNDS = (
+    ("in the mean", ArmStyle(style.PALETTE["private"], "solid")),
+    ("in 95 % of runs", ArmStyle(style.PALETTE["theory"], "dash")),
+    ("as published", ArmStyle(style.GREY, "dot")),
+)
+STOPPING: tuple[tuple[theory.Stopping, str, ArmStyle], ...] = (
+    ("logarithmic", "logarithmic law (η = 0)", ArmStyle(style.PALETTE["private"], "solid")),
+    ("geometric", "geometric law (η = 1)", ArmStyle(style.PALETTE["theory"], "dash")),
+)
+NAIVE = ("every try released", ArmStyle(style.GREY, "dot"))
 
-def by_trainings(
-    trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+
+def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle]) -> go.Figure:
     """A metric against the trainings that each run had done: what was current after so many, median over the runs with
     a 10-90 % band. Where the first run of a method has ended, its line goes on thin and without a band: runs that have
     ended keep their last value there. (Not dotted: that is what has no privacy.)"""
@@ -62,12 +80,14 @@ def by_trainings(
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
     return line_figure(
         [*lines, *thin],
-        x_title=TRAININGS.label,
-        y_title=metric_name if metric is None else metric.label,
-        log_y=metric is not None and metric.scale == "log",
+        Axes(
+            algorithms.TRAININGS.label,
+            metric_name if metric is None else metric.label,
+            log_y=metric is not None and metric.scale == "log",
+        ),
         notes=[*notes, *(["thin: some runs have ended"] if thin else [])],
         not_private=metric is not None and style.marked(trace.statuses(metric)),
-        height=height,
+        height=style.ALONE,
     )
 
 
@@ -75,7 +95,7 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
     """Numbers of trainings (k,), the metric of what each run had after so many (k, R), and the fewest trainings that a
     run had; None before any."""
     iterations, values = trace.series(label, metric_name)
-    steps, trainings = trace.series(label, TRAININGS.name)
+    steps, trainings = trace.series(label, algorithms.TRAININGS.name)
     if not len(iterations) or not len(steps):
         return None
     trainings = trainings[np.searchsorted(steps, iterations)]
@@ -88,81 +108,149 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 # ------------------------------------------------------------------------------------------------------------- the plan
 
 
-def bias_and_noise(found: Forecast, *, height: int = style.HEIGHT) -> go.Figure:
+def bias_and_noise(found: Forecast) -> Chart:
     """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
     they meet, trainings buy what drowns in noise. The level advised is marked."""
+    return chart("bias_and_noise", _bias_and_noise(found))
+
+
+def _bias_and_noise(found: Forecast) -> go.Figure:
     if found.advice is None:
         return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
     lines = [Line(LEVELS, biases(found), "bias", BIAS, value=False)]
     noise = found.advice.noise
-    turns = [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
+    marks = on_curve(LEVELS, biases(found), _levels(found), BIAS.color)
     notes = [] if noise > 0 else ["without privacy there is no noise"]
     if noise > 0:
         lines.append(_noise(LEVELS, noise))
         notes.append(f"alike at {short(found.advice.balance)}")
-    if found.method.batch_size is None:
-        notes.append(f"set: {short(found.method.bias_level)}")
     return line_figure(
-        lines,
-        x_title="Bias level ω",
-        y_title="Length in a step's gradient",
-        log_y=True,
-        log_x=True,
-        turns=turns,
-        notes=notes,
-        height=height,
+        lines, Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True), marks=marks, notes=notes
     )
 
 
-def trainings_by_level(found: Forecast, *, height: int = style.HEIGHT) -> go.Figure:
+def _levels(found: Forecast) -> dict[str, float]:
+    """The bias levels to be marked: that which is set, if it is used, and that which is advised."""
+    levels = {} if found.method.batch_size is not None else {"set": found.method.bias_level}
+    return levels if found.advice is None else levels | {"advised": found.advice.level}
+
+
+def trainings_by_level(found: Forecast) -> Chart:
     """About how many trainings a run takes against the bias level; and what the other methods take."""
     levels = LEVELS[::3]
     others = [
         Limit(count, f"{label} {short(count)}") for label, count in found.trainings.items() if label != found.label
     ]
-    turns = [] if found.advice is None else [Turn(found.advice.level, f"advised {short(found.advice.level)}")]
-    return line_figure(
-        [Line(levels, expected(found, levels), found.label, BIAS, value=False)],
-        x_title="Bias level ω",
-        y_title="Trainings of a run, about",
-        log_y=False,
-        log_x=True,
-        from_zero=True,
+    takes = expected(found, levels)
+    figure = line_figure(
+        [Line(levels, takes, found.label, BIAS, value=False)],
+        Axes("Bias level ω", "Trainings of a run, about", log_x=True, from_zero=True),
         limits=others[:1],
-        turns=turns,
-        height=height,
+        marks=on_curve(levels, takes, _levels(found), BIAS.color),
     )
+    return chart("trainings_by_level", figure)
+
+
+# ----------------------------------------------------------------------------------------------------------- the theory
+
+
+def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: float) -> Chart:
+    """Bounds on the loss above the minimum after T plain steps, against T: each with the noise that T steps need. T* is
+    where the one in the mean is smallest. found : of a budget that buys Gaussian noise."""
+    assert found.mu is not None
+    ends, clip, n, d, mu = [], found.method.clip, found.facts.n, found.facts.d, found.mu
+    for count in STEPS.tolist():
+        bounds = theory.bounds(landscape, step, 2 * clip * np.sqrt(count) / (n * mu), bias, clip, d, count, FAILURE)
+        ends.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
+    curves = np.array(ends).T
+    lines = [Line(STEPS, curve, *look, value=False) for curve, look in zip(curves, BOUNDS, strict=True)]
+    best = theory.best_steps(landscape, step, clip, n, mu, d)
+    figure = line_figure(
+        lines,
+        Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True),
+        marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": found.method.iterations}, BIAS.color),
+        limits=[Limit(landscape.gap, "at the start")],
+    )
+    return chart("bound_by_steps", figure)
+
+
+def random_stopping(mu: float, delta: float) -> Chart:
+    """μ₀ of each try, if the best of K tries is released and K is secret, against the mean of K; and if every try were
+    released. All with the (ε, δ) of μ."""
+    lines = [
+        Line(
+            TRIES,
+            np.array([theory.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()]),
+            name,
+            look,
+            value=False,
+        )
+        for law, name, look in STOPPING
+    ]
+    lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))
+    figure = line_figure(
+        lines,
+        Axes("Mean number of tries E K", "μ₀ of each try", log_x=True, log_y=True),
+        limits=[Limit(mu, f"one try: μ = {short(mu)}")],
+    )
+    return chart("random_stopping", figure)
+
+
+def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], delta: float) -> Chart:
+    """ε at δ of what a run has released after each step: of Gaussian noise exactly, from the μ of so many steps; of a
+    choice by the tightest accountant. One line per private method."""
+    lines = []
+    for label, plan in plans.items():
+        if plan.private:
+            epsilons = _epsilons(plan, delta)
+            lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
+    figure = line_figure(lines, Axes("Step t", f"ε at δ = {short(delta)}", from_zero=True))
+    return chart("epsilon_by_step", figure)
+
+
+def _epsilons(plan: Plan, delta: float) -> np.ndarray:
+    """(T+1,) ε at δ after each step."""
+    if all(isinstance(event, events.Gaussian) for event in plan.events):
+        return np.array([closed_forms.gdp_epsilon(mu, delta) for mu in plan.spent("mu").tolist()])
+    steps = range(plan.iterations + 1)
+    return np.array([accountants.tightest(plan.charged(t), delta).epsilon if t else 0.0 for t in steps])
+
+
+def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
+    """Smallest rate of missed users against the rate of false alarms, of the best attacker on a whole run of each
+    private method; the diagonal is guessing."""
+    released = {label: tradeoffs.tradeoff(plan.events, RATES) for label, plan in plans.items() if plan.private}
+    return chart("attacks", attackers({label: (missed, styles[label]) for label, missed in released.items()}))
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
 
 
-def signal_and_noise(trace: Trace, label: str, noise: float, *, height: int = style.HEIGHT) -> go.Figure:
+def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") -> Chart:
     """Of one DP-GIBO: how long the mean clipped gradient was in each step, the bound on its bias for a mean loss of
     norm `AMPLITUDE`, its true error where gradients are known, and the length of the noise; medians over the runs.
 
-    noise : length of the noise of a step, σ√d. What of it reads the raw data is drawn if the trace has it.
+    noise : length of the noise of a step, σ√d. What of it reads the raw data is drawn if the trace has it. privacy :
+    what of it may be published, for the caption.
     """
     lines = []
     for name, word, look in PARTS:
         steps, values = trace.series(label, name)
         known = np.isfinite(values).all(axis=1) & (steps > 0) if len(values) else np.zeros(0, dtype=bool)
         if known.any():
-            scale = AMPLITUDE if name == UNCERTAINTY.name else 1.0
+            scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0
             lines.append(Line(steps[known], scale * np.median(values[known], axis=1), word, look, value=False))
     if noise > 0 and lines:
         lines.append(_noise(max((line.x for line in lines), key=len), noise))
-    privacy = trace.lanes[label].privacy
-    statuses: dict[str, Privacy] = {line.name: "not private" if line.name in SECRET else privacy for line in lines}
-    return line_figure(
+    own = trace.lanes[label].privacy
+    statuses: dict[str, Privacy] = {line.name: "not private" if line.name in SECRET else own for line in lines}
+    figure = line_figure(
         lines,
-        x_title="Step t",
-        y_title="Length in a step's gradient",
-        log_y=True,
+        Axes("Step t", "Length in a step's gradient", log_y=True),
         if_empty="No step has been taken so far.",
         not_private=style.marked(statuses),
-        height=height,
     )
+    return chart("signal_and_noise", figure, provenance([own, *statuses.values()]), label=label, privacy=privacy)
 
 
 def _noise(along: np.ndarray, noise: float) -> Line:
@@ -175,17 +263,14 @@ def paths(
     styles: Mapping[str, ArmStyle],
     facts: TuningFacts,
     pair: tuple[int, int],
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    privacy: str = "",
+) -> Chart:
     """Two of the settings, in their own units: where every run of every method is, and the way of the first of them;
-    the box is outlined."""
+    the box is outlined. privacy : what may be published, for the caption."""
     ends = facts.natural(np.array(facts.box))[:, pair]
     logs = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
-    frame = style.layout(
-        x_title, y_title, log_x=logs[0], log_y=logs[1], legend_entries=max(2, len(lanes)), height=height
-    )
+    frame = style.layout(Axes(x_title, y_title, log_x=logs[0], log_y=logs[1]), legend_entries=max(2, len(lanes)))
     traces: list[dict[str, Any]] = []
     for number, (label, lane) in enumerate(lanes.items()):
         ways, places = (facts.natural(points)[:, pair] for points in (np.array(lane.path["x"]), lane.output["x"]))
@@ -203,16 +288,17 @@ def paths(
         frame[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
     box = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
     frame["shapes"] += [box | dict(zip(("x0", "x1", "y0", "y1"), ends.T.ravel().tolist(), strict=True))]
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    return chart("paths", figure, provenance(lane.privacy for lane in lanes.values()), privacy=privacy)
 
 
 def _at(points: np.ndarray) -> dict[str, np.ndarray]:
     return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
 
 
-def process(curve: Curve, title: str, logarithmic: bool, *, height: int = style.HEIGHT) -> go.Figure:
+def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: int = 1) -> Chart:
     """The mean loss along one setting, what the process expects of it with two standard deviations, and the points that
-    it rests on. Reads the raw data."""
+    it rests on. Reads the raw data. step : at which it is looked at."""
     at = np.exp(curve.places) if logarithmic else curve.places
     spread = 2 * AMPLITUDE * curve.deviation
     lines = [
@@ -221,14 +307,7 @@ def process(curve: Curve, title: str, logarithmic: bool, *, height: int = style.
     ]
     here = float(np.exp(curve.here)) if logarithmic else curve.here
     figure = line_figure(
-        lines,
-        x_title=title,
-        y_title="Validation loss",
-        log_y=False,
-        log_x=logarithmic,
-        turns=[Turn(here, "θ_t")],
-        not_private=True,
-        height=height,
+        lines, Axes(title, "Validation loss", log_x=logarithmic), turns=[Turn(here, "θ_t")], not_private=True
     )
     queries = np.exp(curve.queries) if logarithmic else curve.queries
     for chosen, name, symbol, color in (
@@ -247,9 +326,10 @@ def process(curve: Curve, title: str, logarithmic: bool, *, height: int = style.
             )
     drawn = np.concatenate([curve.truth, curve.losses])  # the band may be far wider
     room = 0.25 * float(np.ptp(drawn)) + 1e-9
-    return figure.update_yaxes(range=[float(drawn.min()) - room, float(drawn.max()) + room])
+    figure.update_yaxes(range=[float(drawn.min()) - room, float(drawn.max()) + room])
+    return chart("process", figure, "not private", step=step)
 
 
 def nothing(why: str) -> go.Figure:
     """A figure that says why there is none."""
-    return line_figure([], x_title="", y_title="", log_y=False, if_empty=why)
+    return line_figure([], Axes("", ""), if_empty=why)

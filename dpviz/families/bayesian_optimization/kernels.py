@@ -7,8 +7,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.specification import Specification, choice, number
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+KERNELS = {"rbf": "Squared exponential", "matern": "Matérn 5/2: rougher", "quadratic": "Quadratic functions"}
+MEANS = {"constant": "Unknown constant", "zero": "Zero, as published"}
 ROOT_5 = math.sqrt(5.0)
 LEAST_NOISE = 1e-6  # relative, that is assumed where observations have none
 
@@ -20,9 +24,9 @@ class Kernel(ABC):
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         """k between points x (N, d) and z (M, d); (N, M)."""
 
-    @abstractmethod
     def diagonal(self, x: np.ndarray) -> np.ndarray:
-        """k(x, x) of points (N, d); (N,)."""
+        """k(x, x) of points (N, d); (N,). 1 for stationary kernels."""
+        return np.ones(len(x))
 
     @abstractmethod
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -46,9 +50,6 @@ class SquaredExponential(Kernel):
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         return np.exp(-squares(x, z) / (2 * self.length**2))
 
-    def diagonal(self, x: np.ndarray) -> np.ndarray:
-        return np.ones(len(x))
-
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         away = (z - x) / self.length**2
         return away * self.gram(x[None], z)[0][:, None]
@@ -68,9 +69,6 @@ class Matern(Kernel):
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         r = ROOT_5 * np.sqrt(squares(x, z)) / self.length
         return (1 + r + r**2 / 3) * np.exp(-r)
-
-    def diagonal(self, x: np.ndarray) -> np.ndarray:
-        return np.ones(len(x))
 
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         r = ROOT_5 * np.sqrt(squares(x[None], z)[0]) / self.length
@@ -113,37 +111,10 @@ class Surrogate(Specification):
     must not be fitted to the users' losses (THEORY.md, E3)."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.surrogate"
-    kernel: Literal["rbf", "matern", "quadratic"] = choice(
-        "rbf",
-        {"rbf": "Squared exponential", "matern": "Matérn 5/2: rougher", "quadratic": "Quadratic functions"},
-        label="Kernel",
-        help="What is assumed of a user's loss: how smooth it is.",
-    )
-    length_scale: float = number(
-        1.0,
-        0.1,
-        10.0,
-        label="Length scale",
-        symbol="ℓ",
-        scale="log",
-        help="Over which distance losses change, in the unit of the settings. Points are placed in proportion to it.",
-    )
-    relative_noise: float | None = number(
-        None,
-        1e-10,
-        100.0,
-        label="Assumed noise",
-        symbol="s",
-        scale="log",
-        help="Variance of an observation's noise over that of a user's loss. Empty: what the problem declares, for "
-        "losses of variance 1. Too small a value costs most.",
-    )
-    mean: Literal["constant", "zero"] = choice(
-        "constant",
-        {"constant": "Unknown constant", "zero": "Zero, as published"},
-        label="Mean of the process",
-        help="With an unknown constant, adding a number to all losses of a user changes nothing.",
-    )
+    kernel: Literal["rbf", "matern", "quadratic"] = choice("rbf", KERNELS, **CONTROLS["kernel"])
+    length_scale: float = number(1.0, 0.1, 10.0, **CONTROLS["surrogate_length_scale"])
+    relative_noise: float | None = number(None, 1e-10, 100.0, **CONTROLS["relative_noise"])
+    mean: Literal["constant", "zero"] = choice("constant", MEANS, **CONTROLS["mean"])
 
     @property
     def noise(self) -> float:

@@ -1,10 +1,12 @@
 """What a run will ask for, known before it: batches, trainings, time and memory, and what to be warned of."""
 
 import math
+from functools import partial
 
 import numpy as np
 
-from dpviz.experiments.algorithm import SECONDS_PER_COORDINATE, SECONDS_PER_REPLICATE, SECONDS_PER_STEP
+from dpviz import errors, resources
+from dpviz.experiments.algorithm import seconds_per_step
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization.batches import Batches
 from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
@@ -12,11 +14,13 @@ from dpviz.numbers import short
 from dpviz.problems.base import Cost
 from dpviz.problems.tuning.tuning import TuningFacts
 
+phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
 # Of the first batch, that later steps need on average: so much at a bias level of 0.02 or less, and less the more of
 # the gradient may stay unknown (THEORY.md, section 9).
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 # Of one trial of a batch, and of its linear algebra, measured as `problems.base` says.
 SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.06e-9
+SLOWER = 1.18  # times, that choosing points takes longer than these say
 # Of points that are moved together: how often a batch is tried with its derivatives, what these take for each point,
 # and which part of a batch can be left out where observations are noisy.
 MOVES, SECONDS_PER_MOVE, FEWER_IF_NOISY = 50, 3.4e-5, 0.3
@@ -78,8 +82,7 @@ def algebra_seconds(facts: TuningFacts, batches: Batches, steps: int) -> float:
 
 def run_seconds(plan: Plan, replicates: int, cost: Cost, trainings: float) -> float:
     """About how long trainings and steps take, for all replicates."""
-    each = SECONDS_PER_STEP + replicates * (SECONDS_PER_REPLICATE + plan.facts.d * SECONDS_PER_COORDINATE)
-    return replicates * trainings * cost.evaluation + plan.iterations * each
+    return replicates * trainings * cost.evaluation + plan.iterations * seconds_per_step(replicates, plan.facts.d)
 
 
 def run_bytes(facts: TuningFacts, replicates: int, cost: Cost, batches: Batches, steps: int) -> float:
@@ -96,25 +99,15 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
     total = noise * math.sqrt(facts.d)
     if total <= clip / 2:
         return ()
-    return (
-        f"The noise is about {short(total)} long in every step, and no gradient is longer than the clip, "
-        f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget.",
-    )
+    return (phrase("noise_and_clip", noise=short(total), clip=short(clip)),)
 
 
 def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
     """What to be warned of in the surrogate's settings."""
     found, surrogate = [], batches.surrogate
     if surrogate.noise < facts.observation_sd**2:
-        found.append(
-            f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
-            f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
-            "points come too near, and noise is taken for slopes."
-        )
+        found.append(phrase("little_noise", assumed=short(surrogate.noise), real=short(facts.observation_sd**2)))
     chosen = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
     if chosen and batches.closed_form() is None:
-        found.append(
-            f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take that many. "
-            "Raise the bias level, or allow repeats."
-        )
+        found.append(phrase("no_batch", most=short(batches.most)))
     return tuple(found)

@@ -53,7 +53,7 @@ def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int
     places = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
     line[:, coordinate] = places
-    found = problem.evaluate_cheap({"x": np.concatenate([line, known.points])})["objective"]
+    found = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
     truth, losses = found[:POINTS], found[POINTS:]
     mean, deviation = expected(known, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - new

@@ -7,16 +7,11 @@ from typing import Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
-from scipy.special import gammainccinv, gammaln
+from scipy.special import gammainccinv
 
 from dpviz.privacy.accounting import closed_forms
 
 # --------------------------------------------------------------------------------------------------------------- noise
-
-
-def noise_length(noise: float, d: int) -> float:
-    """E‖ξ‖ of Gaussian noise with standard deviation `noise` in each of d coordinates: σ√2 Γ((d+1)/2)/Γ(d/2)."""
-    return noise * math.sqrt(2) * math.exp(float(gammaln((d + 1) / 2) - gammaln(d / 2)))
 
 
 def noise_radius(noise: float, d: int, steps: int, failure: float) -> float:
@@ -47,18 +42,6 @@ def bias_bound(norm: float, uncertainty: float) -> float:
 def planned_uncertainty(level: float, d: int, prior: float) -> float:
     """√λ_max(Σ) where a share `level` of the prior trace P is left, evenly over the directions: √(ωP/d)."""
     return math.sqrt(level * prior / d)
-
-
-def process_bias(trace: float, frobenius: float, largest: float, amplitude: float, count: int, failure: float) -> float:
-    """The same of every one of `count` gradients that are draws of the process, with probability 1 - ζ (Laurent and
-    Massart): s_f √(tr Σ + 2‖Σ‖_F √x + 2 λ_max x), x = ln(count/ζ)."""
-    x = math.log(count / failure)
-    return amplitude * math.sqrt(trace + 2 * frobenius * math.sqrt(x) + 2 * largest * x)
-
-
-def published_process_bias(trace: float, amplitude: float, count: int, failure: float) -> float:
-    """The same as published: s_f √(α (4 ln(count/ζ) + 2)), Lemma A.3."""
-    return amplitude * math.sqrt(trace * (4 * math.log(count / failure) + 2))
 
 
 # -------------------------------------------------------------------------------------------------------- error bounds

@@ -9,21 +9,3 @@ from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
 from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.families.mirror_descent.methods.reference import TunedReference
-
-__all__ = [
-    "AnytimeSampling",
-    "BiasReduced",
-    "CertifiedSampling",
-    "EuclideanGradient",
-    "FictitiousPlay",
-    "FrankWolfe",
-    "GameBound",
-    "GaussianMarginals",
-    "GaussianMirrorDescent",
-    "MultiplicativeWeights",
-    "NoisyPayoffs",
-    "SyntheticData",
-    "TunedReference",
-    "TwoDraws",
-    "VertexSampling",
-]

@@ -6,16 +6,15 @@ page's other settings at their defaults; `measure.py` writes the medians to `mea
 to a user's size, budget and rounds, which are public.
 """
 
-import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
@@ -75,7 +74,7 @@ def expectation(
     only.
     """
     facts = problem.facts()
-    sizes = _table().get(key(problem), {}).get(_currency(budget), [])
+    sizes = _measured(problem, budget)
     signal = signal_of(facts, budget) if isinstance(facts, GameFacts) and budget.private else math.inf
     if not sizes or not isinstance(facts, GameFacts) or not math.isfinite(signal):
         return None
@@ -98,9 +97,8 @@ def over_rows(
     found = [expectation(problem, budget, rounds, n) for n in rows]
     if not found or found[0] is None:
         return {}
-    facts = problem.facts()
-    assert isinstance(facts, GameFacts)
-    signals = [signal for size in _table()[key(problem)][_currency(budget)] for signal in size["signals"]]
+    facts = GameFacts.of(problem.facts())
+    signals = [signal for size in _measured(problem, budget) for signal in size["signals"]]
     here = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
     measured = (
         (min(signals) <= here) & (here <= max(signals)) & np.array([bool(each and each.inside) for each in found])
@@ -128,10 +126,7 @@ def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | No
 def key(problem: ProblemSpecification) -> str:
     """The problem's name in the table: its kind, and the choice that makes it another game."""
     data = problem.dataset
-    choices = (
-        data.structure if isinstance(data, LatentGame) else "",
-        *(getattr(problem, name, "") for name in _KINDS),
-    )
+    choices = (data.structure if isinstance(data, LatentGame) else "", *(getattr(problem, name, "") for name in _KINDS))
     return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
 
 
@@ -167,14 +162,10 @@ def no_better(samples: np.ndarray, uniform: float) -> bool:
     return float(np.quantile(samples, upper, method="hazen")) >= uniform
 
 
-def _currency(budget: Budget) -> str:
-    """The part of the table that a budget is about."""
-    return "pure" if budget.pure else "approximate"
-
-
-@cache
-def _table() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(TABLE.read_text())
+def _measured(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping[str, Any]]:
+    """What the table has of a problem under such budgets, by size; nothing of other problems."""
+    currencies = resources.data(__package__, TABLE.name).get(key(problem), {})
+    found: Sequence[Mapping[str, Any]] = currencies.get("pure" if budget.pure else "approximate", ())
     return found
 
 

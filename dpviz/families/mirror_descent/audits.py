@@ -14,16 +14,11 @@ from functools import partial
 import numpy as np
 
 from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
-from dpviz.checkpoints import finished
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
+from dpviz.families.mirror_descent.methods import algorithms, best_responses, bias_reduced, certified, minimisation
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
-from dpviz.families.mirror_descent.methods.best_responses import FictitiousPlay, TwoDraws
-from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
-from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.problems.games.marginals import MarginalQueries
@@ -50,7 +45,7 @@ def game(first: float = -1.0) -> Neighbours:
         other[1::2] *= -1
         one[0] = row
         nobody = np.zeros((2, 1)), np.zeros((2, 1))
-        return MatrixGameProblem(facts, finished(Payoffs.of((Signs.pack(one.T < 0), Signs.pack(other.T < 0)), nobody)))
+        return MatrixGameProblem(facts, Payoffs.of((Signs.pack(one.T < 0), Signs.pack(other.T < 0)), nobody))
 
     return Neighbours(built((1.0, -1.0)), built((first, 1.0)))
 
@@ -75,20 +70,21 @@ def survey(cell: Row = (1, 1)) -> Neighbours:
 
 SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
 GAUSSIAN: tuple[Budget, ...] = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
-METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
-    "vertex_sampling": (VertexSampling(iterations=3), SELECTION),
-    "certified_sampling": (CertifiedSampling(iterations=3), SELECTION),
-    "bias_reduced": (BiasReduced(stop_level=4), SELECTION),
-    "fictitious_play": (FictitiousPlay(responses=3), SELECTION),
-    "two_draws": (TwoDraws(), SELECTION),
-    "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN),
-    "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN),
-    "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN),
-    "anytime_sampling": (AnytimeSampling(iterations=3), SELECTION),
-    "frank_wolfe": (FrankWolfe(chosen_vertices=3), SELECTION),
-    "synthetic_data": (SyntheticData(iterations=3), SELECTION),
-    "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION),
-    "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN),
+# By name: the method, its budgets, and about how many seconds an audit takes.
+METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...], float]] = {
+    "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION, 0.8),
+    "certified_sampling": (certified.CertifiedSampling(iterations=3), SELECTION, 0.7),
+    "bias_reduced": (bias_reduced.BiasReduced(stop_level=4), SELECTION, 9.5),
+    "fictitious_play": (best_responses.FictitiousPlay(responses=3), SELECTION, 0.45),
+    "two_draws": (best_responses.TwoDraws(), SELECTION, 0.4),
+    "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN, 0.4),
+    "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN, 0.4),
+    "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN, 0.4),
+    "anytime_sampling": (minimisation.AnytimeSampling(iterations=3), SELECTION, 5.0),
+    "frank_wolfe": (minimisation.FrankWolfe(chosen_vertices=3), SELECTION, 0.5),
+    "synthetic_data": (algorithms.SyntheticData(iterations=3), SELECTION, 0.6),
+    "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION, 0.4),
+    "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN, 0.6),
 }
 PLACES: dict[str, tuple[str, Callable[[], Neighbours]]] = {
     "anytime_sampling": (REGRESSION, regression),
@@ -96,16 +92,6 @@ PLACES: dict[str, tuple[str, Callable[[], Neighbours]]] = {
     "synthetic_data": (MOVED, survey),
     "multiplicative_weights": (MOVED, survey),
     "gaussian_marginals": (MOVED, survey),
-}
-SECONDS = {
-    "vertex_sampling": 0.8,
-    "certified_sampling": 0.7,
-    "bias_reduced": 9.5,
-    "fictitious_play": 0.45,
-    "anytime_sampling": 5.0,
-    "frank_wolfe": 0.5,
-    "synthetic_data": 0.6,
-    "gaussian_marginals": 0.6,
 }
 ATTAINED = ("noisy_payoffs", "gaussian_marginals")  # one release of noise, of a query that moves as far as it can
 FIRST: tuple[Case, ...] = tuple(
@@ -117,10 +103,10 @@ FIRST: tuple[Case, ...] = tuple(
         budgets,
         data,
         2000 if name == "bias_reduced" else 10_000,
-        seconds=SECONDS.get(name, 0.4),
+        seconds=seconds,
         canary_name=WORST if name in ATTAINED else KNOWN,
     )
-    for name, (method, budgets) in METHODS.items()
+    for name, (method, budgets, seconds) in METHODS.items()
     for canary, data in (PLACES.get(name, (GAME, game)),)
 )
 NOTHING = (0.0, 0.0, 0.0)

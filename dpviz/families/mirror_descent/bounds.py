@@ -1,18 +1,20 @@
 """What the theory says of a plan: bounds round by round and against T, and what the paper's step size really costs.
 
+The split of the budget between the two players is compared with the even and the best one, without a run.
+
 They need settings only, never data. Sections are those of the family's specification.
 """
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import accuracy, planning, rates, theory
-from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
-from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals
+from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, certified, noisy_gradients
 from dpviz.privacy.accounting import accountants, textbook
 from dpviz.privacy.accounting.closed_forms import Floats, zcdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, Budget
@@ -23,7 +25,7 @@ from dpviz.problems.games.marginals import Marginals
 MOST_ROUNDS = 100_000  # that are considered when rows are counted
 
 
-def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
+def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | None:
     """(T+1,) bound on the expected gap of the average after t = 1..T rounds of this plan (section 10.1); nan at t = 0.
 
     It is about the gap on the data, in a single pass about that on the population. None for fresh output draws, which
@@ -31,8 +33,7 @@ def gap_bound(algorithm: VertexSampling, plan: Plan) -> np.ndarray | None:
     """
     if algorithm.output == "fresh":
         return None
-    facts = plan.facts
-    assert isinstance(facts, GameFacts)
+    facts = GameFacts.of(plan.facts)
     players = planning.players(facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"])))
     if not plan.budget.private:
         players = tuple(player._replace(smoothness=0.0) for player in players)
@@ -58,45 +59,33 @@ def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, r
     bound is known, as for MWEM, or where it exceeds 1, which no error of a share can.
     """
     bound: float = math.inf
-    if isinstance(algorithm, GaussianMarginals):
+    if isinstance(algorithm, baselines.GaussianMarginals):
         bound = plan.noise["tables"][0] * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
-    elif isinstance(algorithm, VertexSampling):
+    elif isinstance(algorithm, algorithms.VertexSampling):
         over_rounds = gap_bound(algorithm, plan)
         bound = math.inf if over_rounds is None else float(over_rounds[rounds])
     return bound if bound <= 1 else math.inf
 
 
 def bound_over_rounds(
-    facts: GameFacts,
-    budget: Budget,
-    rounds: Sequence[int],
-    *,
-    draws: planning.Draws = 1,
-    share_x: float | None = 0.5,
-    batching: planning.Batching = "full",
+    facts: GameFacts, budget: Budget, rounds: Sequence[int], sampling: planning.Sampling = planning.USUAL
 ) -> tuple[Floats, Floats]:
     """Bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes at
     their caps, and with the best step sizes below them. In a single pass, on the population's gap."""
-    found = [bound_at(facts, budget, count, draws=draws, share_x=share_x, batching=batching) for count in rounds]
-    at_caps, at_best = np.array(found).T
+    at_caps, at_best = np.array([bound_at(facts, budget, count, sampling) for count in rounds]).T
     return at_caps, at_best
 
 
 def bound_over_shares(
-    facts: GameFacts,
-    budget: Budget,
-    shares: Sequence[float],
-    rounds: int,
-    *,
-    draws: planning.Draws = 1,
-    batching: planning.Batching = "full",
+    facts: GameFacts, budget: Budget, shares: Sequence[float], rounds: int, sampling: planning.Sampling = planning.USUAL
 ) -> tuple[Floats, Floats]:
     """For each share of x in `shares`, at one number of rounds, (k,): the bound with the best step sizes below the
     caps; and Σ ln d/(τ T) with steps at the caps, the part that the split decides (section 10.3)."""
     best, regret = [], []
     for share in shares:
-        players, largest, free = _steps(facts, budget, rounds, draws, share, batching)
-        best.append(_bound(facts, players, [min(pair) for pair in zip(largest, free, strict=True)], rounds, batching))
+        players, largest, free = _steps(facts, budget, rounds, sampling._replace(share_x=share))
+        steps = [min(pair) for pair in zip(largest, free, strict=True)]
+        best.append(_bound(facts, players, steps, rounds, sampling.batching))
         regret.append(
             sum(
                 player.log_vertices / (step * rounds)
@@ -108,34 +97,22 @@ def bound_over_shares(
 
 
 def bound_at(
-    facts: GameFacts,
-    budget: Budget,
-    rounds: int,
-    *,
-    draws: planning.Draws = 1,
-    share_x: float | None = 0.5,
-    batching: planning.Batching = "full",
+    facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling = planning.USUAL
 ) -> tuple[float, float]:
     """Bounds on the expected gap after `rounds` that share the budget: with steps at their caps, and with the best
     steps below them. In a single pass, on the population's gap."""
-    players, largest, free = _steps(facts, budget, rounds, draws, share_x, batching)
+    players, largest, free = _steps(facts, budget, rounds, sampling)
     best = [min(pair) for pair in zip(largest, free, strict=True)]
-    return (
-        _bound(facts, players, largest, rounds, batching),
-        _bound(facts, players, best, rounds, batching),
-    )
+    at_caps, at_best = (_bound(facts, players, steps, rounds, sampling.batching) for steps in (largest, best))
+    return at_caps, at_best
 
 
 def _steps(
-    facts: GameFacts,
-    budget: Budget,
-    rounds: int,
-    draws: planning.Draws,
-    share_x: float | None,
-    batching: planning.Batching,
+    facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling
 ) -> tuple[tuple[theory.Player, ...], list[float], list[float]]:
     """The players who have a choice, with the largest steps that the budget allows them and those that suit the bound;
     who pays nothing has no cap."""
+    draws, share_x, batching = sampling
     players = planning.players(facts, draws)
     weights, split = planning.weights(facts, rounds, batching), planning.shares(facts, share_x, draws, budget.pure)
     caps = planning.private_steps(facts, budget, weights, draws, split, "tight", rounds)
@@ -145,11 +122,7 @@ def _steps(
 
 
 def _bound(
-    facts: GameFacts,
-    players: Sequence[theory.Player],
-    steps: Sequence[float],
-    rounds: int,
-    batching: planning.Batching,
+    facts: GameFacts, players: Sequence[theory.Player], steps: Sequence[float], rounds: int, batching: planning.Batching
 ) -> float:
     bound = float(theory.direct_bound(players, steps, rounds))
     if batching == "single":
@@ -209,3 +182,56 @@ def paper_costs(plan: Plan) -> dict[str, float]:
         "zCDP, η²/8 per draw": zcdp_epsilon(rho, budget.delta),
         "tightest accountant": accountants.tightest(plan.events, budget.delta).epsilon,
     }
+
+
+Split = (
+    algorithms.VertexSampling | bias_reduced.BiasReduced | certified.CertifiedSampling | noisy_gradients.NoisyGradients
+)  # the methods whose players share a budget
+
+
+class Compared(NamedTuple):
+    """The part of a method's bound on the gap that the split decides: as set, even, and the smallest one.
+
+    Of methods that draw vertices Σ ln d/(τ T), of noisy gradients what the noise adds. share, best_share : of x.
+    noisy : whether `players`, of x and y, are deviations of the noise on each coordinate; else step sizes, which are as
+    long as the budget allows.
+    """
+
+    yours: float
+    even: float
+    best: float
+    share: float
+    best_share: float
+    noisy: bool
+    players: tuple[float, float]
+
+
+def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
+    """What the split of this plan is worth; None where there is nothing to split, or no privacy."""
+    facts = GameFacts.of(plan.facts)
+    if not (isinstance(method, Split) and plan.private and planning.both_pay(facts)) or method.as_in_the_paper:
+        return None  # the paper counts all draws alike, whoever draws
+    even = method.replaced(split="own", share_x=planning.EVEN).plan(facts, plan.budget)
+    best = method.replaced(split="bound").plan(facts, plan.budget)
+    noisy = isinstance(method, noisy_gradients.NoisyGradients)
+    x, y = (float(plan.noise[name][0] if noisy else plan.schedule[f"step_size_{name}"][0]) for name in "xy")
+    return Compared(
+        _split_term(method, plan),
+        _split_term(method, even),
+        _split_term(method, best),
+        float(plan.resolved["share_x"]),
+        float(best.resolved["share_x"]),
+        noisy,
+        (x, y),
+    )
+
+
+def _split_term(method: Split, plan: Plan) -> float:
+    facts = GameFacts.of(plan.facts)
+    players = planning.players(facts)
+    if isinstance(method, noisy_gradients.NoisyGradients):
+        each = zip(players, (float(plan.noise[name][0]) for name in "xy"), strict=True)
+        return sum(theory.noise_part(player, noise, plan.iterations, method.geometry) for player, noise in each)
+    steps = [float(plan.schedule[f"step_size_{name}"][0]) for name in "xy"]
+    regrets = [player.log_vertices / step for player, step in zip(players, steps, strict=True)]
+    return sum(regrets) / plan.iterations

@@ -1,4 +1,6 @@
-"""Figures of what a setting buys: the split of the budget, rows for a target gap, the paper's bound beside ours."""
+"""Figures of what a setting buys: the split of the budget, rows for a target gap, the paper's bound beside ours; and
+what drawing few vertices does to gradients of a game and to values: bias, spread, rare deviations.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,65 +8,60 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.families.mirror_descent import advice, bounds, planning, theory
+from dpviz.families.mirror_descent import advice, bounds, planning, presets, sampling_bias, theory
+from dpviz.families.mirror_descent.figures import bounded
 from dpviz.families.mirror_descent.methods import certified
+from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.parts import show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 
+chart = worded(__package__)
 OURS = ArmStyle(style.PALETTE["private"], "solid")
 LOWER = ArmStyle(style.PALETTE["private"], "dash")
 PAPER = ArmStyle(style.PALETTE["spent"], "solid")
 LEMMA = ArmStyle(style.PALETTE["spent"], "dot")
 DIRECT, PAPERS = "direct, all rows (gap on the data)", "the paper's, single pass"
+SPLIT_HEIGHT = 340  # pixels
 SHARES = np.linspace(0.05, 0.95, 37)
 CERTIFICATE_SHARES = np.geomspace(0.01, 0.5, 40)
 SHARES_COSTS = np.geomspace(0.01, 5.0, 60)
 
 
 def split(
-    facts: GameFacts,
-    budget: Budget,
-    rounds: int,
-    *,
-    draws: planning.Draws = 1,
-    batching: planning.Batching = "full",
-    chosen: float,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    facts: GameFacts, budget: Budget, rounds: int, *, sampling: planning.Sampling = planning.USUAL, chosen: float
+) -> Chart:
     """`bounds.bound_over_shares` against the share of x; marked: the best split in closed form, and the chosen one."""
-    bound, regret = bounds.bound_over_shares(facts, budget, SHARES.tolist(), rounds, draws=draws, batching=batching)
-    best = theory.optimal_shares(planning.players(facts, draws), budget.pure)[0]
+    bound, regret = bounds.bound_over_shares(facts, budget, SHARES.tolist(), rounds, sampling)
+    best = theory.optimal_shares(planning.players(facts, sampling.draws), budget.pure)[0]
     marks = [
         Mark(share, float(np.interp(share, SHARES, regret)), f"{name}: φ = {share:.2f}", color)
-        for name, share, color in (
-            ("best", best, style.PALETTE["theory"]),
-            ("chosen", chosen, style.PALETTE["second"]),
-        )
+        for name, share, color in (("best", best, style.PALETTE["theory"]), ("chosen", chosen, style.PALETTE["second"]))
         if SHARES[0] <= share <= SHARES[-1]
     ]
-    return line_figure(
+    figure = line_figure(
         [
             Line(SHARES, regret, "what the split decides, Σ ln d/(τ T)", OURS),
             Line(SHARES, bounds.told(bound, facts), "whole bound, best step sizes", LOWER),
         ],
-        x_title="Share of x in the budget, φ",
-        y_title="Part of the bound on the gap",
-        log_y=True,
+        Axes("Share of x in the budget, φ", "Part of the bound on the gap", log_y=True),
         marks=marks,
         notes=[f"best split φ = {best:.2f}, chosen {chosen:.2f}"],
-        height=height,
+        height=SPLIT_HEIGHT,
     )
+    formula = "ln d osc" if budget.pure else "(ln d)^(2/3) (K osc²)^(1/3)"
+    return chart("split", figure, rounds=rounds, best=best, formula=formula)
 
 
-def certificate(
-    facts: GameFacts, budget: Budget, *, chosen: float | None = None, height: int = style.HEIGHT
-) -> go.Figure:
+def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None) -> Chart:
     """What is added to the gap of the output, on average, to certify it with 95 % confidence, against the share of the
     budget that pays for it; and how much shorter the steps of the game get."""
     widths, shorter = [], []
@@ -76,26 +73,25 @@ def certificate(
     if chosen is not None:
         at = float(np.interp(chosen, CERTIFICATE_SHARES, widths))
         marks = [Mark(chosen, at, f"chosen: {short(100 * chosen)} %, + {short(at)}", style.PALETTE["second"])]
-    return line_figure(
+    figure = line_figure(
         [
             Line(CERTIFICATE_SHARES, np.array(widths), "added to the gap", OURS),
             Line(CERTIFICATE_SHARES, np.array(shorter), "steps shorter by, about", PAPER),
         ],
-        x_title="Share of the budget for the certificate",
-        y_title="Width; share of the steps",
-        log_y=True,
-        log_x=True,
+        Axes("Share of the budget for the certificate", "Width; share of the steps", log_x=True, log_y=True),
         marks=marks,
-        height=height,
+        height=style.ALONE,
     )
+    noise = "Laplace" if budget.pure else "Gaussian"
+    return chart("certificate", figure, change=short(facts.gap_change), method=presets.CERTIFIED, noise=noise)
 
 
-def group_shares(n: int, smallest: float, budget: Budget, *, height: int = style.HEIGHT) -> go.Figure:
+def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = ()) -> Chart:
     """What buying the groups' shares gives and takes, against its ε: the mean error of the smallest share, relative to
     it, and by how much the noise of the run grows because it gets the rest.
 
     Laplace noise of scale 2/ε on the counts has mean size 2/ε. Under pure ε steps shrink with what is left of ε, else
-    with the root of what is left of ρ.
+    with the root of what is left of ρ. costs_paid : what was spent on the shares already.
     """
     costs = SHARES_COSTS[0.95 * (budget.total_epsilon or math.inf) > SHARES_COSTS]
     whole = budget.about_rho(budget.amount)
@@ -103,17 +99,16 @@ def group_shares(n: int, smallest: float, budget: Budget, *, height: int = style
     for cost in costs.tolist():
         rest = budget.about_rho(budget.amount - cost) if budget.total_epsilon else whole - cost**2 / 2
         growth.append(math.sqrt(whole / rest) - 1 if rest > 0 else math.nan)
-    return line_figure(
+    figure = line_figure(
         [
             Line(costs, error, "error of the smallest share", OURS),
             Line(costs, np.array(growth), "more noise in the run", PAPER),
         ],
-        x_title="ε that buys the shares",
-        y_title="Relative to the share; to the noise",
-        log_y=True,
-        log_x=True,
-        height=height,
+        Axes("ε that buys the shares", "Relative to the share; to the noise", log_x=True, log_y=True),
+        height=style.ALONE,
     )
+    paid = f"Spent on them: ε = {' + '.join(map(short, costs_paid))}. " if costs_paid else ""
+    return chart("group_shares", figure, paid=paid)
 
 
 def rows_for_gap(
@@ -125,16 +120,14 @@ def rows_for_gap(
     labels: Mapping[str, ArmStyle],
     *,
     draws: planning.Draws = 1,
-    height: int = style.HEIGHT,
-) -> tuple[go.Figure, dict[str, float | None]]:
+) -> tuple[Chart, dict[str, float | None]]:
     """The gap that each number of rows promises: by the bound, and by the medians that were measured on generated data;
     and the fewest rows for a target, by name of the curve (None: not in reach).
 
     labels : methods whose medians are drawn, with their styles.
     """
     promised = bounds.rows_for_gap(facts, budget, target, draws)
-    highest = max(10 * facts.n, 2 * (promised or 0))
-    rows = np.geomspace(min(100, facts.n), highest, 60)
+    rows = np.geomspace(min(100, facts.n), max(10 * facts.n, 2 * (promised or 0)), 60)
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
     lines = [Line(rows, bounds.told(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
     needed: dict[str, float | None] = {"bound, best T": promised}
@@ -144,10 +137,7 @@ def rows_for_gap(
             needed[label] = advice.rows_for(medians, rows, target)
     figure = line_figure(
         lines,
-        x_title="Rows n",
-        y_title="Expected gap",
-        log_y=True,
-        log_x=True,
+        Axes("Rows n", "Expected gap", log_x=True, log_y=True),
         limits=[Limit(target, f"target {short(target)}")],
         marks=[
             Mark(count, target, f"{name}: n = {count:,.0f}", style.PALETTE["second"])
@@ -155,44 +145,38 @@ def rows_for_gap(
             if count is not None
         ],
         if_empty=f"Nothing is known of this game: {facts.cannot_exceed}.",
-        height=height,
+        height=style.ALONE,
     )
-    return figure, needed
+    bias = theory.sampling_bias(planning.players(facts, draws))
+    why = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
+    told = [f"{name}: {f'{count:,.0f}' if count else 'not in reach'}" for name, count in needed.items()]
+    words = {"target": short(target), "needed": "; ".join(told), "n": facts.n, "why": why}
+    return chart("rows_for_gap", figure, **words), needed
 
 
 def paper_beside(
-    facts: GameFacts,
-    budget: ApproximateDP,
-    *,
-    draws: int = 1,
-    share_x: float | None = 0.5,
-    longest: int = 2048,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5, longest: int = 2048
+) -> Chart:
     """Bounds on the expected gap against T: the direct one with all rows and in a single pass, the paper's own with its
     step sizes, and the part of that which is Lemma 4.2."""
     grid = np.unique(np.geomspace(2, min(longest, facts.n), 40).round())
-    full, single = (
-        bounds.bound_over_rounds(facts, budget, grid.astype(int).tolist(), draws=draws, share_x=share_x, batching=way)[
-            1
-        ]
-        for way in ("full", "single")
-    )
+    ways = (planning.Sampling(draws, share_x, "full"), planning.Sampling(draws, share_x, "single"))
+    full, single = (bounds.bound_over_rounds(facts, budget, grid.astype(int).tolist(), way)[1] for way in ways)
     whole, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
-    return line_figure(
+    figure = line_figure(
         [
             Line(grid, full, DIRECT, OURS),
             Line(grid, single, "direct, single pass", LOWER),
             Line(grid, whole, PAPERS, PAPER),
             Line(grid, lemma, "of which Lemma 4.2", LEMMA),
         ],
-        x_title="Rounds T",
-        y_title="Bound on the excess loss" if facts.d_y == 1 else "Bound on the duality gap",
-        log_y=True,
-        log_x=True,
+        Axes("Rounds T", bounded(facts.d_y == 1), log_x=True, log_y=True),
         limits=[Limit(facts.largest_gap, facts.cannot_exceed)] if facts.largest_gap < math.inf else [],
-        height=height,
+        height=style.ALONE,
     )
+    lowest = smallest(figure, (DIRECT, PAPERS))
+    told = "; ".join(f"{name} {short(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
+    return chart("paper_beside", figure, lowest=told, draws=draws)
 
 
 def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -203,3 +187,77 @@ def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, 
             place = int(np.argmin(trace.y))
             found[trace.name] = (float(trace.x[place]), float(trace.y[place]))
     return found
+
+
+MEASURED = "measured ± 2 standard errors"
+ROUNDING = 1e-15  # what is not above is 0
+NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
+
+
+def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> Chart:
+    """Bias of gradients against the draws that they take: measured, its two bounds, and that of the bias-reduced
+    oracle, which at 2 E 2^N draws on average has the bias of 2^{M+1}. words : on the draws, in the caption."""
+    simplices, draws = (facts.d_x > 1) + (facts.d_y > 1), measured.draws.astype(float)
+    lines = []
+    if 0 < facts.second_smoothness < math.inf:
+        second = 2 * simplices * facts.second_smoothness / draws
+        lines.append(Line(draws, second, "bound by L₂", ArmStyle(style.PALETTE["theory"], "dash")))
+    if facts.smoothness > 0 and facts.second_smoothness > 0:
+        first = 4 * math.sqrt(simplices) * facts.smoothness / np.sqrt(draws)
+        lines.append(Line(draws, first, "bound by L₁", ArmStyle(style.PALETTE["theory"], "dot")))
+    lines += _points(measured)
+    levels = [(k, int(size)) for k, size in enumerate(measured.draws) if size >= 2 and size & (size - 1) == 0]
+    if levels and (measured.mean > ROUNDING).any():
+        cost = np.array([2 * theory.mean_batches(int(size).bit_length() - 2) for _, size in levels])
+        bias = measured.mean[[k for k, _ in levels]]
+        reduced = ArmStyle(style.PALETTE["second"], "solid")
+        lines.append(
+            Line(cost[bias > ROUNDING], bias[bias > ROUNDING], "bias-reduced oracle, draws on average", reduced)
+        )
+    figure = _marked(lines, measured, f"Bias of the gradients{NOT_PRIVATE}")
+    return chart("gradient_bias" if measured.bound.any() else "no_gradient_bias", figure, "not private", words=words)
+
+
+def gradient_spread(measured: SamplingBias, words: str = "") -> Chart:
+    """Second moment of the error of x's gradient against the draws: measured, and its bound. words : on the draws, in
+    the caption."""
+    lines = []
+    if (measured.bound > 0).all():
+        bound = ArmStyle(style.PALETTE["theory"], "dash")
+        lines.append(Line(measured.draws.astype(float), measured.bound, "bound", bound))
+    lines += _points(measured)
+    figure = _marked(lines, measured, f"Mean squared error of x's gradient{NOT_PRIVATE}")
+    return chart("gradient_spread", figure, "not private", words=words)
+
+
+def tails(draws: Sequence[int]) -> Chart:
+    """Probability that drawn vertices overshoot a value by so much: exact for a linear function, and Lemma 3.2."""
+    excess = np.linspace(0.01, 1.0, 200)
+    colors = (style.PALETTE["private"], style.PALETTE["second"], style.PALETTE["spent"], style.PALETTE["theory"])
+    lines = []
+    for color, size in zip(colors, draws, strict=False):
+        exact, bound = sampling_bias.tail(size, excess)
+        shown = exact > 1e-9
+        lines.append(Line(excess[shown], exact[shown], f"K = {size}", ArmStyle(color, "solid")))
+        lines.append(Line(excess[bound > 1e-9], bound[bound > 1e-9], f"bound, K = {size}", ArmStyle(color, "dash")))
+    return chart("tails", line_figure(lines, Axes("Excess α", "Probability", log_y=True), height=style.ALONE))
+
+
+def _points(measured: SamplingBias) -> list[Line]:
+    shown = measured.mean > ROUNDING
+    return [Line(measured.draws[shown].astype(float), measured.mean[shown], MEASURED, OURS)] if shown.any() else []
+
+
+def _marked(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:
+    """With markers and bars of two standard errors on the measured values; what is 0 or below has no place here."""
+    shown = measured.mean > ROUNDING
+    notes = [] if shown.all() else [f"{(~shown).sum()} measured at 0 or below, not shown"]
+    figure = line_figure(
+        lines,
+        Axes("Draws K", title, log_x=True, log_y=True),
+        notes=notes,
+        if_empty="Gradients are linear in what is drawn: nothing is biased.",
+        height=style.ALONE,
+    )
+    show_errors(figure, MEASURED, measured.mean[shown], measured.standard_error[shown])
+    return figure

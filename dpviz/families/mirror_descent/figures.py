@@ -13,33 +13,32 @@ from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import Line, Mark, line_figure
+from dpviz.plots.elements.parts import show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.games import GameFacts
 
+chart = worded(__package__)
 ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T
 
 
-def selection_ranges(
-    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+def selection_ranges(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
     """Range η_t of every draw against the round; the draw is η_t-DP and η_t²/8-zCDP.
 
     Rounds whose draws need no data are left out, and so are arms that add noise.
     """
     lines = _per_player(plans, styles)
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title=ROUND,
-        y_title="Range η_t of one draw",
-        log_y=False,
-        from_zero=True,
+        Axes(ROUND, "Range η_t of one draw", from_zero=True),
         notes=["thin lines: the maximising player y"] if any(line.width < 2 for line in lines) else [],
         if_empty="No method draws vertices privately.",
-        height=height,
     )
+    return chart("selection_ranges", figure)
 
 
 def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> list[Line]:
@@ -58,9 +57,7 @@ def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> li
     return lines
 
 
-def gap_bounds(
-    arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
     """`bounds.gap_bound` of every arm that has one, against the round, on a log axis, where it says something."""
     lines, single, one_player, vacuous, limit = [], False, False, [], ""
     for arm in arms:
@@ -77,33 +74,30 @@ def gap_bounds(
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
             single |= plan.rows[0] < plan.facts.n
     nothing = f"{', '.join(vacuous)}: the bound says nothing, {limit}"
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title=ROUND,
-        y_title=_bounded(one_player),
-        log_y=True,
+        Axes(ROUND, bounded(one_player), log_y=True),
         notes=[*(["single pass: bound for the population"] if single else []), *([nothing] if vacuous else [])],
         if_empty=nothing if vacuous else "No bound is known for these methods.",
-        height=height,
     )
+    return chart("gap_bounds", figure)
 
 
-def bound_by_rounds(
-    facts: GameFacts,
-    budget: Budget,
-    *,
-    draws: planning.Draws = 1,
-    share_x: float | None = 0.5,
-    batching: planning.Batching = "full",
-    height: int = style.HEIGHT,
-) -> go.Figure:
+def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling = planning.USUAL) -> Chart:
     """`bounds.bound_over_rounds` on log axes, where it says something. Marked on the curve at the caps: T*, where its
     two error terms are equal; √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is
     loose."""
-    title = _bounded(facts.d_y == 1)
-    empty = "Without privacy, more rounds are always better."
+    figure = _bound_by_rounds(facts, budget, sampling)
+    loose = " In practice a quarter of T* does better, because the bound is loose there." * bool(figure.data)
+    return chart("bound_by_rounds", figure, loose=loose)
+
+
+def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling) -> go.Figure:
+    draws, share_x, batching = sampling
+    title = bounded(facts.d_y == 1)
     if not budget.private:
-        return line_figure([], x_title="Rounds T", y_title=title, log_y=True, if_empty=empty, height=height)
+        without = "Without privacy, more rounds are always better."
+        return line_figure([], Axes("Rounds T", title, log_y=True), if_empty=without)
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
     split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)
     full: theory.Batching = "full_batch" if batching == "full" else "single_pass"
@@ -116,7 +110,7 @@ def bound_by_rounds(
     }
     counts = [count for count, _ in chosen.values() if count <= longest]
     grid = np.unique(np.append(np.geomspace(2, longest, 60).round(), counts)).astype(int)
-    curves = bounds.bound_over_rounds(facts, budget, grid.tolist(), draws=draws, share_x=share_x, batching=batching)
+    curves = bounds.bound_over_rounds(facts, budget, grid.tolist(), sampling)
     looks = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash"))
     names = ("step size at its cap", "best step size below it")
     useful = [bounds.told(curve, facts) for curve in curves]
@@ -125,30 +119,24 @@ def bound_by_rounds(
     nothing = f"the bound says nothing: {facts.cannot_exceed}"
     return line_figure(
         [Line(grid, curve, name, look, value=False) for curve, name, look in zip(useful, names, looks, strict=True)],
-        x_title="Rounds T",
-        y_title=title,
-        log_y=True,
-        log_x=True,
+        Axes("Rounds T", title, log_x=True, log_y=True),
         marks=[Mark(count, at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
         notes=[
-            *([", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items())] if marked else []),
-            *(
-                [f"where no line is drawn, the bound says nothing: {facts.cannot_exceed}"]
-                if np.isnan(useful).any()
-                else []
-            ),
+            *[", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items())] * bool(marked),
+            *[f"where no line is drawn, {nothing}"] * bool(np.isnan(useful).any()),
         ],
         if_empty=f"Whatever T, {nothing}.",
-        height=height,
     )
 
 
-def _bounded(one_player: bool) -> str:
+def bounded(one_player: bool) -> str:
+    """What a bound is on, as the title of an axis."""
     return "Bound on the excess loss" if one_player else "Bound on the duality gap"
 
 
-def accounting_gain(rows: Mapping[str, float], *, height: int = style.HEIGHT) -> go.Figure:
-    """One bar per way of counting the same draws, the first on top; rows : ε by name."""
+def accounting_gain(rows: Mapping[str, float], words: str = "") -> Chart:
+    """One bar per way of counting the same draws, the first on top; rows : ε by name. words : on the draws, in the
+    caption."""
     values = np.array(list(rows.values()), dtype=np.float32)
     bars = {
         "type": "bar",
@@ -164,55 +152,47 @@ def accounting_gain(rows: Mapping[str, float], *, height: int = style.HEIGHT) ->
         },
         "hovertemplate": "%{y}: ε = %{text}<extra></extra>",
     }
-    frame = style.layout("ε of the same draws", "", height=height) | {"hovermode": "closest"}
+    frame = style.layout(Axes("ε of the same draws", ""), height=style.ALONE) | {"hovermode": "closest"}
     frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
     frame["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
-    return go.Figure({"data": [bars], "layout": frame})
+    return chart("accounting_gain", go.Figure({"data": [bars], "layout": frame}), words=words)
 
 
-def rho_by_position(plan: Plan, *, height: int = style.HEIGHT) -> go.Figure:
+def rho_by_position(plan: Plan, label: str = "") -> Chart:
     """ρ that a row really pays in the draws of a single pass, against the block it is in: those after its own block."""
     spent = plan.spent("rho")
     paid, rounds = spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
-    return line_figure(
+    figure = line_figure(
         [line],
-        x_title="Block that holds the row",
-        y_title="ρ paid by the row",
-        log_y=False,
-        from_zero=True,
+        Axes("Block that holds the row", "ρ paid by the row", from_zero=True),
         notes=["the guarantee is that of block 1; no draw reads the last block"],
-        height=height,
+        height=style.ALONE,
     )
+    return chart("rho_by_position", figure, label=label)
 
 
-def maurey(
-    measured: SamplingBias,
-    *,
-    y_title: str = "Bias E h(x̂) - h(x)",
-    bound_name: str = "bound 2 L₁/K",
-    height: int = style.HEIGHT,
-) -> go.Figure:
+def maurey(measured: SamplingBias) -> Chart:
     """Bias of seeing a strategy through K drawn vertices, on log axes: measured with bars of two standard errors, exact
     where known, and its bound. Measured values of 0 or less have no place on a log axis; a note counts them."""
     green, grey = ArmStyle(style.PALETTE["theory"], "dash"), ArmStyle(style.GREY, "solid")
     lines = [] if measured.exact is None else [Line(measured.draws, measured.exact, "exact", grey)]
     notes = ["the bound is 0: gradients are linear"]
     if (measured.bound > 0).all():
-        lines.append(Line(measured.draws, measured.bound, bound_name, green))
+        lines.append(Line(measured.draws, measured.bound, "bound 2 L₁/K", green))
         notes = []
     shown = measured.mean > 0
     if not shown.all():
         notes.append(f"{(~shown).sum()} measured at 0 or below, not shown")
-    mean, spread = measured.mean[shown], 2 * measured.standard_error[shown]
     points = Line(
-        measured.draws[shown], mean, "measured ± 2 standard errors", ArmStyle(style.PALETTE["private"], "solid")
+        measured.draws[shown],
+        measured.mean[shown],
+        "measured ± 2 standard errors",
+        ArmStyle(style.PALETTE["private"], "solid"),
     )
     figure = line_figure(
-        [*lines, points], x_title="Draws K", y_title=y_title, log_y=True, log_x=True, notes=notes, height=height
+        [*lines, points], Axes("Draws K", "Bias E h(x̂) - h(x)", log_x=True, log_y=True), notes=notes, height=style.ALONE
     )
     if shown.any():
-        below = np.minimum(spread, 0.99 * mean).astype(np.float32)
-        bars = {"type": "data", "symmetric": False, "array": spread.astype(np.float32), "arrayminus": below}
-        figure.update_traces({"mode": "markers", "error_y": bars}, selector={"name": points.name})
-    return figure
+        show_errors(figure, points.name, measured.mean[shown], measured.standard_error[shown])
+    return chart("maurey", figure)

@@ -1,24 +1,10 @@
 """The lesson that games tell: a draw is the noise."""
 
-from dpviz.datasets.games import LatentGame
-from dpviz.experiments.experiment import Experiment
-from dpviz.families.mirror_descent.presets import arms
 from dpviz.lessons.lesson import Ends, Numbers, Side, load
 from dpviz.numbers import short
-from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.games.quadratic_games import QuadraticGame
 
 _DRAWS, _NOISE = "Vertex sampling", "Gaussian mirror descent"
-
-
-def _game(strategies: int) -> Experiment:
-    """One player has so many strategies, the other ten."""
-    return Experiment(
-        problem=QuadraticGame(data=LatentGame(strategies_x=strategies, strategies_y=10)),
-        arms=arms((_DRAWS, _NOISE)),
-        budget=ApproximateDP(epsilon=1.0, delta=1e-6),
-        replicates=10,
-    )
 
 
 def _strategies(before: Side, after: Side) -> Numbers:
@@ -41,12 +27,11 @@ def _strategies(before: Side, after: Side) -> Numbers:
 
 
 def _first(side: Side) -> int:
-    assert isinstance(side.settings, Experiment) and isinstance(side.settings.problem, QuadraticGame)
-    return side.settings.problem.data.strategies_x
+    problem = side.experiment.problem
+    assert isinstance(problem, QuadraticGame)
+    return problem.data.strategies_x
 
 
-GAME = load(
-    __package__, "game", before=_game(10), after=_game(1000), measure=Ends(_DRAWS, "duality_gap"), also=_strategies
-)
+GAME = load(__package__, "game", measure=Ends(_DRAWS, "duality_gap"), also=_strategies)
 
 LESSONS = (GAME,)

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpviz.datasets.categories import CategoricalBundled
-from dpviz.datasets.games import LatentGame
-from dpviz.datasets.groups import GroupedLosses, GroupedSigns
+from dpviz.datasets import categories, games, groups
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import advice, presets
@@ -40,16 +38,16 @@ UNMEASURED = ("Fresh draws", presets.CERTIFIED)
 
 def problems() -> Iterator[tuple[ProblemSpecification, ...]]:
     """The problems that are measured: for each one that has advice of its own, from its smallest size on."""
-    structures = next(c.options for c in LatentGame.controls() if c.name == "structure") or {}
+    structures = next(c.options for c in games.LatentGame.controls() if c.name == "structure") or {}
     for cls, sizes in STRATEGIES.items():
         for structure in structures:
-            chosen = sizes if structure == LatentGame().structure else (30, 300)
-            data = [LatentGame(structure=structure, strategies_x=d, strategies_y=d) for d in chosen]
+            chosen = sizes if structure == games.LatentGame().structure else (30, 300)
+            data = [games.LatentGame(structure=structure, strategies_x=d, strategies_y=d) for d in chosen]
             yield tuple(cls(data=rows) for rows in data)  # type: ignore[call-arg]
-    yield tuple(GroupLoss(data=GroupedSigns(dimension=d)) for d in (10, 30, 100))
+    yield tuple(GroupLoss(data=groups.GroupedSigns(dimension=d)) for d in (10, 30, 100))
     yield (GroupLoss(loss="logistic"),)
-    yield tuple(LossMatrix(data=GroupedLosses(dimension=d)) for d in (10, 30, 100, 300))
-    yield MarginalQueries(), MarginalQueries(data=CategoricalBundled())
+    yield tuple(LossMatrix(data=groups.GroupedLosses(dimension=d)) for d in (10, 30, 100, 300))
+    yield MarginalQueries(), MarginalQueries(data=categories.CategoricalBundled())
     yield tuple(SparseRegression(dimension=d) for d in (20, 100, 500))
     yield tuple(Portfolio(dimension=d) for d in (10, 100, 300))
     for shape, sizes in (("box", (2, 5, 8)), ("monotone", (2, 5, 10))):
@@ -104,8 +102,7 @@ def uniform_error(problem: ProblemSpecification) -> float:
 def cell(problem: ProblemSpecification, pure: bool, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """All numbers of one problem at one size; known : the same without some methods, which are then measured alone."""
     budgets = [PureDP(epsilon=e) if pure else ApproximateDP(epsilon=e, delta=1e-6) for e in STRENGTHS]
-    facts = problem.facts()
-    assert isinstance(facts, GameFacts)
+    facts = GameFacts.of(problem.facts())
     offered, _ = presets.offered(type(problem))
     old = {label: value for label, value in known["medians"].items() if label in offered} if known else {}
     columns: dict[str, list[list[float]]] = {}
@@ -126,8 +123,7 @@ def cell(problem: ProblemSpecification, pure: bool, known: Mapping[str, Any] | N
 
 
 def _size(problem: ProblemSpecification) -> int:
-    facts = problem.facts()
-    assert isinstance(facts, GameFacts)
+    facts = GameFacts.of(problem.facts())
     return max(facts.d_x, facts.d_y)
 
 

@@ -1,8 +1,11 @@
-"""Figures of what a run of a game released: strategies over the rounds, and marginals beside the true ones."""
+"""Figures of what a run of a game released: strategies over the rounds, marginals beside the true ones, and what each
+group really loses, beside what the game plays for and what is possible without privacy.
+"""
 
 import html
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,13 @@ import plotly.graph_objects as go
 from dpviz.families.mirror_descent.figures import ROUND
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import MAX_POINTS, Line, line_figure
+from dpviz.plots.elements.parts import area
 from dpviz.plots.elements.style import ArmStyle
 
+chart = worded(__package__)
 _PATTERNS = ("", "/", ".", "x", "-")
 _LINE = 64  # characters of a name that fit on a line of a legend; what needs more than two lines is cut
 _SHORT_NAME = 16  # characters of which three names fit side by side
@@ -24,8 +31,6 @@ def strategies(
     iterations: Sequence[int] | np.ndarray,
     name: Callable[[int], str] | None = None,
     top: int = 10,
-    *,
-    height: int = style.HEIGHT,
 ) -> go.Figure:
     """Stacked areas of one player's strategy against the round: the `top` vertices by final weight, then the others.
 
@@ -34,25 +39,25 @@ def strategies(
     """
     kept = min(len(path), len(iterations))
     if not kept:
-        empty = "The strategies were too large to keep."
-        return line_figure([], x_title=ROUND, y_title="Weight", log_y=False, if_empty=empty, height=height)
+        return line_figure([], Axes(ROUND, "Weight"), if_empty="The strategies were too large to keep.")
     shown = np.unique(np.linspace(0, kept - 1, min(kept, MAX_POINTS)).round().astype(int))
     weights = np.stack([path[i] for i in shown])
     rounds = np.asarray(iterations)[shown].astype(np.int32)
     order = np.argsort(-weights[-1], kind="stable")[:top]
+    layer = partial(area, rounds, group="strategy", digits=3)
     traces, longest, lines = [], 0, 0
     for i, j in enumerate(order.tolist()):
         called = f"vertex {j + 1:,}" if name is None else name(j)
         longest, lines = max(longest, len(called)), lines + len(_lines(called))
         color, pattern = style.HUES[i % len(style.HUES)], _PATTERNS[i // len(style.HUES) % len(_PATTERNS)]
-        traces.append(_area(rounds, weights[:, j], plain(called), color, pattern))
+        traces.append(layer(weights[:, j], plain(called), color, pattern))
     others = weights.shape[1] - len(order)
     if others:
         rest = np.maximum(weights.sum(axis=1) - weights[:, order].sum(axis=1), 0.0)
-        traces.append(_area(rounds, rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
+        traces.append(layer(rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
     # Three short names share a line of the legend; long ones take one each, or two.
     entries = 3 * (lines + bool(others)) if longest > _SHORT_NAME else len(traces)
-    frame = style.layout(ROUND, "Weight", legend_entries=entries, height=height)
+    frame = style.layout(Axes(ROUND, "Weight"), legend_entries=entries)
     frame["yaxis"] |= {"range": [0, 1]}
     return go.Figure({"data": traces, "layout": frame})
 
@@ -66,33 +71,15 @@ def _lines(text: str) -> list[str]:
     return textwrap.wrap(text, _LINE, max_lines=2, placeholder="…") or [text]
 
 
-def _area(rounds: np.ndarray, weights: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": rounds,
-        "y": weights.astype(np.float32),
-        "name": name,
-        "stackgroup": "strategy",
-        "line": {"color": color, "width": 1},
-        "fillcolor": style.with_opacity(color, 0.5),
-        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
-        "hovertemplate": "%{y:,.3~r}",
-    }
-
-
-def marginals(
-    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, *, height: int = style.HEIGHT
-) -> go.Figure:
+def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, words: str = "") -> Chart:
     """Synthetic against true answer of every cell, with the diagonal; the `limit` cells with the largest error stand
-    out and are named. truth, answers (q,); at most 1000 points, the worst first."""
+    out and are named. truth, answers (q,); at most 1000 points, the worst first. words : of the caption."""
     order = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
     parts = (
         (order[limit:], "other cells", style.GREY, "circle", 5),
         (order[:limit], f"{min(limit, len(order))} largest errors", style.PALETTE["spent"], "diamond", 8),
     )
-    end = float(max(truth.max(), answers.max()))
-    diagonal = np.array([0.0, end], dtype=np.float32)
+    diagonal = np.array([0.0, float(max(truth.max(), answers.max()))], dtype=np.float32)
     traces: list[dict[str, Any]] = [
         {"type": "scatter", "mode": "lines", "x": diagonal, "y": diagonal, "name": "no error", "hoverinfo": "skip"}
         | {"line": {"color": style.GREY, "dash": "dash", "width": 1.5}}
@@ -113,44 +100,79 @@ def marginals(
             )
     notes = [f"{len(order):,} of {len(truth):,} cells"] if len(order) < len(truth) else []
     frame = style.layout(
-        "True share of rows",
-        "Synthetic share",
-        notes=notes,
-        not_private=True,
-        legend_entries=len(traces),
-        height=height,
+        Axes("True share of rows", "Synthetic share"), notes=notes, not_private=True, legend_entries=len(traces)
     )
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    return chart("marginals", figure, "not private", words=words)
 
 
 def error_histogram(
-    truth: np.ndarray,
-    answers: Mapping[str, np.ndarray],
-    styles: Mapping[str, ArmStyle],
-    bins: int = 30,
-    *,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    truth: np.ndarray, answers: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], privacy: str = ""
+) -> Chart:
     """Outlined histograms of the cells' errors |answer - truth|, one per arm, on common bins.
 
     truth (q,); answers (q,) or (R, q) per arm. Shares of the cells, so that arms with different R compare.
+    privacy : that it reads the raw data, for the caption.
     """
     errors = {label: np.abs(values - truth).ravel() for label, values in answers.items()}
     largest = max((float(values.max()) for values in errors.values()), default=0.0) or 1.0
-    edges = np.linspace(0.0, largest, bins + 1)
+    edges = np.linspace(0.0, largest, 31)
     lines = []
     for label, values in errors.items():
         share = np.histogram(values, edges)[0] / len(values)
         lines.append(Line(edges, np.append(share, share[-1]), f"{label}: worst {short(values.max())}", styles[label]))
     figure = line_figure(
         lines,
-        x_title="Error of a cell",
-        y_title="Share of the cells",
-        log_y=False,
-        from_zero=True,
+        Axes("Error of a cell", "Share of the cells", from_zero=True),
         not_private=True,
         labels=False,  # all end at the axis
-        height=height,
     )
     figure.update_traces(line_shape="hv")
-    return figure
+    return chart("error_histogram", figure, "not private", privacy=privacy)
+
+
+_BARS = (
+    ("mean loss", style.PALETTE["private"], ""),
+    ("as the game weighs it", style.PALETTE["private"], "."),
+    ("fairest, without privacy", style.GREY, "/"),
+    ("best on average, without privacy", style.PALETTE["second"], "x"),
+)
+
+
+def group_losses(
+    groups: Sequence[str],
+    means: np.ndarray,
+    weighed: np.ndarray,
+    fairest: np.ndarray,
+    average: np.ndarray,
+    *,
+    caption: str = "",
+) -> Chart:
+    """Loss of every group: mean losses of a method's models (R, G), median with a 10-90 % bar; the same as the game
+    weighs them (R, G), median; mean losses of two models without privacy (G,). Groups without rows are left out."""
+    present = ~np.isnan(fairest)
+    low, median, high = np.quantile(means[:, present], (0.1, 0.5, 0.9), axis=0)
+    bars = (median, np.median(weighed[:, present], axis=0), fairest[present], average[present])
+    names = [name for name, there in zip(groups, present, strict=True) if there]
+    traces: list[dict[str, Any]] = [
+        {
+            "type": "bar",
+            "x": names,
+            "y": np.asarray(losses, dtype=np.float32),
+            "name": name,
+            "marker": {"color": color, "pattern": {"shape": pattern}},
+            "hovertemplate": "%{y:,.4~r}",
+        }
+        for (name, color, pattern), losses in zip(_BARS, bars, strict=True)
+    ]
+    several = len(means) > 1
+    if several:
+        sides = {"array": (high - median).astype(np.float32), "arrayminus": (median - low).astype(np.float32)}
+        traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
+    notes = ["thin bars: 10-90 % of the runs"] if several else ["one run; results vary"]
+    frame = style.layout(
+        Axes("Group", "Loss", from_zero=True), notes=notes, not_private=True, legend_entries=len(traces)
+    )
+    frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
+    figure = go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})
+    return chart("group_losses", figure, "not private", words=caption)

@@ -1,24 +1,25 @@
 """From a budget to rounds, draws, step sizes and the events of a plan, for methods that release vertices."""
 
 import math
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm
+from dpviz import errors, resources
+from dpviz.experiments.algorithm import Algorithm, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import (
-    ApproximateDP,
-    Budget,
-)
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, ExpMech, Repeat
 from dpviz.problems.base import Cost
 from dpviz.problems.games.games import Game, GameCost, GameFacts
 from dpviz.specification import choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+refusal = partial(errors.refusal, __package__)
 
 DIFFERENT = 0.5  # share of the vertices drawn that were not drawn before: weights soon gather on a few
 AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
@@ -30,15 +31,21 @@ Batching = Literal["full", "single"]
 Split = Literal["own", "bound"]
 MOST_DRAWS = 64
 EVEN = 0.5
-SHARE_X: Any = number(
-    EVEN, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
-)
-SPLIT: Any = choice(
-    "own",
-    {"own": "Share as set", "bound": "Best by the bound"},
-    label="Split",
-    help="The share of x as set, or the one with the smallest bound on the gap.",
-)
+SHARE_X: Any = number(EVEN, 0.05, 0.95, **CONTROLS["share_x"])
+RELATIVE_STEP: Any = number(1.0, 0.01, 1.0, **CONTROLS["relative_step"])
+SPLIT: Any = choice("own", **CONTROLS["split"])
+
+
+class Sampling(NamedTuple):
+    """How vertices are drawn: how many by each player, with which share of the budget for x (None: the best one by the
+    bound), and from which rows in a round."""
+
+    draws: Draws = 1
+    share_x: float | None = EVEN
+    batching: Batching = "full"
+
+
+USUAL = Sampling()
 
 
 def players(facts: GameFacts, draws: Draws = 1) -> tuple[theory.Player, ...]:
@@ -96,11 +103,7 @@ def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> Appro
     Raises UserError for another budget, naming what the paper states only for (ε, δ), and if nothing is left.
     """
     if not isinstance(budget, ApproximateDP):
-        raise UserError(
-            f"{what} is stated for (ε, δ)-DP. State the guarantee as (ε, δ), or choose the tighter accounting and your "
-            "own rounds.",
-            title="Not defined for this currency",
-        )
+        raise refusal("only_approximate", what=what)
     if not facts.released:
         return budget
     return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
@@ -118,11 +121,7 @@ def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
     if batching == "full":
         return facts.n
     if rounds > facts.n:
-        raise UserError(
-            f"A single pass over {facts.n:,} rows allows at most {facts.n:,} rounds. Lower T, or use all rows in every "
-            "round.",
-            title="More rounds than rows",
-        )
+        raise refusal("more_rounds_than_rows", n=facts.n)
     return facts.n // rounds
 
 
@@ -226,10 +225,7 @@ def once(scale: float, rounds: int) -> np.ndarray:
 def refuse_without_privacy(budget: Budget, title: str) -> None:
     """Raise UserError for a method that makes no sense without noise."""
     if not budget.private:
-        raise UserError(
-            f"{title} exists only with privacy. Compare it with mirror descent without privacy.",
-            title="No non-private version",
-        )
+        raise refusal("only_private", title=title)
 
 
 class Beside(NamedTuple):
@@ -258,7 +254,7 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
     @property
     def as_in_the_paper(self) -> bool:
         """Whether its draws are counted as the paper does, instead of by their bounded range."""
-        return False
+        return getattr(self, "accounting", "tight") == "paper"
 
     def has_internal(self, facts: GameFacts) -> bool:
         """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
@@ -271,27 +267,18 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
         played = max(plan.resolved.get("draws", 1), plan.resolved.get("draws_y", 1))
         return played, max(1.0, played * plan.iterations / 3)  # an average of all that was played
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(cost, GameCost)
-        rows = float(np.mean(plan.rows)) if plan.rows[0] < plan.facts.n else 0.0
-        played, _ = self.vertices(plan)
-        asked = cost.work.gradients(replicates, plan.iterations, played, rows)
-        if math.isfinite(played):
-            asked += cost.work.kept(DIFFERENT * replicates * played * plan.iterations)
-        return asked + plan.iterations * self.beside.seconds(replicates, plan.facts.d)
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
         """Blocks of rows are no copies; what is counted of drawn vertices is kept."""
-        assert isinstance(cost, GameCost)
-        played, _ = self.vertices(plan)
-        kept = cost.work.kept_bytes(replicates * played * plan.iterations) if math.isfinite(played) else 0.0
-        return replicates * cost.replicate + kept
-
-    def record_seconds(self, plan: Plan, replicates: int, cost: Cost) -> tuple[float, float]:
         assert isinstance(cost, GameCost) and isinstance(plan.facts, GameFacts)
+        rows = float(np.mean(plan.rows)) if plan.rows[0] < plan.facts.n else 0.0
         played, shown = self.vertices(plan)
-        cheap, expensive = cost.evaluate(replicates, shown, played)
+        steps, size = cost.work.gradients(replicates, plan.iterations, played, rows), replicates * cost.replicate
+        if math.isfinite(played):
+            points = replicates * played * plan.iterations
+            steps, size = steps + cost.work.kept(DIFFERENT * points), size + cost.work.kept_bytes(points)
+        steps += plan.iterations * self.beside.seconds(replicates, plan.facts.d)
+        record, expensive = cost.evaluate(replicates, shown, played)
         if self.has_internal(plan.facts):
-            hidden, hidden_dear = cost.evaluate(replicates)
-            return cheap + hidden, expensive + hidden_dear
-        return cheap, expensive
+            hidden, hidden_expensive = cost.evaluate(replicates)
+            record, expensive = record + hidden, expensive + hidden_expensive
+        return Workload(steps, record, expensive, expensive, size)

@@ -1,57 +1,23 @@
 """The methods by name, and experiments worth a click. The paper has no figures; numbers: THEORY.md, section 6."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
+from dpviz.experiments import preset
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.preset import Preset, load
-from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
-from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
-from dpviz.families.mirror_descent.methods.best_responses import FictitiousPlay, TwoDraws
-from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
-from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
-from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.families.mirror_descent.methods.reference import TunedReference
-from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.games import marginals, quadratic_games
 from dpviz.problems.games.group_loss import LossMatrix
-from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
-from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.sweeps.sweep import Sweep
 
-_SAMPLING: dict[str, AnyAlgorithm] = {
-    "Vertex sampling": VertexSampling(),
-    "Single pass": VertexSampling(batching="single"),
-    "As in the paper": VertexSampling(batching="single", accounting="paper"),
-    "Fresh draws": VertexSampling(output="fresh"),
-}
+_SAMPLING = ("Vertex sampling", "Single pass", "As in the paper", "Fresh draws")
 CERTIFIED = "Vertex sampling, certified"
-_GRADIENTS: dict[str, AnyAlgorithm] = {
-    "DP-SGDA": EuclideanGradient(),
-    "Gaussian mirror descent": GaussianMirrorDescent(),
-}
-_RESPONSES: dict[str, AnyAlgorithm] = {"Two draws": TwoDraws(), "Fictitious play": FictitiousPlay()}
-METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
-    {
-        **_SAMPLING,
-        "Bias-reduced": BiasReduced(),
-        **_GRADIENTS,
-        **_RESPONSES,
-        "Noisy matrix": NoisyPayoffs(),
-        CERTIFIED: CertifiedSampling(),
-        "Anytime": AnytimeSampling(),
-        "Frank-Wolfe": FrankWolfe(),
-        "Synthetic histogram": SyntheticData(),
-        "Synthetic rows": SyntheticData(release="rows"),
-        "MWEM": MultiplicativeWeights(),
-        "Gaussian marginals": GaussianMarginals(),
-    }
-)
+_GRADIENTS, _RESPONSES = ("DP-SGDA", "Gaussian mirror descent"), ("Two draws", "Fictitious play")
+METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
 SYNTHETIC = ("Synthetic histogram", "Synthetic rows", "MWEM", "Gaussian marginals")
 _GAMES = (*_SAMPLING, "Bias-reduced", *_GRADIENTS, *_RESPONSES)
 REFERENCE = "Without privacy, tuned"
@@ -60,13 +26,13 @@ BY_NAME = ("batching", "accounting", "output", "release")
 
 def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The methods that make sense for a kind of problem, and those chosen at first."""
-    if issubclass(problem, MarginalQueries):
+    if issubclass(problem, marginals.MarginalQueries):
         return SYNTHETIC, SYNTHETIC
     if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression):
         offered = (*_SAMPLING, "Anytime", "Frank-Wolfe", *_GRADIENTS, *_RESPONSES)
         return offered, ("Vertex sampling", "Anytime", "Frank-Wolfe")
     matrix = ("Noisy matrix",) if issubclass(problem, MatrixGame | LossMatrix) else ()
-    certified = (CERTIFIED,) if issubclass(problem, MatrixGame | QuadraticGame | LossMatrix) else ()
+    certified = (CERTIFIED,) if issubclass(problem, MatrixGame | quadratic_games.QuadraticGame | LossMatrix) else ()
     return (*_GAMES, *matrix, *certified), ("Vertex sampling", *_GRADIENTS, "Two draws")
 
 
@@ -75,13 +41,10 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
     references : adds the best that is found without privacy, tuned on the data; it needs none of the settings.
     """
-    chosen = [(label, METHODS[label].adopting(settings)) for label in labels]
-    private = [Arm(label=label, algorithm=method) for label, method in chosen]
-    if not references:
-        return tuple(private)
     synthetic = any(label in SYNTHETIC for label in labels)
     tuned = TunedReference(rounds=1024) if synthetic else TunedReference()  # noisy tables come close at large ε
-    return (*private, Arm(label=REFERENCE, algorithm=tuned, budget=NoPrivacy()))
+    private = {label: METHODS[label].adopting(settings) for label in labels}
+    return preset.arms(private, {REFERENCE: tuned} if references else {})
 
 
 def page_defaults() -> dict[str, Any]:
@@ -109,4 +72,4 @@ def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int 
     )
 
 
-PRESETS: tuple[Preset, ...] = load(__package__)
+PRESETS: tuple[preset.Preset, ...] = preset.load(__package__)

@@ -51,13 +51,7 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
 
 
 def measure_game(
-    game: Game,
-    x: np.ndarray,
-    y: np.ndarray,
-    draws: Sequence[int],
-    repetitions: int,
-    seed: int,
-    rows: slice | None = None,
+    game: Game, strategies: Pair, draws: Sequence[int], repetitions: int, seed: int, rows: slice | None = None
 ) -> SamplingBias:
     """Bias of a game's gradients, ‖E ∇F(x̂, ŷ) - ∇F(x, y)‖_∞, at strategies x (d_x,) and y (d_y,). Not private.
 
@@ -65,13 +59,13 @@ def measure_game(
     is therefore at most the true norm, and may be negative by chance. The bound is `theory.maurey_gradient_bias`, 0
     where gradients are linear. repetitions : at least 4. rows : of the data that are used, None = all.
     """
-    facts, source = game.facts, _public(seed)
+    facts, source, (x, y) = game.facts, _public(seed), strategies
     g_x, g_y = game.gradients(x[None], y[None], rows)
     exact = np.concatenate([g_x[0], g_y[0]])
     means, errors = [], []
     for size in draws:
-        chosen, _ = _mean_deviation(game, (x, y), exact, source, size, repetitions // 2, rows)
-        mean, error = _mean_deviation(game, (x, y), exact, source, size, repetitions - repetitions // 2, rows)
+        chosen, _ = _mean_deviation(game, strategies, exact, source, size, repetitions // 2, rows)
+        mean, error = _mean_deviation(game, strategies, exact, source, size, repetitions - repetitions // 2, rows)
         largest = int(np.argmax(np.abs(chosen)))
         means.append(np.sign(chosen[largest]) * mean[largest])
         errors.append(error[largest])
@@ -83,17 +77,11 @@ def measure_game(
 
 
 def measure_spread(
-    game: Game,
-    x: np.ndarray,
-    y: np.ndarray,
-    draws: Sequence[int],
-    repetitions: int,
-    seed: int,
-    rows: slice | None = None,
+    game: Game, strategies: Pair, draws: Sequence[int], repetitions: int, seed: int, rows: slice | None = None
 ) -> SamplingBias:
     """Second moment E ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞ at strategies x (d_x,), which alone is drawn, and y (d_y,). Not
     private. The bound is `theory.maurey_second_moment`, 0 where x's gradient does not depend on x."""
-    facts, source = game.facts, _public(seed)
+    facts, source, (x, y) = game.facts, _public(seed), strategies
     exact = game.gradients(x[None], y[None], rows)[0][0]
     with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
         weights = np.log(x)[None]
@@ -125,13 +113,7 @@ def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mean_deviation(
-    game: Game,
-    strategies: Pair,
-    exact: np.ndarray,
-    source: Mechanisms,
-    size: int,
-    repetitions: int,
-    rows: slice | None,
+    game: Game, strategies: Pair, exact: np.ndarray, source: Mechanisms, size: int, repetitions: int, rows: slice | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean of ∇F(x̂, ŷ) - ∇F(x, y) over the repetitions, and its standard error; (d_x + d_y,) each."""
     total, squares = np.zeros_like(exact), np.zeros_like(exact)

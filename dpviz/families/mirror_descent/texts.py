@@ -1,74 +1,44 @@
-"""What the page says about the family: names of games and methods, what is assumed, where tool and paper differ."""
+"""What the page says about the family: names of games and methods, what is assumed, where tool and paper differ; and of
+groups, who is worst off, whether the shares are right, what fairness costs.
+"""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
+import numpy as np
+
+from dpviz import resources
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
 from dpviz.families.mirror_descent.methods.certified import CONFIDENCE
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
+from dpviz.problems.games.grouped import Rates
 
-TITLE = "Private games"
+TEXTS = resources.data(__package__, "texts.toml")
+__getattr__ = resources.texts(__package__)
+phrase = resources.phrases(__package__)
+TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
+WORDS: dict[str, str] = TEXTS["WORDS"]
+COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # of tables: what the columns mean
+DECLARED: dict[str, str] = TEXTS["DECLARED"]
+
 OWN = "Vertex sampling"  # the family's method, by its label
-QUESTION = "**Two players search for a good mixture among d strategies. What does privacy cost as d grows?**"
-
-WORDS = {
-    "Single pass": "vertex sampling, every row in one round only",
-    "As in the paper": "vertex sampling in a single pass, composed as the paper does",
-    "Fresh draws": "vertex sampling, output drawn afresh",
-    "Bias-reduced": "vertex sampling with a telescoping gradient",
-    "DP-SGDA": "noisy gradient descent and ascent",
-    "Two draws": "each player draws one strategy, once",
-    "Noisy matrix": "the payoffs with noise, then solved",
-    "Vertex sampling, certified": "a part of the budget releases the gap, too",
-    "Anytime": "vertex sampling at averages of the weights",
-    "MWEM": "multiplicative weights with measured queries",
-}
-
-NOT_COVERED = (
-    "Choosing rounds, draws, step sizes or the method by looking at results on the data is not accounted for: every "
-    "run on real data spends its budget again. Groups of several rows per person, and adding or removing rows "
-    "instead of replacing one, are not covered either."
-)
-
-SCREEN = (
-    "The plan depends on your settings only. Of a run, the drawn vertices and their averages have the guarantee shown, "
-    "for one run; of synthetic data, all that x does. The hidden weights, gaps, losses and query errors are "
-    "diagnostics: they read the raw data and are not private. Bands over several runs would compose their costs."
-)
 
 
 def batches(single_pass: bool, batch: int, n: int) -> str:
     """Which rows a round reads, in words."""
     if not single_pass:
-        return f"None: every round uses all n = {n:,} rows, and a row's weight in the sums grows with the rounds."
-    return (
-        f"Each round has its own block of {batch:,} of n = {n:,} rows, in a fixed public order. A row is read once, "
-        "so it pays only in the draws after its block; there is no amplification by sampling, and none is claimed."
-    )
+        return phrase("all_rows", n=n)
+    return phrase("blocks", batch=batch, n=n)
 
 
 def composition(accounting: planning.Accounting) -> str:
     """Which theorems turn draws into the guarantee of the run."""
     if accounting == "paper":
-        return (
-            "Every draw is the exponential mechanism, counted as 4 L₀ τ/B-DP; advanced composition over 2KT draws "
-            "(Dwork, Roth 2014, Corollary 3.21), as in Proposition 4.1. The accountants show what it really costs."
-        )
-    return (
-        "Every draw is the exponential mechanism with bounded range η, which is η-DP and costs at most η²/8 in ρ; "
-        "costs add up over draws, each given all earlier ones (adaptive composition). Gaussian noise: μ² adds up. "
-        "Number of rounds and step sizes are fixed before the run."
-    )
-
-
-DECLARED = {
-    "ranges": "the ranges of the columns",
-    "range": "the range of the losses",
-    "categories": "the categories of the columns",
-    "groups": "the groups",
-    "shares": "the groups' shares",
-}
+        return phrase("paper_composition")
+    return phrase("composition")
 
 
 def constants(
@@ -84,17 +54,11 @@ def constants(
     released = [DECLARED[thing] for thing in things if thing in bought]
     words = [f"Declared: {', '.join(names)}."] * bool(names)
     if released:
-        words.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
-    outside = "becomes “other”" if "categories" in things else "is clipped"
-    words.append(f"What lies outside {outside}, which bounds every gradient whatever the data are.")
+        words.append(phrase("released", names=", ".join(released)))
+    words.append(phrase("clipped", outside="becomes “other”" if "categories" in things else "is clipped"))
     if "shares" in things:
-        words.append("Wrong shares reweight the groups and never break privacy.")
-    words += {
-        "": [],
-        "fill": ["A missing value counts as the middle of its range."],
-        "drop": ["Rows with missing values were dropped: n depends on the data, **not private**."],
-    }[missing]
-    return " ".join(words)
+        words.append(phrase("wrong_shares"))
+    return " ".join([*words, phrase(f"missing_{missing}")] if missing else words)
 
 
 def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]) -> str:
@@ -103,7 +67,7 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
     found : what the methods that have a plan may be expected to reach. chosen : labels of those that will run.
     """
     if not budget.private:
-        return "Without privacy there is nothing to pay for: play the weights themselves."
+        return phrase("free")
     if found is None or not found.medians:
         return ""
     best, uniform = found.best, f"uniform play: {_gap(found.uniform)}"
@@ -111,22 +75,16 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
     absent = "It is" if len(best) == 1 else "They are"
     add = "" if set(best) & set(chosen) else f" {absent} not chosen: add {best[0]} under “Methods”."
     if not found.inside:
-        return (
-            "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
-            f"generated data {_list(best, 'and')} had the smallest error, about {reached} ({uniform}).{add}"
-        )
-    source = "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
+        return phrase("elsewhere", best=_list(best, "and"), reached=reached, uniform=uniform, add=add)
     if best[0] in found.useless:
-        return (
-            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. {source}"
-        )
+        return phrase("useless", uniform=uniform)
     words = [f"Prefer {_list(best, 'or')}: expect an error of about {reached}.{add}"]
     if OWN in chosen and OWN in found.medians and OWN not in best:
         words.append(f"{OWN}: about {_gap(found.medians[OWN])}.")
     idle = [label for label in found.useless if label in chosen]
     if idle:
         words.append(f"No better than not playing ({uniform}): {', '.join(idle)}.")
-    return " ".join([*words, source])
+    return " ".join([*words, phrase("source")])
 
 
 def _list(words: Sequence[str], last: str) -> str:
@@ -143,28 +101,131 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     """
     best = min(gaps, key=lambda label: gaps[label])
     own = min((label for label in gaps if label in sampling), key=lambda label: gaps[label], default=best)
-    tuning = "On private data, choosing by such results is tuning, which the budget does not cover."
     played = f"uniform play: {short(uniform)}"
     if best in useless:
-        return f"No method does better than not playing here ({played}). {tuning}"
+        return f"No method does better than not playing here ({played}). {phrase('tuning')}"
     idle = f" No better than not playing ({played}): {', '.join(useless)}." if useless else ""
     if own == best:
-        return f"{best} has the smallest error here, {short(gaps[best])}.{idle} {tuning}"
-    return (
-        f"{best} beats {own} here, {short(gaps[best])} against {short(gaps[own])}: at this size the simpler method "
-        f"wins.{idle} {tuning}"
-    )
+        return f"{best} has the smallest error here, {short(gaps[best])}.{idle} {phrase('tuning')}"
+    return phrase("beaten", best=best, own=own, least=short(gaps[best]), other=short(gaps[own]), idle=idle)
 
 
 def certified(label: str, bound: float, added: float) -> str:
     """What a released certificate says, and of what it is a function. added : to the noisy gap, in the bound."""
-    return (
-        f"{label}, first run: the gap here is at most {short(bound)}, with {100 * CONFIDENCE:.0f} % confidence "
-        f"over the certificate's own noise. Released, and paid for by the budget; {short(added)} of it is a margin "
-        "for that noise."
-    )
+    return phrase("certified", label=label, bound=short(bound), confidence=100 * CONFIDENCE, added=short(added))
 
 
 def _gap(value: float) -> str:
     """A rule of thumb, with two digits; 0 for what is below everything that was measured."""
     return short(value, 2) if value > 2 * SMALLEST else "0"
+
+
+FEW = 0.05  # of all rows, or all but so few: then rates are near 0, or near 1
+
+
+class Losses(NamedTuple):
+    """Mean loss over all rows, and the highest mean loss of a group, of one model."""
+
+    average: float
+    highest: float
+
+
+def worst(
+    label: str, groups: Sequence[str], means: np.ndarray, weighed: np.ndarray, counts: np.ndarray, shares: np.ndarray
+) -> str:
+    """The group with the highest mean loss, and the one that the game plays for where that is another.
+
+    label : the method. groups : names, ready for Markdown. means : (G,) mean losses, nan without rows; weighed : (G,)
+    as the game sees them; counts : (G,) rows found; shares : (G,) those that the game divides by.
+    """
+    highest, seen = int(np.nanargmax(means)), int(np.argmax(weighed))
+    text = phrase(
+        "worst", group=groups[highest], label=label, loss=short(means[highest]), rows=_rows(int(counts[highest]))
+    )
+    if seen == highest:
+        return text
+    found = counts / counts.sum()
+    product = f"{short(means[seen])} × {short(found[seen])} / {short(shares[seen])} = {short(weighed[seen])}"
+    return phrase("seen", text=text, group=groups[seen], product=product)
+
+
+def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray, tolerance: float) -> str:
+    """Where the shares in the game and in the file differ by more than the (relative) tolerance; "" if they do not."""
+    found = counts / counts.sum()
+    parts = [
+        f"{name} {short(used)} against {short(real)}"
+        for name, used, real, count in zip(groups, shares, found, counts, strict=True)
+        if count and abs(used / real - 1) > tolerance
+    ]
+    if not parts:
+        return ""
+    return phrase("shares_differ", shares=", ".join(parts))
+
+
+def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None, private: Losses) -> str:
+    """What fairness, the shares and privacy cost, one after the other, as Markdown lines.
+
+    average, fairest : the two models without privacy. in_game : the game's own optimum without privacy, None where the
+    shares are right. private : the method, median over its runs.
+    """
+    fairness = fairest.average - average.average
+    gain = average.highest - fairest.highest
+    lines = [
+        phrase(
+            "fairness",
+            gain=short(gain, 2),
+            before=short(average.highest),
+            after=short(fairest.highest),
+            rise=short(max(fairness, 0.0), 2),
+            average=short(average.average),
+            fairest=short(fairest.average),
+        )
+    ]
+    reached = fairest
+    if in_game is not None:
+        lines.append(
+            phrase("shares_price", highest=short(in_game.highest), change=_change(in_game.highest - reached.highest))
+        )
+        reached = in_game
+    lines.append(
+        phrase(
+            "privacy_price",
+            label=label,
+            highest=short(private.highest),
+            highest_change=_change(private.highest - reached.highest),
+            average=short(private.average),
+            average_change=_change(private.average - reached.average),
+        )
+    )
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def guessing(label: str, found: Rates, guess: Rates, rows: int) -> str:
+    """Where a method is no better than who always guesses the majority, or predicts nearly the same for all rows, what
+    follows for its rates; "" where neither is so. The medians over its runs count.
+
+    label : ready for Markdown. rows : of the table.
+    """
+    (error, selected), (wrong, always) = (
+        [float(np.median(values[:, -1])) for values in (rates.error, rates.selection)] for rates in (found, guess)
+    )
+    margin = math.sqrt(wrong * (1 - wrong) / rows)  # the standard error of a share of so many rows
+    useless, alike = error > wrong - margin, min(selected, 1 - selected) < FEW
+    if not (useless or alike):
+        return ""
+    guessed = f"always guessing {'yes' if always else 'no'}, as the majority is"
+    numbers = {"error": short(100 * error), "guessed": guessed, "wrong": short(100 * wrong)}
+    parts = [phrase("guessing", label=label, useless=": it is no better" * useless, **numbers)]
+    if alike:
+        parts.append(phrase("predicts_yes", selected=short(100 * selected), end=0 if selected < FEW else 1))
+    return " ".join([*parts, phrase("say_more")])
+
+
+def _change(difference: float) -> str:
+    if abs(difference) < 5e-5:
+        return "the same"
+    return f"{short(abs(difference), 2)} {'more' if difference > 0 else 'less'}"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'s' if count != 1 else ''}"

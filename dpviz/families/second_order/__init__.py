@@ -5,14 +5,3 @@ from dpviz.families.second_order.methods.algorithms import MiniBatch, ShortStep
 from dpviz.families.second_order.methods.escape import PerturbedDescent
 from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.families.second_order.methods.trust_region import MiniBatchTrustRegion, TrustRegion
-
-__all__ = [
-    "Constants",
-    "Ladder",
-    "LineSearch",
-    "MiniBatch",
-    "MiniBatchTrustRegion",
-    "PerturbedDescent",
-    "ShortStep",
-    "TrustRegion",
-]

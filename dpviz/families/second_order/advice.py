@@ -1,28 +1,25 @@
-"""Before a run: can its budget tell a minimum from a flat place, and what would make it able to?"""
+"""Before a run: can its budget tell a minimum from a flat place, and what would make it able to?
+
+After it: who stopped by the tests, when, and who of them at a true solution.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.gap import UNDERESTIMATE
-from dpviz.families.second_order.methods.algorithms import (
-    CERTIFICATE_FAILURE,
-    LANCZOS_FAILURE,
-    Descent,
-    NonconvexMethod,
-)
-from dpviz.families.second_order.methods.line_search import LineSearch
+from dpviz.families.second_order.methods import algorithms, line_search
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
 from dpviz.numbers import rounded_up, short
-from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.privacy.accounting import accountants, currencies
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
+UNDERESTIMATE = 1e-3  # probability that a released gap is below the true one
 FAILURE = 0.05  # of the theorem's promise, over a whole run, all that may fail together
 ORDER: tuple[Light, ...] = ("green", "amber", "red")
 
@@ -81,22 +78,21 @@ def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tu
     found = {}
     for arm in experiment.arms:
         plan, method = plans[arm.label], arm.algorithm
-        if plan.private and isinstance(method, NonconvexMethod):
+        if plan.private and isinstance(method, algorithms.NonconvexMethod):
             found[arm.label] = phases(arm.label, method, plan)
     return found
 
 
-def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
+def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
     """The phases of one private method's plan."""
-    facts = plan.facts
-    assert isinstance(facts, NonconvexFacts)
+    facts = NonconvexFacts.of(plan.facts)
     analysis = method.analysis(facts)
     stoppings = planning.stoppings(analysis, method.hessian_noise, plan)
     all_rows = bool((plan.rows == facts.n).all())
     longest = max(stopping.iterations for stopping in stoppings)
     bound = plan.resolved.get("iterations_by_theory", plan.iterations) > longest  # the cap binds
-    blind = isinstance(method, Descent) and method.curvature == "never"
-    promising = isinstance(method, Descent) and not (bound or blind) and all_rows
+    blind = isinstance(method, algorithms.Descent) and method.curvature == "never"
+    promising = isinstance(method, algorithms.Descent) and not (bound or blind) and all_rows
     factor = min(stopping.green_at for stopping in stoppings)
     found = []
     for number, stopping in enumerate(stoppings, 1):
@@ -111,13 +107,12 @@ def phases(label: str, method: NonconvexMethod, plan: Plan) -> tuple[Forecast, .
     return tuple(found)
 
 
-def guarantee(analysis: Analysis, stopping: Stopping, method: NonconvexMethod, plan: Plan) -> Guarantee:
+def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.NonconvexMethod, plan: Plan) -> Guarantee:
     """What the theorem asks of the noise of a plan's last phase, which has the most of it, in all of its iterations."""
-    facts = plan.facts
-    assert isinstance(facts, NonconvexFacts)
-    failure = FAILURE - CERTIFICATE_FAILURE * ("certificate" in plan.noise)
-    failure -= LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
-    searching = method.searching_noise(plan) if isinstance(method, LineSearch) else None
+    facts = NonconvexFacts.of(plan.facts)
+    failure = FAILURE - algorithms.CERTIFICATE_FAILURE * ("certificate" in plan.noise)
+    failure -= algorithms.LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
+    searching = method.searching_noise(plan) if isinstance(method, line_search.LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
 
 
@@ -139,7 +134,7 @@ def budget_for(plan: Plan, factor: float) -> str:
         currency, most = plan.terms.currency, plan.terms.cap
     else:
         currency, most = "mu", accountants.total(plan.events, "mu")
-    unit, control = UNITS[currency], plan.budget.controls()[0]
+    unit, control = currencies.UNITS[currency], plan.budget.controls()[0]
     needed = plan.budget.spent((unit.stated(most * factor ** (2 / unit.power)),), plan.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short(rounded_up(needed))}" if needed <= control.high else ""
@@ -150,3 +145,48 @@ def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) 
     factors = np.geomspace(1 / reach, reach, points)
     times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
     return forecast.rows * factors, np.array(times)
+
+
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How R runs of a method ended: functions of released values, but for `solved`.
+
+    finished : how many met both tests. median_step : of these; nan without any. solved : how many of these are at a
+    true second-order solution, which reads raw data; None where that may not be shown, or was not computed.
+    """
+
+    finished: int
+    runs: int
+    median_step: float
+    solved: int | None
+
+
+def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
+    """How an arm's runs ended so far; None before their first record."""
+    lane = trace.lanes[arm.label]
+    if not lane.status or not len(lane.stopped_at):
+        return None
+    stopped = np.array([word == "converged" for word in lane.status])
+    steps = lane.stopped_at[stopped]
+    true = solutions(trace, arm, plan)
+    solved = None if true is None else int((true & stopped).sum())
+    return Finish(int(stopped.sum()), len(stopped), float(np.median(steps)) if len(steps) else float("nan"), solved)
+
+
+def solutions(trace: Trace, arm: Arm, plan: Plan) -> np.ndarray | None:
+    """(R,) bool: whose last point is a true second-order solution. A diagnostic; None where it may not be shown, or was
+    not computed."""
+    method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
+    assert isinstance(method, algorithms.NonconvexMethod)
+    gradient = last_numbers(trace.series(arm.label, "gradient_norm", gaps=True)[1])
+    curvature = last_numbers(trace.series(arm.label, "smallest_eigenvalue", gaps=True)[1])
+    if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
+        return None
+    analysis = method.analysis(facts)
+    slack = 1 + ROUNDING
+    return np.asarray(
+        (gradient <= analysis.gradient_target * slack) & (curvature >= -analysis.curvature * slack), dtype=bool
+    )

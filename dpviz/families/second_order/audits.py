@@ -6,6 +6,8 @@ are as far apart as any two. All other rows are 0, in the middle of their declar
 D'.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from dpviz.audits.audit import KNOWN, Case, Neighbours, Row
@@ -58,51 +60,35 @@ def hessians() -> Neighbours:
     return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
 
 
-METHODS: dict[str, NonconvexMethod] = {
-    "short_step": ShortStep(iterations=2, gradient_target=0.01),
-    "line_search": LineSearch(iterations=2, gradient_target=0.01),
-    "trust_region": TrustRegion(iterations=2, gradient_target=0.01),
-    "perturbed_descent": PerturbedDescent(iterations=2, gradient_target=0.01),
-    "mini_batch": MiniBatch(iterations=2, gradient_target=0.01, batch_fraction=0.5),
-    "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
+# By name: the method, and about how many seconds an audit takes.
+METHODS: dict[str, tuple[NonconvexMethod, float]] = {
+    "short_step": (ShortStep(iterations=2, gradient_target=0.01), 0.45),
+    "line_search": (LineSearch(iterations=2, gradient_target=0.01), 2.4),
+    "trust_region": (TrustRegion(iterations=2, gradient_target=0.01), 1.6),
+    "perturbed_descent": (PerturbedDescent(iterations=2, gradient_target=0.01), 0.4),
+    "mini_batch": (MiniBatch(iterations=2, gradient_target=0.01, batch_fraction=0.5), 1.6),
+    "mini_batch_trust_region": (MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5), 8.0),
 }
-CURVED = {name: METHODS[name].replaced(gradient_target=0.3) for name in ("short_step", "line_search", "trust_region")}
-SECONDS = {
-    "short_step": 0.45,
-    "line_search": 2.4,
-    "trust_region": 1.6,
-    "perturbed_descent": 0.4,
-    "mini_batch": 1.6,
-    "mini_batch_trust_region": 8.0,
-}
-CURVED_SECONDS = {"short_step": 0.7, "line_search": 1.7, "trust_region": 1.2}
+CURVED = {"short_step": 0.7, "line_search": 1.7, "trust_region": 1.2}  # at the saddle: seconds
 WORST: tuple[Case, ...] = tuple(
-    Case(
-        name,
-        method.title,
-        method,
-        GRADIENTS,
-        SAMPLED if "mini" in name else BUDGETS,
-        gradients,
-        seconds=SECONDS[name],
-        canary_name=KNOWN,
-    )
-    for name, method in METHODS.items()
+    Case(name, method.title, method, GRADIENTS, budgets, gradients, seconds=seconds, canary_name=KNOWN)
+    for name, (method, seconds) in METHODS.items()
+    for budgets in (SAMPLED if "mini" in name else BUDGETS,)
 )
 CASES: tuple[Case, ...] = (
     *WORST,
     *(
-        Case(
-            f"{name}_curvature",
-            method.title,
-            method,
-            HESSIANS,
-            BUDGETS,
-            hessians,
-            seconds=CURVED_SECONDS[name],
+        replace(
+            case,
+            name=f"{case.name}_curvature",
+            algorithm=case.algorithm.replaced(gradient_target=0.3),
+            canary=HESSIANS,
+            data=hessians,
+            seconds=CURVED[case.name],
             canary_name=SADDLE,
         )
-        for name, method in CURVED.items()
+        for case in WORST
+        if case.name in CURVED
     ),
     *(case.ordinary(ORDINARY, ordinary) for case in WORST),
 )

@@ -13,9 +13,13 @@ from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
+from dpviz.plots.elements.parts import area, limit_across
 from dpviz.plots.elements.style import ArmStyle
 
+chart = worded(__package__)
 # Of a step's kind: word, colour, marker. Colour is never alone.
 KINDS: Mapping[int, tuple[str, str, str]] = {
     GRADIENT: ("gradient step", style.PALETTE["private"], "circle"),
@@ -33,9 +37,10 @@ _PARTS = (
 FEW_STEPS = 15  # up to so many every one has a tick
 _FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
 RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
+BY_SHARE_HEIGHT, SPENT_HEIGHT = 340, 280  # pixels
 
 
-def by_share(compared: Compared, *, height: int = style.HEIGHT) -> go.Figure:
+def by_share(compared: Compared) -> Chart:
     """How many times less noise lets a method wait two steps at most, and how many times less the theorem needs,
     against the share of the Hessians; at 1 and below what there is suffices. Marked: the present share and the best."""
     green = Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))
@@ -53,36 +58,35 @@ def by_share(compared: Compared, *, height: int = style.HEIGHT) -> go.Figure:
         )
         for name, curve in curves.items()
     ]
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Share of Hessians, φ_H",
-        y_title="Times less noise until",
-        log_y=True,
+        Axes("Share of Hessians, φ_H", "Times less noise until", log_y=True),
         limits=[Limit(1.0, "enough now")],
         marks=marks,
-        height=height,
+        height=BY_SHARE_HEIGHT,
     )
+    return chart("by_share", figure, phase=compared.phase)
 
 
 def stopping_test(
-    trace: Trace,
-    label: str,
-    metric: str,
-    tolerance: float,
-    *,
-    log_y: bool,
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    trace: Trace, label: str, metric: str, tolerance: float, *, log_y: bool, heading: str = "", words: str = ""
+) -> Chart:
     """What one of both tests read in every step of one method's runs, against its tolerance; a marker for each kind of
     step that followed. All of it was released.
 
     metric : the name of the released series, nan where it was not asked for.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
+    figure = _steps(trace, label, metric, tolerance, title, log_y)
+    said = {"heading": heading, "title": title, "label": label, "words": words}
+    return chart("stopping_test", figure, trace.lanes[label].privacy, **said)
+
+
+def _steps(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
     steps, values, taken = _asked(trace, label, metric)
     if not len(values):
         empty = "This test was never asked for: no step came so far."
-        return line_figure([], x_title="Step t", y_title=title, log_y=log_y, if_empty=empty, height=height)
+        return line_figure([], Axes("Step t", title, log_y=log_y), if_empty=empty)
     traces = []
     for kind, (word, color, symbol) in KINDS.items():
         chosen = taken == kind
@@ -90,7 +94,7 @@ def stopping_test(
             traces.append(_markers(steps[chosen], values[chosen], word, color, symbol))
     limit = Limit(tolerance, f"tolerance {short(tolerance)}")
     traces.append(limit_line(limit, (0.5, float(steps.max()) + 0.5), Scale(False, log_y)))
-    frame = style.layout("Step t", title, log_y=log_y, legend_entries=len(traces), height=height)
+    frame = style.layout(Axes("Step t", title, log_y=log_y), legend_entries=len(traces))
     frame["xaxis"] |= {"dtick": 1} if steps.max() <= FEW_STEPS else {}
     return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
@@ -116,8 +120,7 @@ def _own_steps(lane: ArmTrace, iterations: np.ndarray, runs: int) -> np.ndarray:
     ended = lane.stopped_at if len(lane.stopped_at) else np.full(runs, -1)
     last = np.where(ended < 0, iterations[-1], ended)
     before = np.concatenate([[-1], iterations[:-1]])
-    steps = np.minimum(iterations[:, None], last)
-    return np.where(before[:, None] < last, steps, 0)
+    return np.where(before[:, None] < last, np.minimum(iterations[:, None], last), 0)
 
 
 def _markers(x: np.ndarray, y: np.ndarray, name: str, color: str, symbol: str) -> dict[str, Any]:
@@ -140,13 +143,20 @@ def spent_by_purpose(
     *,
     before: float = 0.0,
     title: str = "Privacy spent, ρ",
-    height: int = style.HEIGHT,
-) -> go.Figure:
+    words: str = "",
+) -> Chart:
     """What one method's runs had been charged after each step, on average, by purpose: stacked areas below the ceiling.
 
     purposes : words by the name of the released series that counts it. before : charged before the run, for the value
-    of the objective. ceiling : the most that a run may be charged, in the same unit.
+    of the objective. ceiling : the most that a run may be charged, in the same unit. words : of the caption.
     """
+    figure = _spent(trace, label, purposes, ceiling, before=before, title=title)
+    return chart("spent_by_purpose", figure, trace.lanes[label].privacy, label=label, words=words)
+
+
+def _spent(
+    trace: Trace, label: str, purposes: Mapping[str, str], ceiling: float, *, before: float, title: str
+) -> go.Figure:
     parts: list[tuple[str, np.ndarray]] = []
     iterations = np.empty(0, dtype=int)
     for name, word in purposes.items():
@@ -158,13 +168,14 @@ def spent_by_purpose(
         parts.insert(0, ("function value", np.full(len(iterations), before)))
     parts = [(word, part) for word, part in parts if part[-1] > 0]
     if not parts:
-        empty = "Nothing has been charged so far."
-        return line_figure([], x_title="Step t", y_title=title, log_y=False, if_empty=empty, height=height)
+        return line_figure([], Axes("Step t", title), if_empty="Nothing has been charged so far.")
     total = float(sum(part[-1] for _, part in parts))
     looks = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
-    traces = [_area(iterations, part, word, *looks[word]) for word, part in parts]
+    traces = [area(iterations.astype(np.int32), part, word, *looks[word], group="spent") for word, part in parts]
     share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short(ceiling)}"
-    frame = style.layout("Step t", title, from_zero=True, notes=[share], legend_entries=len(traces) + 1, height=height)
+    frame = style.layout(
+        Axes("Step t", title, from_zero=True), notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT
+    )
     if total >= _FEW * ceiling:
         ends = np.array([0, iterations[-1]], dtype=np.int32)
         traces.append(
@@ -173,21 +184,6 @@ def spent_by_purpose(
             | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}
         )
     return go.Figure({"data": traces, "layout": frame})
-
-
-def _area(steps: np.ndarray, part: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": steps.astype(np.int32),
-        "y": part.astype(np.float32),
-        "name": name,
-        "stackgroup": "spent",
-        "line": {"color": color, "width": 1},
-        "fillcolor": style.with_opacity(color, 0.5),
-        "fillpattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": color, "size": 6, "solidity": 0.2},
-        "hovertemplate": "%{y:,.4~r}",
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,9 +199,7 @@ class Waiting:
     patience: float
 
 
-def waiting_times(
-    curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle]) -> Chart:
     """Waiting time against the number of rows, at the same budget; the present n is marked. A line begins where a run
     may be expected to stop at all."""
     lines, marks = [], []
@@ -215,23 +209,24 @@ def waiting_times(
         if found.here[1] <= found.patience:
             text = f"{label}, n = {found.here[0]:,}: W = {short(found.here[1])}"
             marks.append(Mark(float(found.here[0]), found.here[1], text, styles[label].color))
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Rows n",
-        y_title="Waiting time W, steps",
-        log_y=True,
-        log_x=True,
+        Axes("Rows n", "Waiting time W, steps", log_x=True, log_y=True),
         limits=[Limit(GREEN, "stops soon below")],
         marks=marks,
         notes=["a line begins where a run may stop at all"] if lines else [],
         if_empty="No method with a waiting time.",
         labels=len(lines) > 1,
-        height=height,
     )
+    return chart("waiting_times", figure)
 
 
-def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]], *, height: int = style.HEIGHT) -> go.Figure:
+def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart:
     """Noise of the released gradient and Hessian over what each test tolerates, r_g and r_H per method; a line at 1."""
+    return chart("noise_against_tolerances", _ratios(ratios))
+
+
+def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
     names = list(ratios)[::-1]  # the first on top
     parts = (("gradient test", style.PALETTE["private"], ""), ("curvature test", style.PALETTE["second"], "/"))
     traces = []
@@ -241,15 +236,13 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]], *, heigh
             values = np.array([ratios[name][place] for name in known])
             traces.append(_bars(known, values, word, color, pattern))
     if not traces:
-        empty = "No method adds noise."
-        return line_figure([], x_title=RATIO, y_title="", log_y=False, if_empty=empty, height=height)
+        return line_figure([], Axes(RATIO, ""), if_empty="No method adds noise.")
     beyond = any((trace["x"] >= FARTHEST).any() for trace in traces)
     notes = [f"bars end at {FARTHEST:g}"] if beyond else []
-    frame = style.layout(RATIO, "", notes=notes, legend_entries=2, height=height)
+    frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
-    one = {"type": "line", "xref": "x", "x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}
-    frame["shapes"] = [one | {"line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}}]
+    frame["shapes"] = [limit_across(1)]
     return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest", "barmode": "group"}})
 
 

@@ -3,10 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from dpviz import errors, resources
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order.theory import Analysis, Shape, Stopping
 from dpviz.numbers import short
@@ -20,10 +22,12 @@ from dpviz.problems.base import Cost
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, product_seconds
 from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds
 
+phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
 SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 APPROACH_SHARE = 0.1  # or so many of those that the analysis asks for, if that is more: all that were looked at did
+LIKELY_SHARE = 0.02  # of a plan's iterations, where that is less: about half of the runs were there so soon
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
 
 
@@ -149,16 +153,20 @@ def in_each(plan: Sequence[Phase], values: Sequence[float]) -> np.ndarray:
     return np.repeat(np.asarray(values, dtype=float), [phase.iterations for phase in plan])
 
 
-def noise(purse: BudgetSplit, plan: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
-    """By purpose, (T,) the scale of its noise, at most: that of the largest sensitivity, with nothing left over."""
-    changes: dict[Purpose, float] = {
+def changes(facts: NonconvexFacts) -> dict[Purpose, float]:
+    """By purpose, how far one row moves the sum that is released, at most."""
+    return {
         "gradient": facts.gradient_sensitivity,
         "hessian": facts.hessian_sensitivity,
         "certificate": facts.curvature_sensitivity,
     }
+
+
+def noise(purse: BudgetSplit, plan: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
+    """By purpose, (T,) the scale of its noise, at most: that of the largest sensitivity, with nothing left over."""
     return {
         purpose: in_each(plan, [noise_scale(purse.event(purpose, p.costs[purpose]), change / facts.n) for p in plan])
-        for purpose, change in changes.items()
+        for purpose, change in changes(facts).items()
         if purpose in plan[0].costs
     }
 
@@ -168,8 +176,9 @@ def cut_short(asked: int, iterations: int) -> tuple[str, ...]:
     if iterations >= asked:
         return ()
     return (
-        f"The analysis asks for {short(asked)} iterations. With {short(iterations)} its promise to finish is given up, "
-        f"for {short(math.sqrt(asked / iterations))} times less noise; the privacy is the same.",
+        phrase(
+            "fewer_iterations", asked=short(asked), given=short(iterations), less=short(math.sqrt(asked / iterations))
+        ),
     )
 
 
@@ -178,10 +187,7 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
     if not facts.assumed:
         return ()
     named = ", ".join(f"{a.symbol} = {short(a.declared)} where {short(a.follows)} follows" for a in facts.assumed)
-    return (
-        f"Assumed, not known: {named} from the loss for every data set. Steps, their number and what a run comes to "
-        "rest on it; the privacy does not.",
-    )
+    return (phrase("assumed_constants", named=named),)
 
 
 def filtered(
@@ -231,11 +237,8 @@ def fixed(
     for one in np.unique(rho).tolist():
         inner = Seq(tuple(Gaussian(math.sqrt(2 * one * part)) for part in parts))
         made[one] = inner if m == facts.n else Sub("wor", m, facts.n, inner)
-    changes = {"gradient": facts.gradient_sensitivity, "hessian": facts.hessian_sensitivity}
-    noise = {
-        purpose: change / m / np.sqrt(2 * rho * part)
-        for (purpose, change), part in zip(changes.items(), parts, strict=False)
-    }
+    each = zip(changes(facts).items(), parts, strict=False)  # the gradient, and the Hessian
+    noise: dict[str, np.ndarray] = {purpose: change / m / np.sqrt(2 * rho * part) for (purpose, change), part in each}
     return Plan.fixed(
         facts,
         budget,
@@ -261,10 +264,13 @@ def test_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
 
 
 def hessian_bytes(plan: Plan) -> float:
-    """What Hessians take for each replicate, of so many columns that diagnostics do not form them: no part of a
-    problem's cost."""
-    formed = "hessian" in plan.noise and "hessian_products" not in plan.resolved
-    return 48.0 * plan.facts.d**2 if formed and plan.facts.d > MOST_COLUMNS else 0.0
+    """What Hessians take for each replicate that is no part of a problem's cost: those of so many columns that
+    diagnostics do not form them, or the rows' curvatures for products."""
+    if "hessian" not in plan.noise:
+        return 0.0
+    if "hessian_products" in plan.resolved:
+        return 8.0 * plan.facts.n
+    return 48.0 * plan.facts.d**2 if plan.facts.d > MOST_COLUMNS else 0.0
 
 
 # ----------------------------------------------------------------------------------------------- what the plan foresees
@@ -302,10 +308,10 @@ def tests_share(phases: Sequence[Stopping]) -> float:
 def likely_share(phases: Sequence[Stopping]) -> float:
     """Which part of all iterations a run is likely to need: those to a flat place, and the waiting time there; all of a
     phase in which that is not to be expected, and then the next one."""
-    needed = 0.0
+    needed, total = 0.0, sum(phase.iterations for phase in phases)
     for phase in phases:
-        until = APPROACH + phase.waiting_time
+        until = min(APPROACH, LIKELY_SHARE * total) + phase.waiting_time
         needed += min(until, phase.iterations)
         if until <= phase.iterations:
             break
-    return needed / sum(phase.iterations for phase in phases)
+    return needed / total

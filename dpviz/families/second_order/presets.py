@@ -2,37 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from dpviz.datasets.covertype import CovertypeLike
+from dpviz.experiments import preset
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.preset import Preset, load
-from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, ShortStep
-from dpviz.families.second_order.methods.escape import PerturbedDescent
-from dpviz.families.second_order.methods.line_search import LineSearch
-from dpviz.families.second_order.methods.trust_region import MiniBatchTrustRegion, TrustRegion
-from dpviz.families.second_order.published import EPSILONS, ROWS, TABLES, TARGETS, Mode, Tolerances, rho_of
-from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
+from dpviz.families.second_order.comparison import EPSILONS, ROWS, TABLES, TARGETS, Mode, Tolerances, rho_of
+from dpviz.families.second_order.methods import algorithms
+from dpviz.privacy.budgets import ApproximateDP, ZeroConcentratedDP
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey
 from dpviz.sweeps.sweep import Sweep
 
 FIRST_ORDER = "First order only"
 PERTURBED = "DP-GD, perturbed"
-METHODS: Mapping[str, NonconvexMethod] = MappingProxyType(
-    {
-        "OPT": ShortStep(),
-        "OPT-B": MiniBatch(),
-        "OPT-LS": LineSearch(),
-        "2OPT": ShortStep(phases="two"),
-        "2OPT-B": MiniBatch(phases="two"),
-        "2OPT-LS": LineSearch(phases="two"),
-        "DP-TR": TrustRegion(),
-        "DP-TR-B": MiniBatchTrustRegion(),
-        FIRST_ORDER: ShortStep(curvature="never"),
-        PERTURBED: PerturbedDescent(),
-    }
-)
+METHODS: Mapping[str, algorithms.NonconvexMethod] = preset.methods(__package__)
 DEFAULT_METHODS = ("OPT", FIRST_ORDER, PERTURBED)
 BY_NAME = ("curvature", "phases")  # what a label stands for
 REFERENCE = "OPT, no privacy"
@@ -43,10 +26,8 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
     references : adds OPT without privacy.
     """
-    private = [Arm(label=label, algorithm=METHODS[label].adopting(settings)) for label in labels]
-    if not references:
-        return tuple(private)
-    return (*private, Arm(label=REFERENCE, algorithm=METHODS["OPT"].adopting(settings), budget=NoPrivacy()))
+    private = {label: METHODS[label].adopting(settings) for label in labels}
+    return preset.arms(private, {REFERENCE: METHODS["OPT"].adopting(settings)} if references else {})
 
 
 def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -> Experiment:
@@ -89,4 +70,4 @@ def table(tolerances: Tolerances, mode: Mode) -> Sweep:
     return Sweep(experiment=experiment, fields=(f"budget.{name}",), values=values, metric="objective")
 
 
-PRESETS: tuple[Preset, ...] = load(__package__)
+PRESETS: tuple[preset.Preset, ...] = preset.load(__package__)

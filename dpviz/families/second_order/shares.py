@@ -1,4 +1,10 @@
-"""A split of the budget between gradients and Hessians beside the even and the best ones, without a run."""
+"""Where the budget goes: a split between gradients and Hessians beside the even and the best ones, without a run; and a
+private release of the objective at a random start, which tells how far it is from the minimum.
+
+At x₀ = 0 the objective is the same for every data set, and so is the bound on f(x₀) - inf f. Elsewhere the bound that
+holds for every data set may be several times what it is, and the number of iterations, over which the budget is split,
+with it.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,12 +14,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import advice
+from dpviz.families.second_order import advice, planning, theory
+from dpviz.families.second_order.advice import UNDERESTIMATE
 from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, Descent, NonconvexMethod
 from dpviz.families.second_order.methods.trust_region import TrustRegion
-from dpviz.families.second_order.theory import Guarantee, Stopping
-from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
+from dpviz.privacy import events, ledger
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale
+from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 
 YOURS, EVENLY, SOONEST, PROVEN = "Yours", "Even", "Soonest W ≤ 2", "Soonest proven"
 CURVE = np.linspace(*HESSIAN_LIMITS, 46)
@@ -27,7 +37,7 @@ class Split(NamedTuple):
     """
 
     share: float
-    stopping: Stopping
+    stopping: theory.Stopping
     needed: float | None
 
 
@@ -42,7 +52,7 @@ class Compared(NamedTuple):
     splits: Mapping[str, Split]
     phase: str
     rows: int | None
-    assumed: tuple[Assumed, ...]
+    assumed: tuple[nonconvex_risk.Assumed, ...]
     curve: np.ndarray
     green: np.ndarray
     proven: np.ndarray | None
@@ -50,8 +60,7 @@ class Compared(NamedTuple):
 
 def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     """What the split of this plan is worth; None where no Hessian is released, or without privacy."""
-    facts = plan.facts
-    assert isinstance(facts, NonconvexFacts)
+    facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
     forecast, analysis, now = advice.best(advice.phases(label, method, plan)), method.analysis(facts), share_of(plan)
@@ -77,18 +86,13 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
 
 def share_of(plan: Plan) -> float:
     """φ: which part of what an iteration spends on its gradient and its test is for the test; as μ² adds up."""
-    facts = plan.facts
-    assert isinstance(facts, NonconvexFacts)
-    changes = {
-        "gradient": facts.gradient_sensitivity,
-        "hessian": facts.hessian_sensitivity,
-        "certificate": facts.curvature_sensitivity,
-    }
+    facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
+    changes = planning.changes(facts)
     squares = {name: (changes[name] / plan.noise[name][0]) ** 2 for name in changes if name in plan.noise}
     return float(1 - squares["gradient"] / sum(squares.values()))
 
 
-def at(stopping: Stopping, now: float, share: float) -> Stopping:
+def at(stopping: theory.Stopping, now: float, share: float) -> theory.Stopping:
     """The same with another share of the Hessians than it has now."""
     return replace(
         stopping,
@@ -97,7 +101,7 @@ def at(stopping: Stopping, now: float, share: float) -> Stopping:
     )
 
 
-def soonest_green(stopping: Stopping, now: float) -> float:
+def soonest_green(stopping: theory.Stopping, now: float) -> float:
     """The share with which the most noise still lets a run stop at once."""
 
     def noise(share: float) -> float:
@@ -106,10 +110,54 @@ def soonest_green(stopping: Stopping, now: float) -> float:
     return float(minimize_scalar(noise, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(found: Guarantee, now: float) -> float:
+def soonest_proven(found: theory.Guarantee, now: float) -> float:
     """The share with which the theorem needs fewest rows, in closed form, given what it asks for with the share that
     there is now (THEORY.md, 5.6); what it asks of a line search does not depend on it."""
     gradient = (found.gradient_error / found.allowed_gradient_error) ** 2 * (1 - now)
     hessian = (found.hessian_error / found.allowed_hessian_error) ** 2 * now
     low, high = HESSIAN_LIMITS
     return min(high, max(low, hessian / (gradient + hessian)))
+
+
+SHARE = 0.02  # of the budget, for the release: one number, so its noise is small
+_LEAST = 1e-3  # of a gap
+
+
+def released(
+    problem: nonconvex.NonconvexModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
+) -> float:
+    """The gap Γ = f̃ + b ln(1/(2ζ)) - inf, from a Laplace release f̃ = f(x₀) + Lap(b) that costs `epsilon`; private.
+
+    Replacing a row changes the mean loss at x₀ by at most Δ = `Facts.value_range`/n, so b = Δ/epsilon. The margin makes
+    the result an under-estimate with probability at most ζ = 0.001; the published algorithm has none, and is one half
+    of the time (Gao and Wright 2023, eq. 3). At most the bound that holds for every data set. Laplace noise, because
+    its ε comes off every budget that Gaussian runs can have, (ε, δ) included.
+
+    seed : the same data, model and epsilon with the same seed repeat the release; with anything else, the noise is
+        another one. None: drawn afresh from the operating system's randomness.
+
+    Raises UserError if an uploaded table is missing, epsilon is not positive, or the start is 0, where it says nothing.
+    """
+    if not 0 < epsilon < math.inf:
+        raise planning.refusal("no_budget_for_gap")
+    if problem.start == "zero":
+        raise planning.refusal("start_is_zero")
+    before = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
+    event, facts, risk = events.Laplace(epsilon), before.facts(), before.build(tables)
+    x = facts.starting_point(1)
+    query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
+    release = f"gap\n{epsilon!r}\n{before.to_json()}"
+    mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    ((noisy,),) = mechanisms.laplace(query, event)
+    margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))
+    (penalty,) = risk.penalty.value(x)
+    return min(max(float(noisy + penalty) + margin - facts.lowest, _LEAST), facts.gap)
+
+
+def suggested_cost(budget: Budget) -> float:
+    """The ε of a release that uses about a fiftieth of the budget. Raises UserError under pure ε, which the Gaussian
+    noise of the run cannot meet, and without a budget."""
+    if not budget.private:
+        raise planning.refusal("nothing_for_gap")
+    rho = budget.gaussian_rho(budget.amount)
+    return SHARE * budget.total_epsilon if budget.total_epsilon is not None else math.sqrt(2 * SHARE * rho)

@@ -1,22 +1,30 @@
-"""Before a run: which oracle, directions and running sums are advised at this size, and why.
+"""Before a run: which oracle, directions and running sums are advised at this size, and why; and what theory says of
+an experiment's methods.
 
 What is minimised is the objective that runs on generated data came to (`measured`); where nothing of the kind was
 measured, the bound. The two often disagree, and then the advice says so.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import measured, planning, texts, theory
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
-from dpviz.families.zeroth_order.conversion import Conversion
+from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
 from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Best, Bound, Setting, Sums
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.values.black_box import WANTED, BentValley, PhaseRetrieval, Votes
 from dpviz.problems.values.directions import Kind
 from dpviz.problems.values.value_problem import ValueFacts
 
@@ -129,9 +137,8 @@ class Advice:
             told = "No function of the kind was measured"
             return f"{told}: this is what the bound says, and runs may end otherwise." if self.exact else f"{told}."
         where = "like this one" if self.expected.inside else "of the kind, but of another size or with other settings,"
-        return (
-            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least[0], 2)} (median), "
-            f"from {short(self.expected.start, 2)} at the start."
+        return planning.phrase(
+            "runs", where=where, least=short(self.choice.least[0], 2), begin=short(self.expected.start, 2)
         )
 
     def _bound(self) -> str:
@@ -161,16 +168,10 @@ class Advice:
             )
         )
         term = 2 * step * math.sqrt(chosen.epochs[0])
-        told = (
-            f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in a "
-            f"step, and {short(epoch, 2)} times in the mean of an epoch."
-        )
+        told = planning.phrase("noise", step=short(step, 2), epoch=short(epoch, 2))
         if not self.exact:
             return told
-        return (
-            f"{told} The bound makes {short(term, 2)} of that: it counts errors of running sums twice in every step, "
-            "and lets those of fresh estimates average out."
-        )
+        return planning.phrase("noise_in_bound", told=told, term=short(term, 2))
 
     @property
     def facts(self) -> ValueFacts:
@@ -228,3 +229,91 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
     largest = float(method.changes(facts, layout).max())
     variance = (method.epoch_noise(facts, layout)[0] / largest) ** 2  # each leaf pays for itself, as in the plan
     return theory.reduced_bound(setting, *where, layout.first, layout.batch, layout.move, variance)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is known before a run.
+
+    mu, advice : None where the budget buys no Gaussian noise.
+    bounds : of every private method that has one. without : the private methods of which no bound is known.
+    watched : (T,) per private method with epochs, the μ of what its first t steps release.
+    reach : how far a run with epochs may get from its start, at most; 0 if there is none.
+    far : from the start to the nearest minimum, where that is known; no run with a shorter reach gets there.
+    """
+
+    facts: ValueFacts
+    mu: float | None
+    bounds: Mapping[str, Bound]
+    without: tuple[str, ...]
+    watched: Mapping[str, np.ndarray]
+    reach: float
+    far: float | None
+    advice: Advice | None
+
+
+def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
+    """The bounds of all private methods with epochs, and the advice for these facts and this budget."""
+    facts = ValueFacts.of(next(iter(plans.values())).facts)
+    try:
+        mu = planning.total_mu(experiment.budget, facts)
+        advised = advice(facts, experiment.budget, MOST_STEPS, measured.expectation(experiment.problem, mu))
+    except UserError:
+        advised, mu = None, None
+    methods = {
+        arm.label: arm.algorithm
+        for arm in experiment.arms
+        if not arm.reference and arm.label in plans and isinstance(arm.algorithm, Conversion)
+    }
+    bounds = {
+        label: found
+        for label, method in methods.items()
+        if (found := bound(method, facts, planning.total_mu(plans[label].budget, facts))) is not None
+    }
+    private = [arm.label for arm in experiment.arms if not arm.reference and arm.label in plans]
+    return Forecast(
+        facts,
+        mu,
+        bounds,
+        tuple(label for label in private if label not in bounds),
+        {} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
+        max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0),
+        distance(experiment.problem),
+        advised,
+    )
+
+
+def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
+    """(T,) μ of what the first t steps release, at most: what who stops watching then has seen (THEORY.md, 4).
+
+    A row's leaf i enters the releases j ≤ t with C_ji s_i; fresh estimates release every leaf at once.
+    """
+    layout = method.layout(facts)
+    if not isinstance(method, VarianceReduced):
+        return np.full(layout.length, mu)
+    changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)
+    seen = np.sqrt(np.cumsum((sums.encoder() * changes) ** 2, axis=0).max(axis=1))
+    return np.asarray(mu * seen / theory.charged(method.sums, sums, changes))
+
+
+def reduced_of(experiment: Experiment) -> VarianceReduced:
+    """The first of the methods that adds up changes; else the published one with the settings of the first method."""
+    methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Conversion)]
+    chosen = next((method for method in methods if isinstance(method, VarianceReduced)), None)
+    if chosen is not None:
+        return chosen
+    shared = {name: getattr(methods[0], name) for name in Conversion.model_fields} if methods else {}
+    return VarianceReduced().adopting(shared)
+
+
+def distance(problem: ProblemSpecification) -> float | None:
+    """From the start to the nearest minimum of a simulated function; None where no minimum is known."""
+    if isinstance(problem, PhaseRetrieval):
+        wanted = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
+    elif isinstance(problem, Votes):
+        wanted = np.array([WANTED])
+    elif isinstance(problem, BentValley):
+        wanted = np.ones((1, 2))
+    else:
+        return None
+    return float(np.linalg.norm(wanted - problem.function().start, axis=1).min())

@@ -7,11 +7,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts
 from dpviz.experiments.plan import Plan
-from dpviz.families.zeroth_order import theory
-from dpviz.families.zeroth_order.conversion import Conversion, Oracle, directions_field
-from dpviz.families.zeroth_order.path import Path
+from dpviz.families.zeroth_order import planning, theory
+from dpviz.families.zeroth_order.conversion import CONTROLS, Conversion, Oracle, Path, directions_field
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Parallel
@@ -67,9 +65,9 @@ class Naive(Conversion):
         mechanisms.parallel(event, leaves)
         directions = self._turned(layout, problem.facts, mechanisms)
 
-        def estimate(t: int, rows: np.ndarray, path: Path) -> Parts[np.ndarray]:
+        def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
             leaf = leaves.next(rows)
-            query = yield from problem.slope_in_parts(path.point[rows], leaf, directions(t, rows), clip)
+            query = problem.slope(path.point[rows], leaf, directions(t, rows), clip)
             return leaf.gaussian(query)
 
         return estimate
@@ -81,40 +79,11 @@ class VarianceReduced(Conversion):
 
     kind: ClassVar[str] = "families.zeroth_order.variance_reduced"
     title: ClassVar[str] = "Variance-reduced oracle"
-    sums: theory.Sums = choice(
-        "tree",
-        {
-            "published": "Binary tree, published noise",
-            "tree": "Binary tree",
-            "honaker": "Honaker's tree",
-            "square_root": "Square root",
-            "normalised": "Normalised square root",
-            "optimal": "Optimal",
-            "independent": "Independent noise",
-        },
-        label="Running sums",
-        help="How the noise of the steps of an epoch is correlated. The published noise counts ⌈log₂ T⌉ + 1 levels of "
-        "the tree for every row; most enter fewer.",
-    )
-    first_share: float = number(
-        0.5, 0.05, 0.95, label="Rows for the first step", symbol="φ", help="Of an epoch's rows; the rest is shared."
-    )
-    symmetric: bool = switch(
-        False, label="Symmetric changes", help="Twice the values per direction, never more variance, the same noise."
-    )
-    follow_moves: bool = switch(
-        False,
-        label="Batches follow the moves",
-        help="More rows where two points are farther apart, fewer where they are close: half the noise in a change.",
-    )
-    concentration: float | None = number(
-        None,
-        1.0,
-        10.0,
-        label="Concentration clip",
-        symbol="τ",
-        help="Clip the first step's differences at τ/√d of their bound: few are that large. Empty: at the bound.",
-    )
+    sums: theory.Sums = choice("tree", **CONTROLS["sums"])
+    first_share: float = number(0.5, 0.05, 0.95, **CONTROLS["first_share"])
+    symmetric: bool = switch(False, **CONTROLS["symmetric"])
+    follow_moves: bool = switch(False, **CONTROLS["follow_moves"])
+    concentration: float | None = number(None, 1.0, 10.0, **CONTROLS["concentration"])
 
     @model_validator(mode="after")
     def _batches_follow_bounded_moves(self) -> Self:
@@ -182,11 +151,7 @@ class VarianceReduced(Conversion):
     def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
         notes = [*super()._notes(facts, layout, private)]
         if not facts.exact:
-            notes.append(
-                "Values may move faster than L times the distance here. Clipping bounds what a row can change, but "
-                "changes of the gradient are then underestimated. That adds up over an epoch; with the naive oracle it "
-                "does not."
-            )
+            notes.append(planning.phrase("faster"))
         if not private:  # then there is no noise to compare
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
@@ -222,16 +187,16 @@ class VarianceReduced(Conversion):
         sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
         directions = self._turned(layout, facts, mechanisms)
 
-        def estimate(t: int, rows: np.ndarray, path: Path) -> Parts[np.ndarray]:
+        def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
             leaf, x, turned = leaves.next(rows), path.point[rows], directions(t, rows)
             if layout.begins(t):
-                query = yield from problem.slope_in_parts(x, leaf, turned, first)
+                query = problem.slope(x, leaf, turned, first)
             else:
                 before = path.before[rows]
                 clips = np.full(len(rows), min(later * float(sizes[t - 1]) / layout.batch, facts.value_range))
                 if self.clipping == "lipschitz":
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - before, axis=1))
-                query = yield from problem.change_in_parts(x, before, leaf, turned, clips, self.symmetric)
+                query = problem.change(x, before, leaf, turned, clips, self.symmetric)
             return sums.add(query)
 
         return estimate

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
+from dpviz import resources
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Workload, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import planning
-from dpviz.families.zeroth_order.path import EVALUATIONS, ROWS_USED
+from dpviz.families.zeroth_order.conversion import EVALUATIONS, ROWS_USED
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
@@ -21,24 +22,15 @@ from dpviz.problems.values.directions import singles
 from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+
 
 def _steps(default: int) -> Any:
-    return number(
-        default, 2, 20_000, label="Steps of a single pass", symbol="S", scale="log", help="Each has rows of its own."
-    )
+    return number(default, 2, 20_000, **CONTROLS["steps"])
 
 
 def _step_size(default: float) -> Any:
-    return number(
-        default,
-        0.001,
-        10.0,
-        label="Step size of a single pass",
-        symbol="a",
-        unit="1/L",
-        scale="log",
-        help="Decays to 0 along the run.",
-    )
+    return number(default, 0.001, 10.0, **CONTROLS["step_size"])
 
 
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
@@ -76,12 +68,10 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
             step_size=self.relative_step_size / facts.lipschitz * left,
         )
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        values = planning.run_seconds(plan, replicates, cost, np.full(plan.iterations, 2.0), 1)
-        return super().estimated_seconds(plan, replicates, cost) + values
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        return planning.run_bytes(plan, replicates, cost, 1)
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        without = super().workload(plan, replicates, cost)
+        each = np.full(plan.iterations, 2.0)
+        return planning.with_values(without, plan, replicates, cost, evaluations=each)
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -108,28 +98,10 @@ class DirectionalDescent(SinglePass):
     title: ClassVar[str] = "DP-ZO: one direction per step"
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
-    distance: float = number(
-        0.05, 0.001, 1.0, label="Distance", symbol="λ", scale="log", help="Values are compared at x ± λu."
-    )
-    clip: float = number(
-        2.5,
-        0.1,
-        20.0,
-        label="Clip slopes at",
-        symbol="C",
-        unit="L",
-        scale="log",
-        help="u is √d long, and slopes along it up to √d L; most are near L. Noise grows with C.",
-    )
-    noise: Literal["gaussian", "laplace"] = choice(
-        "gaussian", {"gaussian": "Gaussian", "laplace": "Laplace"}, label="Noise", help="Laplace also gives pure ε."
-    )
-    law: Literal["sphere", "normal"] = choice(
-        "sphere",
-        {"sphere": "On a sphere (DPZero)", "normal": "Normal (DP-ZO)"},
-        label="Law of u",
-        help="The direction of a step.",
-    )
+    distance: float = number(0.05, 0.001, 1.0, **CONTROLS["distance"])
+    clip: float = number(2.5, 0.1, 20.0, **CONTROLS["clip"])
+    noise: Literal["gaussian", "laplace"] = choice("gaussian", **CONTROLS["noise"])
+    law: Literal["sphere", "normal"] = choice("sphere", **CONTROLS["law"])
 
     @property
     def look(self) -> tuple[int, int]:

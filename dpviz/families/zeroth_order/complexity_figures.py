@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-import plotly.graph_objects as go
 
 from dpviz.families.zeroth_order import advice, complexity, texts, theory
 from dpviz.families.zeroth_order.complexity import WAYS
@@ -14,9 +13,12 @@ from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure
 from dpviz.plots.elements.style import ArmStyle
 
+chart = worded(__package__)
 STYLES = (  # of `complexity.WAYS`
     ArmStyle(style.PALETTE["private"], "solid"),
     ArmStyle(style.PALETTE["private"], "dash"),
@@ -52,7 +54,7 @@ LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
 LONGEST = 1024  # epochs that may be set
 
 
-def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT) -> tuple[go.Figure, dict[str, float]]:
+def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, float]]:
     """M, the rows for (2r, ε)-stationarity at the setting's μ, against ε: by the planner for each of
     `complexity.WAYS`, and the published rates, of the paper's oracle and of the naive one, without constants and
     logarithms. And M for `accuracy`, by name: inf
@@ -80,21 +82,19 @@ def rows_needed(setting: Setting, accuracy: float, *, height: int = style.HEIGHT
         needed[name] = rate(*known, accuracy, s.mu)
     figure = line_figure(
         lines,
-        x_title="Stationarity ε",
-        y_title="Rows needed, M",
-        log_y=True,
-        log_x=True,
+        Axes("Stationarity ε", "Rows needed, M", log_x=True, log_y=True),
         limits=[Limit(setting.n, f"your n = {setting.n:,}")],
         marks=marks,
         turns=[Turn(accuracy, f"ε = {short(accuracy)}")],
         notes=["rates have no constants and no logarithms"],
         labels=False,
-        height=height,
     )
-    return figure, needed
+    counts = {name: short(count, 2) if count < math.inf else "beyond 10¹¹" for name, count in needed.items()}
+    rows_by_name = "; ".join(f"{name} {count}" for name, count in counts.items())
+    return chart("rows_needed", figure, accuracy=short(accuracy), rows=rows_by_name), needed
 
 
-def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float, *, height: int = style.HEIGHT) -> go.Figure:
+def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
     """From which budget μ on privacy is free, against ε: there, the private term of the rate of the variance-reduced
     oracle is the smaller one. The regions are above √d ε/L as published, and above ε/L with orthonormal directions;
     your point is marked.
@@ -110,16 +110,13 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float, *, height
         edge = at * grid / accuracy
         lines.append(Line(grid, edge, name, look, low=edge, high=np.full(len(grid), top), value=False))
     marks = [Mark(accuracy, mu, f"you, μ = {short(mu)}: {_verdict(mu, own)}", style.PALETTE["second"])] if known else []
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Stationarity ε",
-        y_title="Budget μ",
-        log_y=True,
-        log_x=True,
+        Axes("Stationarity ε", "Budget μ", log_x=True, log_y=True),
         marks=marks,
         notes=[f"here: free from μ = {short(own[0])} on, orthonormal {short(own[1])}"],
-        height=height,
     )
+    return chart("free_privacy", figure)
 
 
 def _verdict(mu: float, thresholds: list[float]) -> str:
@@ -127,9 +124,7 @@ def _verdict(mu: float, thresholds: list[float]) -> str:
     return "free" if published else "free with orthonormal directions" if orthonormal else "privacy takes more rows"
 
 
-def crossover(
-    length: int, sums: theory.Sums | None = None, follows: bool = False, *, height: int = style.HEIGHT
-) -> go.Figure:
+def crossover(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
     """Private term of the bound with running sums over that with fresh estimates, on the same rows, in the same
     directions, against the steps T of an epoch; below 1 the bound favours running sums. No ratio of noise.
 
@@ -147,17 +142,15 @@ def crossover(
     if sums is not None:
         at = theory.crossover(sums, length, follows)
         marks.append(Mark(length, at, f"yours, T = {length}: {short(at)}", style.PALETTE["second"]))
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Steps per epoch T",
-        y_title="Bound's private term, sums over naive",
-        log_y=True,
-        log_x=True,
+        Axes("Steps per epoch T", "Bound's private term, sums over naive", log_x=True, log_y=True),
         limits=[Limit(1.0, "the bound favours running sums below")],
         marks=marks,
         turns=[Turn(length, f"T = {length:,}")],
-        height=height,
     )
+    published, root, with_moves = (f"{favoured_from(kind, moves):,}" for kind, _, moves, _ in CURVES)
+    return chart("crossover", figure, published=published, root=root, with_moves=with_moves)
 
 
 def _terms(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
@@ -172,15 +165,7 @@ def favoured_from(kind: complexity.Growing, follows: bool) -> int:
     return lengths[int(np.flatnonzero(_terms(kind, follows, lengths) >= 1)[-1]) + 1]
 
 
-def crossover_words() -> str:
-    """What the figure of the bound says, with the epochs from which on it favours running sums."""
-    published, root, following = (f"{favoured_from(kind, follows):,}" for kind, _, follows, _ in CURVES)
-    return texts.CROSSOVER.format(published=published, root=root, following=following)
-
-
-def noise_ratio(
-    length: int, sums: theory.Sums | None = None, follows: bool = False, *, height: int = style.HEIGHT
-) -> go.Figure:
+def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
     """Standard deviation of the noise of running sums over that of fresh estimates, on the same rows, in the same
     directions, against the steps T of an epoch: of the mean of an epoch, and thin of a step. Exact.
 
@@ -195,22 +180,19 @@ def noise_ratio(
     own = () if sums is None else theory.noise_ratios(sums, length, follows)
     for which, at in zip(("a step", "an epoch's mean"), own, strict=False):
         marks.append(Mark(length, at, f"yours, {which}, T = {length}: {short(at)}", style.PALETTE["second"]))
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Steps per epoch T",
-        y_title="Noise, running sums over naive",
-        log_y=True,
-        log_x=True,
+        Axes("Steps per epoch T", "Noise, running sums over naive", log_x=True, log_y=True),
         limits=[Limit(1.0, "less noise with running sums below")],
         marks=marks,
         turns=[Turn(length, f"T = {length:,}")],
         notes=["thick: mean of an epoch; thin: a step"],
         labels=False,
-        height=height,
     )
+    return chart("noise_ratio", figure)
 
 
-def measured_ends(expected: Expectation, *, height: int = style.HEIGHT) -> go.Figure:
+def measured_ends(expected: Expectation) -> Chart:
     """Medians of the objective at the end of runs, against the steps T of an epoch: of every option with the number of
     epochs that suits it."""
     lengths = np.array(expected.lengths)
@@ -218,13 +200,10 @@ def measured_ends(expected: Expectation, *, height: int = style.HEIGHT) -> go.Fi
         Line(lengths, medians.min(axis=1), name, OPTIONS[name], value=False)
         for name, medians in expected.medians.items()
     ]
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Steps per epoch T",
-        y_title="Objective at the end of runs, median",
-        log_y=True,
-        log_x=True,
+        Axes("Steps per epoch T", "Objective at the end of runs, median", log_x=True, log_y=True),
         limits=[Limit(expected.start, "the start")],
         labels=False,
-        height=height,
     )
+    return chart("measured_ends", figure, words=texts.MEASURED if expected.inside else texts.MEASURED_ELSEWHERE)

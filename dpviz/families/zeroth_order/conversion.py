@@ -12,12 +12,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, between
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz import resources
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Status, Workload, divergence_status
 from dpviz.experiments.plan import MOST_RECORDED, Plan
 from dpviz.families.zeroth_order import planning, theory
-from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED, Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
@@ -27,21 +25,83 @@ from dpviz.problems.values.directions import Directions, Kind
 from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+ROWS_USED = Metric("rows_used", "Rows used", released=True, axis=True, better="")
+EVALUATIONS = Metric("evaluations", "Function evaluations", released=True, axis=True, better="")
+NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g_t‖", released=True, scale="log", better="")
+
+
+class Path:
+    """Algorithm 3: x moves by Δ, which a learner updates with the gradient at a random point of the move.
+
+    start : (R, d) x₀. mix : (R, K T) uniform numbers s. last : (R,) the last step of each replicate, if they stop.
+    """
+
+    def __init__(
+        self, start: np.ndarray, layout: Layout, fresh_start: bool, mix: np.ndarray, last: np.ndarray | None
+    ) -> None:
+        self.layout, self.fresh_start, self.mix, self.last = layout, fresh_start, mix, last
+        self.x, self.move = start.copy(), np.zeros_like(start)
+        self.point, self.before = start.copy(), start.copy()
+        self.total, self.output = np.zeros_like(start), start.copy()
+        self.lost, self.active = np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=bool)
+        self.used, self.evaluations = np.zeros(len(start)), np.zeros(len(start))
+        self.norm = np.full(len(start), np.nan)
+
+    def begin(self, t: int) -> np.ndarray:
+        """Go to the points of step t, from 1; (R',) the replicates that take part."""
+        rows = np.flatnonzero(self.active)
+        if self.layout.begins(t):
+            self.total = np.zeros_like(self.x)
+            if self.fresh_start:
+                self.move = np.zeros_like(self.x)
+        self.before = self.point
+        self.point = self.x + self.mix[:, t - 1, None] * self.move
+        self.x = self.x + self.move
+        self.total = self.total + self.point
+        return rows
+
+    def learn(self, t: int, rows: np.ndarray, gradient: np.ndarray, size: int, evaluations: float) -> None:
+        """Update the learner with noisy gradients (R', d) from `size` rows; who is lost stays where it is."""
+        self.norm, self.used, self.evaluations = self.norm.copy(), self.used.copy(), self.evaluations.copy()
+        broken = ~(np.abs(gradient).max(axis=1) < DIVERGED)
+        self.lost[rows[broken]] = True
+        gradient = np.where(broken[:, None], 0.0, gradient)
+        self.norm[rows] = np.linalg.norm(gradient, axis=1)
+        self.used[rows] += size
+        self.evaluations[rows] += size * evaluations
+        move = np.zeros_like(self.move)
+        move[rows] = shortened(self.move[rows] - self.layout.step_size * gradient, self.layout.move)
+        self.move = np.where(self.lost[:, None], 0.0, move)
+        if self.layout.ends(t):
+            ended = self.active & ~self.lost
+            self.output = np.where(ended[:, None], self.total / self.layout.length, self.output)
+        if self.last is not None:
+            self.active = self.active & (t < self.last) & ~self.lost
+
+    def snapshot(self, t: int) -> Snapshot:
+        """What all replicates would show after step t."""
+        released = {ROWS_USED.name: self.used, EVALUATIONS.name: self.evaluations, NOISY_NORM.name: self.norm}
+        if self.last is None:
+            return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
+        words: list[Status] = []
+        for lost, going in zip(self.lost.tolist(), self.active.tolist(), strict=True):
+            words.append("diverged" if lost else "running" if going else "exhausted")
+        return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(words))
+
+
+def shortened(moves: np.ndarray, longest: float) -> np.ndarray:
+    """Moves (R, d), none longer than `longest`."""
+    return np.asarray(moves / np.maximum(1.0, np.linalg.norm(moves, axis=1, keepdims=True) / longest))
+
+
 MOST_STEPS = 20_000  # that may be set
-Oracle = Callable[[int, np.ndarray, Path], Parts[np.ndarray]]  # step, replicates (R',) and where they are; (R', d)
+Oracle = Callable[[int, np.ndarray, Path], np.ndarray]  # step, replicates (R',) and where they are; (R', d)
 
 
 def directions_field(default: int | None) -> Any:
     """The setting that says how many directions each row gets."""
-    return number(
-        default,
-        1,
-        100,
-        label="Directions per row",
-        symbol="m",
-        scale="log",
-        help="Each takes two values or more. At most, and empty, as many as there are parameters.",
-    )
+    return number(default, 1, 100, **CONTROLS["directions_field"])
 
 
 class Conversion(Algorithm[ValueProblem, ValueFacts]):
@@ -49,56 +109,15 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
 
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or more rows."
-    iterations: int = number(
-        640,
-        2,
-        MOST_STEPS,
-        label="Steps",
-        symbol="K T",
-        scale="log",
-        help="Of all epochs; in whole epochs, one at least.",
-    )
-    epoch_length: int = number(
-        16, 2, 1024, label="Steps per epoch", symbol="T", scale="log", help="An epoch gives one average of its points."
-    )
-    travel: float = number(
-        1.0,
-        0.25,
-        2.0,
-        label="Travel per epoch",
-        symbol="D T/r",
-        scale="log",
-        help="Longest move D times T, in smoothing radii. Longer moves get farther and need more noise.",
-    )
-    expected_norm: float = number(
-        0.4,
-        0.01,
-        10.0,
-        label="Expected gradient norm",
-        symbol="g₀",
-        unit="L",
-        scale="log",
-        help="Sets the learner's step size, D/(g₀ √T). Theory: 1 plus the oracle's error.",
-    )
-    directions: Kind = choice(
-        "iid",
-        {"iid": "Independent, as published", "orthonormal": "Orthonormal: √m times less noise"},
-        label="Directions",
-        help="Of one row. Orthonormal ones cannot all be the same, so a row moves the estimate by √m less.",
-    )
+    iterations: int = number(640, 2, MOST_STEPS, **CONTROLS["iterations"])
+    epoch_length: int = number(16, 2, 1024, **CONTROLS["epoch_length"])
+    travel: float = number(1.0, 0.25, 2.0, **CONTROLS["travel"])
+    expected_norm: float = number(0.4, 0.01, 10.0, **CONTROLS["expected_norm"])
+    directions: Kind = choice("iid", **CONTROLS["directions"])
     directions_per_row: int | None = directions_field(None)
-    clipping: Literal["lipschitz", "range"] = choice(
-        "lipschitz",
-        {"lipschitz": "By the Lipschitz constant", "range": "By the range of values"},
-        label="Clip differences",
-        help="At L times the distance, or at the largest difference that any two values can have.",
-    )
+    clipping: Literal["lipschitz", "range"] = choice("lipschitz", **CONTROLS["clipping"])
     fresh_start: bool = switch(True, label="Epochs begin at rest", help="The learner forgets its last move.")
-    one_epoch: bool = switch(
-        False,
-        label="Stop at the epoch that is returned",
-        help="It is drawn in advance: the rows after it are never touched.",
-    )
+    one_epoch: bool = switch(False, **CONTROLS["one_epoch"])
 
     # -------------------------------------------------------------------------------------------------- what is planned
 
@@ -156,10 +175,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         layout = self.layout(facts)
         if self.clipping == "range" and not math.isfinite(facts.value_range):
-            raise UserError(
-                "The values of this problem have no bounded range. Clip by the Lipschitz constant.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("no_range")
         ends = np.arange(1, layout.epochs + 1) * layout.length
         return Plan.fixed(
             facts,
@@ -191,15 +207,11 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             return ()
         return (f"{short(layout.steps)} of {short(self.iterations)} steps: epochs are whole.",)
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, ValueFacts)
-        layout = self.layout(plan.facts)
-        values = planning.run_seconds(plan, replicates, cost, self.evaluations(layout), layout.directions)
-        return super().estimated_seconds(plan, replicates, cost) + values
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, ValueFacts)
-        return planning.run_bytes(plan, replicates, cost, self.layout(plan.facts).directions)
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        layout, without = self.layout(ValueFacts.of(plan.facts)), super().workload(plan, replicates, cost)
+        return planning.with_values(
+            without, plan, replicates, cost, evaluations=self.evaluations(layout), directions=layout.directions
+        )
 
     # ------------------------------------------------------------------------------------------------------ what is run
 
@@ -215,16 +227,13 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         if self.one_epoch:
             last = layout.length * np.array([each.integers(1, layout.epochs + 1) for each in mechanisms.common])
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
-        latest = path.snapshot(0)
-        yield latest
+        yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
         values = self.evaluations(layout)
         for t in range(1, layout.steps + 1):
             rows = path.begin(t)
-            gradient = yield from between(estimate(t, rows, path), latest)
-            path.learn(t, rows, gradient, int(sizes[t - 1]), float(values[t - 1]))
-            latest = path.snapshot(t)
-            yield latest
+            path.learn(t, rows, estimate(t, rows, path), int(sizes[t - 1]), float(values[t - 1]))
+            yield path.snapshot(t)
             if not path.active.any():
                 return
 

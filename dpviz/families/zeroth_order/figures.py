@@ -2,21 +2,27 @@
 the budget, and of a run how long its gradients were and how stationary it became."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.trace import Trace
+from dpviz.families.zeroth_order import texts
 from dpviz.families.zeroth_order.theory import Bound
 from dpviz.numbers import short
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure
+from dpviz.plots.elements.parts import limit_across
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
+from dpviz.problems.values.value_problem import ValueFacts
 
+chart = worded(__package__)
 # The parts of the bound: word, colour, pattern. Colour is never alone.
 PARTS = (
     ("way to go", style.PALETTE["private"], ""),
@@ -27,9 +33,13 @@ BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
 ERRORS = 2.0  # standard errors on both sides
 
 
-def noise_of_an_epoch(
-    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+STATIONARITY = {  # what is looked at, and the metric of its standard error
+    "stationarity_bound": "stationarity_error",
+    "smoothed_gradient_norm": "smoothed_gradient_error",
+}
+
+
+def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
     """Standard deviation of the noise on each coordinate of g_t, for the steps t of one epoch; all epochs are alike.
 
     Methods without epochs, and without privacy, are left out.
@@ -39,32 +49,23 @@ def noise_of_an_epoch(
         if plan.private and "epoch_length" in plan.resolved:
             noise = next(iter(plan.noise.values()))[: int(plan.resolved["epoch_length"])]
             lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value=False))
-    return line_figure(
-        lines,
-        x_title="Step t of an epoch",
-        y_title="Noise of g_t, σ",
-        log_y=True,
-        if_empty="No method with epochs.",
-        height=height,
+    figure = line_figure(
+        lines, Axes("Step t of an epoch", "Noise of g_t, σ", log_y=True), if_empty="No method with epochs."
     )
+    return chart("noise_of_an_epoch", figure)
 
 
-def watched(
-    curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float, *, height: int = style.HEIGHT
-) -> go.Figure:
+def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float) -> Chart:
     """μ of what the first t steps of an epoch release, (T,) per method: less than the whole where sums are
     correlated."""
     lines = [Line(np.arange(1, len(seen) + 1), seen, label, styles[label]) for label, seen in curves.items()]
-    return line_figure(
+    figure = line_figure(
         lines,
-        x_title="Steps t of an epoch that were watched",
-        y_title="μ of what was released",
-        log_y=False,
-        from_zero=True,
+        Axes("Steps t of an epoch that were watched", "μ of what was released", from_zero=True),
         limits=[Limit(mu, f"whole run μ = {short(mu, 4)}")],
         if_empty="No method with epochs.",
-        height=height,
     )
+    return chart("watched", figure)
 
 
 READINGS: Mapping[str, Callable[[float, float], float]] = {
@@ -75,7 +76,7 @@ READINGS: Mapping[str, Callable[[float, float], float]] = {
 _DELTAS = np.geomspace(1e-10, 1e-2, 33)
 
 
-def readings(mu: float, delta: float, *, height: int = style.HEIGHT) -> go.Figure:
+def readings(mu: float, delta: float) -> Chart:
     """ε of μ-GDP against δ: exactly (Dong, Roth, Su 2019), through zCDP (Canonne, Kamath, Steinke 2020), and by the
     formula that the paper takes, ε = μ²/2 + μ√(2 ln 1/δ) (Mironov 2017). The present δ is marked."""
     looks = (
@@ -87,24 +88,17 @@ def readings(mu: float, delta: float, *, height: int = style.HEIGHT) -> go.Figur
         Line(_DELTAS, np.array([read(mu, one) for one in _DELTAS.tolist()]), name, look, value=False)
         for (name, read), look in zip(READINGS.items(), looks, strict=True)
     ]
-    figure = line_figure(
-        lines,
-        x_title="δ",
-        y_title="ε",
-        log_y=False,
-        log_x=True,
-        from_zero=True,
-        turns=[Turn(delta, f"δ = {short(delta)}")],
-        height=height,
-    )
-    return figure.update_xaxes(tickvals=_DELTAS[::8], ticktext=[short(one) for one in _DELTAS[::8].tolist()], minor={})
+    figure = line_figure(lines, Axes("δ", "ε", log_x=True, from_zero=True), turns=[Turn(delta, f"δ = {short(delta)}")])
+    figure.update_xaxes(tickvals=_DELTAS[::8], ticktext=[short(one) for one in _DELTAS[::8].tolist()])
+    return chart("readings", figure)
 
 
-def norms(
-    trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
     """How long the noisy gradients of a run were, median over the runs, and thin how long their noise alone is by the
-    plan, √d σ_t; both at the recorded steps. Methods without privacy are left out."""
+    plan, √d σ_t; both at the recorded steps. Methods without privacy are left out.
+
+    privacy : what may be published, for the caption.
+    """
     lines = []
     for label in (label for label, lane in trace.lanes.items() if lane.private):
         steps, values = trace.series(label, "noisy_gradient_norm")
@@ -114,42 +108,43 @@ def norms(
             lines.append(Line(steps, np.median(values[known], axis=1), label, look))
             noise = math.sqrt(plans[label].facts.d) * next(iter(plans[label].noise.values()))[steps - 1]
             lines.append(Line(steps, noise, f"{label}, noise alone", look, width=1.0, group=label, legend=False))
-    return line_figure(
-        lines,
-        x_title="Step t",
-        y_title="Length of g_t; thin: of its noise",
-        log_y=True,
-        if_empty="No method with epochs.",
-        height=height,
+    figure = line_figure(
+        lines, Axes("Step t", "Length of g_t; thin: of its noise", log_y=True), if_empty="No method with epochs."
     )
+    status = worst(plan.privacy for plan in plans.values() if plan.private)
+    return chart("norms", figure, status, privacy=privacy)
 
 
-def bound_parts(
-    bounds: Mapping[str, Bound], lipschitz: float, condition: str = "", *, height: int = style.HEIGHT
-) -> go.Figure:
-    """The three parts of each method's bound, stacked; from the line at L on a bound says nothing. condition : what
-    bounds rest on, to be said behind their name."""
+def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequence[str] = ()) -> Chart:
+    """The three parts of each method's bound, stacked; from the line at L on a bound says nothing. without : the
+    methods that have none."""
+    guess = f" {texts.GUESS}" * (bool(bounds) and facts.guessed)
+    left_out = f" Without a bound: {', '.join(without)}." if without else ""
+    figure = _stacked(bounds, facts.lipschitz, texts.rests_on(facts.guessed))
+    return chart("bound_parts", figure, guess=guess, left_out=left_out)
+
+
+def _stacked(bounds: Mapping[str, Bound], lipschitz: float, condition: str) -> go.Figure:
+    """condition : what bounds rest on, to be said behind their name."""
     if not bounds:
         empty = "No bound is known for these methods and this function."
-        return line_figure([], x_title=BOUND, y_title="", log_y=False, if_empty=empty, height=height)
+        return line_figure([], Axes(BOUND, ""), if_empty=empty)
     names = list(bounds)[::-1]  # the first on top
     each = [(one.travel, one.regret, one.oracle) for one in (bounds[name] for name in names)]
     traces = [_bars(names, np.array([parts[i] for parts in each]), *look) for i, look in enumerate(PARTS)]
     totals = [f"{name} {short(bounds[name].total)}" for name in bounds]
     pairs = [", ".join(totals[at : at + 2]) for at in range(0, len(totals), 2)]  # one line each, on a phone, too
     notes = [f"in all: {pairs[0]}", *pairs[1:], f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
-    frame = style.layout(f"{BOUND}{condition}", "", notes=notes, legend_entries=len(PARTS), height=height)
+    frame = style.layout(Axes(f"{BOUND}{condition}", ""), notes=notes, legend_entries=len(PARTS))
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
-    across = {"xref": "x", "yref": "paper"}
-    line = {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5}
-    frame["shapes"] = [across | {"type": "line", "x0": lipschitz, "x1": lipschitz, "y0": 0, "y1": 1, "line": line}]
+    frame["shapes"] = [limit_across(lipschitz)]
     return go.Figure({"data": traces, "layout": frame | {"barmode": "stack", "hovermode": "closest"}})
 
 
 def nothing(why: str) -> go.Figure:
     """A figure that says why there is none."""
-    return line_figure([], x_title="", y_title="", log_y=False, if_empty=why)
+    return line_figure([], Axes("", ""), if_empty=why)
 
 
 def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: str) -> dict[str, Any]:
@@ -164,26 +159,23 @@ def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: 
     }
 
 
-def stationarity(
-    trace: Trace, name: str, error: str, styles: Mapping[str, ArmStyle], *, height: int = style.HEIGHT
-) -> go.Figure:
+def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
     """How stationary the averages of epochs are, where that was looked at: a metric, median over the runs, with a band
-    of two of its standard errors, which another metric holds; median over the runs, too. Reads the raw data."""
+    of two of its standard errors, which another metric holds; median over the runs, too. Reads the raw data.
+    privacy : that it does, for the caption."""
     lines = []
     for label in trace.lanes:
-        steps, values = trace.series(label, name)
+        steps, values = trace.series(label, metric)
         if len(values):
             middle = np.median(values, axis=1)
-            beside = ERRORS * np.median(trace.series(label, error)[1], axis=1)
+            beside = ERRORS * np.median(trace.series(label, STATIONARITY[metric])[1], axis=1)
             lines.append(Line(steps, middle, label, styles[label], middle - beside, middle + beside))
-    title = trace.metrics[name].label if name in trace.metrics else name
-    return line_figure(
+    title = trace.metrics[metric].label if metric in trace.metrics else metric
+    figure = line_figure(
         lines,
-        x_title="Step t",
-        y_title=title,
-        log_y=False,
+        Axes("Step t", title),
         notes=["bands: two standard errors of the sample"] if lines else [],
         if_empty="Nothing has been looked at so far.",
         not_private=True,
-        height=height,
     )
+    return chart(f"at_{metric}", figure, "not private", privacy=privacy)

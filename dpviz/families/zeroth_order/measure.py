@@ -15,18 +15,15 @@ import numpy as np
 
 from dpviz.datasets import SphereLinear
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.families.zeroth_order import measured, presets
-from dpviz.families.zeroth_order.advice import WAYS
+from dpviz.families.zeroth_order import advice, conversion, measured, presets
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
-from dpviz.families.zeroth_order.conversion import Conversion
+from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy
-from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.values.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
 from dpviz.problems.values.value_problem import ValueProblem
 
 STRENGTHS = (0.1, 0.3, 1.0, 3.0)  # μ
-DEFAULT: Mapping[str, Conversion] = {  # the ways of THEORY.md, section 8
+DEFAULT: Mapping[str, conversion.Conversion] = {  # the ways of THEORY.md, section 8
     "as published": VarianceReduced(),
     "square-root sums": VarianceReduced(sums="square_root"),
     "orthonormal directions": VarianceReduced(directions="orthonormal"),
@@ -58,8 +55,8 @@ def problems() -> tuple[tuple[BlackBox, ...], ...]:
 def ends(problem: ValueProblem, method: AnyAlgorithm, budget: Budget, replicates: int, seed: int) -> np.ndarray:
     """(R,) the objective of what runs of a method return."""
     plan = method.plan(problem.facts, budget)
-    *_, last = method.run(problem, plan, Mechanisms(Ledger(plan.terms, replicates), seed))
-    return problem.evaluate_cheap(last.output)["objective"]
+    *_, last = method.run(problem, plan, mechanisms.Mechanisms(ledger.Ledger(plan.terms, replicates), seed))
+    return problem.evaluate(last.output, expensive=False)["objective"]
 
 
 def median(problem: ValueProblem, method: AnyAlgorithm, mu: float, length: int, epochs: int) -> float:
@@ -72,13 +69,13 @@ def median(problem: ValueProblem, method: AnyAlgorithm, mu: float, length: int, 
 def cell(problem: BlackBox) -> dict[str, Any]:
     """All numbers of one problem at one size and with one radius."""
     built = problem.build()
-    facts, start = built.facts, built.evaluate_cheap({"x": built.facts.starting_point(1)})["objective"][0]
+    facts, start = built.facts, built.evaluate({"x": built.facts.starting_point(1)}, expensive=False)["objective"][0]
     lengths = LENGTHS + LONG * isinstance(problem, PhaseRetrieval)
     medians = {
         way.name: [
             [[median(built, way.method(), mu, T, K) for K in measured.EPOCHS] for T in lengths] for mu in STRENGTHS
         ]
-        for way in WAYS
+        for way in advice.WAYS
     }
     return {
         "problem": json.loads(problem.to_json()),
@@ -96,7 +93,7 @@ def preset_medians(name: str) -> dict[str, float]:
     experiment = next(preset.experiment for preset in presets.PRESETS if preset.name == name)
     problem = experiment.problem.build()
     assert isinstance(problem, ValueProblem)
-    found = {"start": problem.evaluate_cheap({"x": problem.facts.starting_point(1)})["objective"]}
+    found = {"start": problem.evaluate({"x": problem.facts.starting_point(1)}, expensive=False)["objective"]}
     for arm in experiment.arms:
         found[arm.label] = ends(problem, arm.algorithm, arm.budget or experiment.budget, measured.PRESET_RUNS, 0)
     return {label: float(f"{np.median(values):.3g}") for label, values in found.items()}
@@ -109,11 +106,10 @@ def of_the_default(name: str, budget: str) -> tuple[float, float, float]:
     for seed in DATA_SEEDS:
         problem = PhaseRetrieval(seed=seed).build()
         plan = method.plan(problem.facts, DEFAULT_BUDGETS[budget])
-        steps = method.run(problem, plan, Mechanisms(Ledger(plan.terms, measured.PRESET_RUNS), seed))
+        steps = method.run(problem, plan, mechanisms.Mechanisms(ledger.Ledger(plan.terms, measured.PRESET_RUNS), seed))
         length = plan.resolved["epoch_length"]
-        ended = ((step.iteration, step.output) for step in steps if step.iteration and step.iteration % length == 0)
-        once = {t: problem.evaluate_cheap(output)["objective"] for t, output in ended}  # some steps are told twice
-        found = np.array(list(once.values()))
+        ended = (step.output for step in steps if step.iteration and step.iteration % length == 0)
+        found = np.array([problem.evaluate(output, expensive=False)["objective"] for output in ended])
         means.append(float(found.mean()))
         lasts.append(found[-1])
     low, high, median = (float(f"{number:.3g}") for number in (min(means), max(means), np.median(lasts)))

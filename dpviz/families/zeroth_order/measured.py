@@ -10,12 +10,12 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BlackBox, TableModel
 from dpviz.problems.values.value_problem import ValueFacts
@@ -121,8 +121,6 @@ def _as_measured(problem: BlackBox, other: BlackBox) -> bool:
     )
 
 
-@cache
 def table() -> dict[str, Any]:
     """The table as `measure.py` writes it; empty before it did."""
-    found: dict[str, Any] = json.loads(TABLE.read_text()) if TABLE.exists() else {"presets": {}, "advice": {}}
-    return found
+    return resources.data(__package__, TABLE.name) if TABLE.exists() else {"presets": {}, "advice": {}}

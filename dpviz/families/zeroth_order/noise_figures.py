@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.families.zeroth_order import planning, theory
-from dpviz.families.zeroth_order.algorithms import VarianceReduced
+from dpviz.errors import UserError
+from dpviz.families.zeroth_order import algorithms, figures, planning, theory
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import Line, Turn, line_figure, turned
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.matrix_factorisation import tree_nodes
 from dpviz.problems.values.value_problem import ValueFacts
 
+chart = worded(__package__)
 SUMS: dict[theory.Sums, tuple[str, ArmStyle]] = {
     "independent": ("Independent noise", ArmStyle(style.GREY, "dash")),
     "published": ("Binary tree, published noise", ArmStyle(style.PALETTE["spent"], "dot")),
@@ -31,9 +34,16 @@ _LONG = 32  # steps; from here on t is on a log axis
 _OWN = 4.0  # pixels, width of the plan's own line
 
 
-def running_sums(
-    method: VarianceReduced, facts: ValueFacts, budget: Budget, *, height: int = style.HEIGHT
-) -> go.Figure:
+def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> Chart:
+    """The noise in the running sums of an epoch, for every way to add up; or why the method has no plan."""
+    try:
+        figure = _noise_of_sums(method, facts, budget)
+    except UserError as error:
+        figure = figures.nothing(str(error))
+    return chart("running_sums", figure)
+
+
+def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> go.Figure:
     """Standard deviation of the noise in the estimate of step t of an epoch, per coordinate, for every way to add up
     changes, all with the rows, directions and clips of this method; its own is drawn wide. And what estimating afresh
     at every step costs with the same rows.
@@ -53,13 +63,9 @@ def running_sums(
     lines.append(Line(steps, np.full(layout.length, fresh), NAIVE[0], NAIVE[1], width=1.5))
     return line_figure(
         lines if mu < math.inf else [],
-        x_title="Step t of an epoch",
-        y_title="Noise in the estimate, std",
-        log_y=True,
-        log_x=layout.length >= _LONG,
+        Axes("Step t of an epoch", "Noise in the estimate, std", log_x=layout.length >= _LONG, log_y=True),
         notes=["wide: yours"],
         if_empty="Without privacy there is no noise.",
-        height=height,
     )
 
 
@@ -91,7 +97,7 @@ def nodes_of(leaf: int, length: int) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def tree(layout: Layout, row: int, step: int, *, height: int = style.HEIGHT) -> go.Figure:
+def tree(layout: Layout, row: int, step: int) -> Chart:
     """The binary tree of one epoch of T steps: a bar for each released node, over the steps whose changes it sums. What
     one row enters lights up, and what is summed for the estimate of step t; if the row counts there, one node is both.
 
@@ -115,20 +121,23 @@ def tree(layout: Layout, row: int, step: int, *, height: int = style.HEIGHT) -> 
         if layout.follows:
             notes.insert(1, "where batches have their mean size; a run draws theirs")
     frame = style.layout(
-        "Step of the epoch", "Steps in a node", log_y=True, notes=notes, legend_entries=len(traces), height=height
+        Axes("Step of the epoch", "Steps in a node", log_y=True),
+        notes=notes,
+        legend_entries=len(traces),
+        height=style.ALONE,
     )
     sizes = [2**j for j in range(length.bit_length())]
     labelled = sizes[:: 1 + len(sizes) // 8]
-    frame["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled], "minor": {}}
+    frame["yaxis"] |= {"tickvals": labelled, "ticktext": [f"{size:,}" for size in labelled]}
     frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
-    texts, shapes = turned([*([Turn(leaf, "row")] if found else []), Turn(step + 0.5, f"t = {step:,}")])
-    for text in texts:  # that of a line far to the right stands on its left
+    labels, shapes = turned([*([Turn(leaf, "row")] if found else []), Turn(step + 0.5, f"t = {step:,}")])
+    for text in labels:  # that of a line far to the right stands on its left
         text |= {"xanchor": "right", "xshift": -3} if text["x"] > 0.8 * length else {}
-    frame["annotations"] += texts
+    frame["annotations"] += labels
     frame["shapes"] += shapes
-    return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
+    return chart("tree", go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}}))
 
 
 def _nodes_in_words(count: int) -> str:

@@ -2,10 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from dpviz.errors import UserError
+from dpviz import errors, resources
+from dpviz.experiments.algorithm import Workload
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
@@ -13,6 +15,7 @@ from dpviz.problems.base import Cost
 from dpviz.problems.values.directions import bank_bytes, bank_size
 from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts
 
+phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
 SECONDS_PER_TURN, SECONDS_PER_ROTATION = 1.2e-9, 1e-5  # per number of d³, and per rotation, of a replicate
 
 
@@ -92,11 +95,7 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
     rest = per if share is None else int(per * (1 - share))
     batch = (rest + 1) // length - 1 if follows else rest // length
     if batch < 1:
-        raise UserError(
-            f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take "
-            f"{most_steps(n, length, share, follows):,} at most, or more rows.",
-            title="Not enough rows",
-        )
+        raise refusal("not_enough_rows", n=n, steps=length * epochs, most=most_steps(n, length, share, follows))
     if share is None:
         return batch, batch
     return per - (length * (batch + 1) - 1 if follows else (length - 1) * batch), batch
@@ -119,18 +118,21 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
     return math.sqrt(2 * rho)
 
 
-def run_seconds(plan: Plan, replicates: int, cost: Cost, evaluations: np.ndarray, directions: int) -> float:
-    """What the values of all steps take, and turning directions. evaluations : (T,) values of one row in a step."""
-    d = plan.facts.d
+def with_values(
+    without: Workload, plan: Plan, replicates: int, cost: Cost, *, evaluations: np.ndarray, directions: int = 0
+) -> Workload:
+    """With the values of all steps, and turning so many directions of every row, if any are turned. evaluations : (T,)
+    values of one row in a step.
+
+    In memory are row numbers of all leaves, for each replicate; the bank of directions; what the values of one row take
+    beyond a block.
+    """
+    n, d, values = plan.facts.n, plan.facts.d, float(plan.rows @ evaluations) * cost.value
+    leaves = replicates * 8.0 * float(plan.rows.sum()) + 8.0 * n
+    found = without.plus(replicates * values)._replace(bytes=leaves + replicates * cost.replicate)
+    if not directions:
+        return found
     turns = np.ceil(plan.rows / bank_size(directions, d)).sum()
     each = SECONDS_PER_ROTATION + SECONDS_PER_TURN * d**3
-    return replicates * (float(plan.rows @ evaluations) * cost.value + float(turns) * each)
-
-
-def run_bytes(plan: Plan, replicates: int, cost: Cost, directions: int) -> float:
-    """Row numbers of all leaves, for each replicate; the bank of directions; what the values of one row take beyond a
-    block."""
-    n, d = plan.facts.n, plan.facts.d
-    leaves = replicates * 8.0 * float(plan.rows.sum()) + 8.0 * n
-    beyond = max(0, replicates * d * directions - BLOCK)
-    return leaves + bank_bytes(directions, d) + 8.0 * TEMPORARIES * beyond + replicates * (cost.replicate + 16.0 * d**2)
+    beyond = 8.0 * TEMPORARIES * max(0, replicates * d * directions - BLOCK)
+    return found.plus(replicates * float(turns) * each, bank_bytes(directions, d) + beyond + replicates * 16.0 * d**2)

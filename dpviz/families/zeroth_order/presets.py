@@ -2,32 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
+from dpviz.experiments import preset
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.preset import Preset, load
-from dpviz.families.zeroth_order import measured
-from dpviz.families.zeroth_order.advice import Way
-from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
-from dpviz.families.zeroth_order.baselines import DirectionalDescent, FirstOrder
+from dpviz.families.zeroth_order import advice, measured, planning
 from dpviz.numbers import short
-from dpviz.privacy.budgets import NoPrivacy
 
 PUBLISHED, PAPER, IMPROVED, NAIVE, FRESH = "Published", "Published noise", "Improved", "Naive", "Naive, orthonormal"
 DIRECTIONAL, DERIVATIVES = "DP-ZO", "DP-SGD"
-METHODS: Mapping[str, AnyAlgorithm] = MappingProxyType(
-    {
-        PUBLISHED: VarianceReduced(),
-        PAPER: VarianceReduced(sums="published"),
-        IMPROVED: VarianceReduced(directions="orthonormal", sums="optimal"),
-        NAIVE: Naive(),
-        FRESH: Naive(directions="orthonormal", directions_per_row=None),
-        DIRECTIONAL: DirectionalDescent(),
-        DERIVATIVES: FirstOrder(),
-    }
-)
+METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
 DEFAULT_METHODS = (PUBLISHED, IMPROVED, NAIVE, FRESH)
 BY_NAME = ("directions", "directions_per_row", "sums", "descent_steps", "relative_step_size")  # what a label stands for
 REFERENCE = "Published, no privacy"
@@ -39,13 +24,11 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
     references : adds the published method without privacy.
     """
-    private = [Arm(label=label, algorithm=METHODS[label].adopting(settings)) for label in labels]
-    if not references:
-        return tuple(private)
-    return (*private, Arm(label=REFERENCE, algorithm=METHODS[PUBLISHED].adopting(settings), budget=NoPrivacy()))
+    private = {label: METHODS[label].adopting(settings) for label in labels}
+    return preset.arms(private, {REFERENCE: METHODS[PUBLISHED].adopting(settings)} if references else {})
 
 
-def label_of(option: Way) -> str:
+def label_of(option: advice.Way) -> str:
     """The method that an option of the advice stands for."""
     if option.sums is None:
         return FRESH if option.kind == "orthonormal" else NAIVE
@@ -59,10 +42,9 @@ def _numbers(name: str) -> str:
         return ""
     start = found.pop("start")
     told = ", ".join(f"{label} {short(value, 2)}" for label, value in found.items())
-    return (
-        f"Not in the paper, which has no experiments. Median objective of the last epoch, {measured.PRESET_RUNS} runs: "
-        f"{told}. All start at {short(start, 2)}."
-    )
+    return planning.phrase("not_in_the_paper", runs=measured.PRESET_RUNS, told=told, begin=short(start, 2))
 
 
-PRESETS: tuple[Preset, ...] = tuple(replace(preset, reported=_numbers(preset.name)) for preset in load(__package__))
+PRESETS: tuple[preset.Preset, ...] = tuple(
+    replace(one, reported=_numbers(one.name)) for one in preset.load(__package__)
+)

@@ -12,14 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import gammaln
 
-from dpviz.privacy.matrix_factorisation import (
-    Factorisation,
-    binary_tree,
-    honaker_tree,
-    independent,
-    normalised_square_root,
-    square_root,
-)
+from dpviz.privacy import matrix_factorisation
 from dpviz.privacy.optimal_sums import optimal_mean
 from dpviz.problems.values.directions import Kind, spread
 
@@ -90,7 +83,7 @@ def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> fl
 # -------------------------------------------------------------------------------------------- noise of the running sums
 
 
-def factorisation(sums: Sums, length: int, first: float = 1.0) -> Factorisation:
+def factorisation(sums: Sums, length: int, first: float = 1.0) -> matrix_factorisation.Factorisation:
     """The running sums of an epoch. first : sensitivity of the first leaf relative to the others', which steers the
     optimal one. So that few have to be computed it is rounded, by 2 % at most, and up: sums that allow for a larger
     first leaf cost no more than that, while a leaf that is larger than they allow for costs noise in every step."""
@@ -98,18 +91,18 @@ def factorisation(sums: Sums, length: int, first: float = 1.0) -> Factorisation:
         known = 0 < first < math.inf
         return optimal_mean(length, 2 ** (math.ceil(_PER_OCTAVE * math.log2(first)) / _PER_OCTAVE) if known else 1.0)
     makers = {
-        "published": binary_tree,
-        "tree": binary_tree,
-        "square_root": square_root,
-        "normalised": normalised_square_root,
-        "honaker": honaker_tree,
-        "independent": independent,
-        "optimal": normalised_square_root,  # of so many steps; within 3 %
+        "published": matrix_factorisation.binary_tree,
+        "tree": matrix_factorisation.binary_tree,
+        "square_root": matrix_factorisation.square_root,
+        "normalised": matrix_factorisation.normalised_square_root,
+        "honaker": matrix_factorisation.honaker_tree,
+        "independent": matrix_factorisation.independent,
+        "optimal": matrix_factorisation.normalised_square_root,  # of so many steps; within 3 %
     }
     return makers[sums](length)
 
 
-def charged(sums: Sums, found: Factorisation, changes: np.ndarray | float = 1.0) -> float:
+def charged(sums: Sums, found: matrix_factorisation.Factorisation, changes: np.ndarray | float = 1.0) -> float:
     """μ σ: what the noise of running sums is for. The most that replacing a row moves; as published √(⌈log₂ T⌉ + 1)
     times the largest change of a leaf, which no row moves them by unless T is a power of two."""
     if sums == "published":
@@ -134,7 +127,7 @@ def leaf_norms(sums: Sums, length: int) -> tuple[float, float, float]:
 
 
 @lru_cache(maxsize=1024)
-def epoch_norm(found: Factorisation) -> float:
+def epoch_norm(found: matrix_factorisation.Factorisation) -> float:
     """Standard deviation of the mean over an epoch of the noise on its prefixes, for σ = 1: ‖1ᵀB‖/T. Exact."""
     return float(np.linalg.norm(found.decoder().sum(axis=0)) / found.length)
 

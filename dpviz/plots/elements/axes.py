@@ -6,9 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from dpviz.numbers import LARGEST, SMALLEST
+from dpviz.numbers import LARGEST, SMALLEST, short
 
 _PADDING = 0.05  # of the range, on either side
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The pair of axes of a figure: their titles, which are logarithmic, and whether a linear y axis starts at 0."""
+
+    x: str
+    y: str
+    log_x: bool = False
+    log_y: bool = False
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,17 +65,30 @@ def axis(title: str, log: bool, shown: Range | None = None) -> dict[str, Any]:
         "minexponent": LARGEST - 1,
     }
     if log:
-        # At first and after zooming: powers of ten from three decades on, 1-2-5 from one on, even steps below.
-        decades = math.inf if shown is None else shown.high - shown.low
-        found |= {"nticks": 3 if decades < 1.3 else 4, "minor": {"dtick": "D1", "ticks": "outside", "ticklen": 3}}
-        if shown is None or shown.plain:
-            found["tickformat"] = ",~r"
+        found |= {"tickformat": ",~r", "nticks": 4} if shown is None else log_ticks(shown)
     if shown is not None:
         ends = [shown.low, shown.high]
         found |= {"range": ends, "uirevision": f"{shown.low:.4g} {shown.high:.4g}"}
     return found
 
 
+def log_ticks(shown: Range, across: bool = False) -> dict[str, Any]:
+    """Where a log axis has labels: at powers of ten from two decades on, of many at every second or third; at 1-2-5 or,
+    where numbers stand side by side or have exponents, 1-3 between one decade and two; at even steps below. After
+    zooming as many as before.
+
+    across : whether it is a horizontal axis, which has room for fewer.
+    """
+    decades = shown.high - shown.low
+    # Plotly has a label at every ⌈decades / nticks⌉ powers of ten if that is above 0.7 before it is rounded up.
+    found: dict[str, Any] = {"nticks": max(3, min(math.ceil(decades), 4 if across else 6))}
+    if 1 <= decades <= 2.1 and (across or not shown.plain):
+        powers = range(math.floor(shown.low) - 1, math.ceil(shown.high) + 2)
+        values = [factor * 10.0**power for power in powers for factor in (1, 3)]
+        return found | {"tickvals": values, "ticktext": [short(value) for value in values]}
+    return found | ({"tickformat": ",~r"} if shown.plain else {})
+
+
 def hover_format(shown: Range) -> str:
     """How the value under the cursor is written."""
-    return "%{y:,.4~r}" if shown.plain else "%{y}"
+    return "%{y:,.3~r}" if shown.plain else "%{y}"

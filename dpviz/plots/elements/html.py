@@ -7,54 +7,42 @@ from collections.abc import Sequence
 import plotly.graph_objects as go
 import plotly.io as pio
 
+from dpviz import templates
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import PLOT_CONFIG
-
-# The browser enforces it: inline script and style only, no connection anywhere.
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1f2328; }
-h1, h2 { line-height: 1.25; } figure { margin: 0 0 2rem; } figcaption { color: #59636e; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f6f8fa; padding: 1rem; }
-"""
+from dpviz.plots.elements.typeset import printed
 
 
-def to_html(figures: Sequence[tuple[str, go.Figure, str]], settings: str, *, title: str = "dpviz") -> str:
-    """A page with every (heading, figure, caption), then the settings; plotly.js is included once, about 5 MB.
+def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
+    """A page with every chart, then the settings; plotly.js is included once, about 5 MB.
 
     Captions may mark words as **bold**; all other text is taken literally.
     """
-    parts = [_section(number, *figure) for number, figure in enumerate(figures)]
-    return "\n".join(
-        [
-            "<!doctype html>",
-            '<html lang="en"><head><meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>",
-            f"<h1>{html.escape(title)}</h1>",
-            *parts,
-            f"<h2>Settings</h2><pre>{html.escape(settings)}</pre>",
-            "</body></html>",
-        ]
+    drawn = [
+        pio.to_html(
+            _on_white(chart.figure),
+            config=PLOT_CONFIG,
+            full_html=False,
+            include_plotlyjs=number == 0,
+            include_mathjax=False,
+            div_id=f"figure-{number}",
+        )
+        for number, chart in enumerate(charts)
+    ]
+    sections = [(chart.heading, one, _bold(chart.caption)) for chart, one in zip(charts, drawn, strict=True)]
+    return templates.document(
+        "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
     )
 
 
-def _section(number: int, heading: str, figure: go.Figure, caption: str) -> str:
-    chart = pio.to_html(
-        _on_white(figure),
-        config=PLOT_CONFIG,
-        full_html=False,
-        include_plotlyjs=number == 0,
-        include_mathjax=False,
-        div_id=f"figure-{number}",
-    )
+def _bold(caption: str) -> str:
+    """The caption, taken literally but for **bold** words."""
     literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # what Markdown escapes
-    words = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
-    return f"<h2>{html.escape(heading)}</h2>\n<figure>{chart}<figcaption>{words}</figcaption></figure>"
+    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
 
 
 def _on_white(figure: go.Figure) -> go.Figure:
     """The figure in a template of its own: on screen, colours come from the page's theme, which stays behind."""
-    specification = figure.to_plotly_json()
+    specification = printed(figure)
     specification["layout"]["template"] = pio.templates["plotly_white"]
     return go.Figure(specification)

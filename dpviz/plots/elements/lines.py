@@ -13,8 +13,8 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Range, hover_format, y_range
-from dpviz.plots.elements.labels import End, draw, fits, margin
+from dpviz.plots.elements.axes import Axes, Range, hover_format, log_ticks, y_range
+from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
@@ -22,6 +22,7 @@ MAX_POINTS = 1000  # per trace
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # of the height, above the highest value: for words in the frame
+LIMIT = {"color": style.GREY, "dash": "dashdot", "width": 1}
 _USUAL_WIDTH = 420  # pixels, of the frame of one of two charts side by side
 
 
@@ -67,22 +68,21 @@ class Turn:
 
 @dataclass(frozen=True)
 class Mark:
-    """A point that stands out, such as the best number of steps, with a text that appears on hovering."""
+    """A point that stands out, such as the best number of steps, with a text that appears on hovering, and a label that
+    stands on that side of it, if it has one; else above and below in turn."""
 
     x: float
     y: float
     text: str
     color: str
+    label: str = ""
+    side: str = ""
 
 
 def line_figure(
     lines: Sequence[Line],
+    axes: Axes,
     *,
-    x_title: str,
-    y_title: str,
-    log_y: bool,
-    log_x: bool = False,
-    from_zero: bool = False,
     limits: Sequence[Limit] = (),
     marks: Sequence[Mark] = (),
     turns: Sequence[Turn] = (),
@@ -101,25 +101,22 @@ def line_figure(
     not_private : the lines read the raw data, or those named, and the figure says so. labels : names at the ends of the
     lines, where there is room; else a legend.
     """
-    drawn = merged([line for line in (drawable(line, log_x) for line in lines) if len(line.x)])
+    drawn = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
     if not drawn:
-        return go.Figure({"layout": style.layout(x_title, y_title, log_x=log_x, log_y=log_y, notes=[if_empty])})
-    notes = [*notes, *_clipped(drawn, log_y)]
-    scale = Scale(log_x, log_y)
+        return go.Figure({"layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])})
+    notes = [*notes, *_clipped(drawn, axes.log_y)]
+    scale = Scale(axes.log_x, axes.log_y)
     span = (min(line.x[0] for line in drawn), max(line.x[-1] for line in drawn))
-    frame_height = height - style.top_margin(notes) - style.BOTTOM
-    view = first_view(drawn) if log_y else {}
+    frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
+    wide = 0.0 if limits else least(height)  # words of limits stand where short lines end
+    view = first_view(drawn) if axes.log_y else {}
     shown = shown_range(
-        drawn, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, from_zero
+        drawn, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
     )
-    ends = [_end(line, span, shown, scale) for line in drawn if line.legend] if labels else []
+    ends = tips([line for line in drawn if line.legend], span, shown, scale, wide) if labels else []
     labelled = fits(ends, frame_height)
     frame = style.layout(
-        x_title,
-        y_title,
-        log_x=log_x,
-        log_y=log_y,
-        from_zero=from_zero,
+        axes,
         notes=notes,
         shown=shown,
         not_private=not_private,
@@ -127,21 +124,29 @@ def line_figure(
         height=height,
     )
     frame["yaxis"] |= view
+    if axes.log_x:
+        frame["xaxis"] |= log_ticks(Range(math.log10(span[0]), math.log10(span[1]), True), across=True)
     if labelled:
         frame["margin"] |= {"r": margin(ends)}
-    for texts, shapes in (draw(ends if labelled else [], frame_height, log_x, log_y), turned(turns, log_x)):
+    written = draw(ends if labelled else [], frame_height, axes.log_x, axes.log_y)
+    for texts, shapes in (written, turned(turns, axes.log_x)):
         frame["annotations"] += texts
         frame["shapes"] += shapes
     traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
-    told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in drawn]
-    if needed(told):
-        silent = {"hoverinfo": "skip", "hovertemplate": None}
-        traces += [*(curve(line, scale, "") | silent for line in drawn), readout(told)]
-    else:
-        traces += [curve(line, scale, hover_format(shown)) for line in drawn]
-        frame |= {} if log_x else {"hoverdistance": _reach(drawn)}
-    traces += [limit_line(limit, span, scale) for limit in limits]
-    return go.Figure({"data": [*traces, *_marks(marks, scale)], "layout": frame})
+    curves, silent = _curves(drawn, scale, shown)
+    if not silent and not axes.log_x:
+        frame["hoverdistance"] = _reach(drawn)
+    traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
+    return go.Figure({"data": traces, "layout": frame})
+
+
+def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range) -> tuple[list[dict[str, Any]], bool]:
+    """The traces of lines; and whether they are silent, with a readout beside them that speaks for all."""
+    told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in lines]
+    if not needed(told):
+        return [curve(line, scale, hover_format(shown)) for line in lines], False
+    silent = {"hoverinfo": "skip", "hovertemplate": None}
+    return [*(curve(line, scale, "") | silent for line in lines), readout(told)], True
 
 
 def shown_range(
@@ -154,12 +159,19 @@ def shown_range(
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
 
 
-def _end(line: "Line", span: tuple[float, float], shown: Range, scale: "Scale") -> End:
-    value = float(scale.clip(line.y[-1:])[0])
-    x, *ends = (math.log10(at) if scale.log_x else float(at) for at in (line.x[-1], *span))
-    across = (x - ends[0]) / (ends[1] - ends[0]) if ends[1] > ends[0] else 0.0
-    text = f"{line.name} {short(float(line.y[-1]))}{line.unit and ' '}{line.unit}" if line.value else line.name
-    return End(float(line.x[-1]), value, across, min(1.0, max(0.0, shown.place(value))), text, line.style)
+def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale: "Scale", frame: float) -> list[End]:
+    """The ends of lines with what is written there; span : of the horizontal axis; frame : pixels that it has."""
+    told = numbers([float(line.y[-1]) for line in lines], shown)
+    left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
+    along = Range(left, right, scale.log_x)
+    found = []
+    for line, number in zip(lines, told, strict=True):
+        x, y = float(line.x[-1]), float(scale.clip(line.y[-1:])[0])
+        across = along.place(x) if along.high > along.low else 0.0
+        number = f"{number} {line.unit}".rstrip() if line.value else ""
+        up = min(1.0, max(0.0, shown.place(y)))
+        found.append(End(x, y, across, up, line.name, number, line.style, frame))
+    return found
 
 
 def _reach(lines: Sequence["Line"]) -> int:
@@ -235,12 +247,12 @@ def merged(lines: Sequence[Line]) -> list[Line]:
 
 
 def one_band(lines: Sequence[Line], best: str) -> tuple[list[Line], list[str]]:
-    """The lines with one band, that of the best, where there would be more than two; and a note that says so."""
+    """The lines with one band, that of the best, where there would be more than two; and a note that says whose."""
     banded = [line for line in lines if line.low is not None]
     if len(banded) < 3 or not any((line.group or line.name) == best for line in banded):
         return list(lines), []
     shown = [replace(line, band=(line.group or line.name) == best) for line in lines]
-    return shown, [f"band: {best}, 10-90 % of its runs"]
+    return shown, [f"band: {best}"]
 
 
 def _coincide(one: Line, other: Line) -> bool:
@@ -280,23 +292,22 @@ def first_view(lines: Sequence[Line]) -> dict[str, Any]:
 
 def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
     lines = [line for line in lines if not line.style.reference] or lines  # what leaves the view needs no note
-    notes = []
-    if log_y and any(line.y.min() < FLOOR for line in lines):
-        notes.append(f"values below {short(FLOOR, 6)} shown at {short(FLOOR, 6)}")
-    if any(line.y.max() > CEILING for line in lines):
-        notes.append(f"values above {short(CEILING, 6)} shown at {short(CEILING, 6)}")
-    if not log_y and any(line.y.min() < -CEILING for line in lines):
-        notes.append(f"values below {short(-CEILING, 6)} shown at {short(-CEILING, 6)}")
-    return notes
+    floor = FLOOR if log_y else -CEILING
+    beyond = {("below", floor): any(line.y.min() < floor for line in lines)}
+    beyond |= {("above", CEILING): any(line.y.max() > CEILING for line in lines)}
+    return [
+        f"values {side} {short(edge, 6)} shown at {short(edge, 6)}" for (side, edge), some in beyond.items() if some
+    ]
 
 
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     """The trace of a line; value : how hovering writes it."""
+    width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
     return scale.points(line.x, line.y) | {
         "type": "scatter",
         "mode": "lines" if len(line.x) > 1 else "markers",
         "name": line.name,
-        "line": {"color": line.style.color, "dash": line.style.dash, "width": line.width},
+        "line": {"color": line.style.color, "dash": line.style.dash, "width": width},
         "marker": {"color": line.style.color},
         "legendgroup": line.group or line.name,
         "showlegend": line.legend,
@@ -312,7 +323,7 @@ def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, A
         at = math.log10(turn.x) if log_x else turn.x
         place = {"x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": "left", "yanchor": "top"}
         place |= {"xshift": 3, "yshift": -18}  # below the words "not private"
-        texts.append(place | {"text": turn.label, "showarrow": False, "font": {"size": style.SMALL}})
+        texts.append(place | {"text": turn.label, "showarrow": False, "font": {"size": style.TEXT}})
         ends = {"x0": turn.x, "x1": turn.x, "xref": "x", "y0": 0, "y1": 1, "yref": "paper"}
         shapes.append({"type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
     return texts, shapes
@@ -344,7 +355,7 @@ def limit_line(limit: Limit, span: tuple[float, float], scale: Scale) -> dict[st
         "text": [limit.label, ""],
         "textposition": "top right",
         "cliponaxis": False,
-        "line": {"color": style.PALETTE["spent"], "dash": "dashdot", "width": 1.5},
+        "line": LIMIT,
         "showlegend": False,
         "hoverinfo": "skip",
     }
@@ -353,15 +364,20 @@ def limit_line(limit: Limit, span: tuple[float, float], scale: Scale) -> dict[st
 def _marks(marks: Sequence[Mark], scale: Scale) -> list[dict[str, Any]]:
     if not marks:
         return []
+    texts, labels = [mark.text for mark in marks], [mark.label for mark in marks]
+    said: dict[str, Any] = {"mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>"}
+    if any(labels):
+        said = {"mode": "markers+text", "text": labels, "hovertext": texts, "cliponaxis": False}
+        said |= {"hovertemplate": "%{hovertext}<extra></extra>"}
+        centred = ("top center", "bottom center")
+        said |= {"textposition": [mark.side or centred[i % 2] for i, mark in enumerate(marks)]}
     return [
         {
             "type": "scatter",
-            "mode": "markers",
             "x": np.array([mark.x for mark in marks], dtype=np.float32),
             "y": scale.clip(np.array([mark.y for mark in marks])).astype(np.float32),
-            "text": [mark.text for mark in marks],
             "marker": {"color": [mark.color for mark in marks], "size": 10, "symbol": "diamond"},
             "showlegend": False,
-            "hovertemplate": "%{text}<extra></extra>",
         }
+        | said
     ]

@@ -43,7 +43,7 @@ def readout(lines: Sequence[Values]) -> dict[str, Any]:
         heights[here] = line.drawn[own]
         stroke = f'<span style="color:{line.color}">━</span> {line.name}'
         for i, value in zip(here.tolist(), line.y[own].tolist(), strict=True):
-            words[i].append(f"{stroke} {short(value, 4)} {line.unit}".rstrip())
+            words[i].append(f"{stroke}: {short(value)} {line.unit}".rstrip())
     return {
         "type": "scatter",
         "mode": "markers",

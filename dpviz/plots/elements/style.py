@@ -14,23 +14,17 @@ import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Privacy
-from dpviz.plots.elements.axes import Range, axis
+from dpviz.plots.elements.axes import Axes, Range, axis
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, apart for colour-blind readers.
 PALETTE: Mapping[str, str] = MappingProxyType(
-    {
-        "private": "#0072B2",
-        "spent": "#D55E00",
-        "theory": "#009E73",
-        "second": "#CC79A7",
-        "no privacy": "#6B7280",
-    }
+    {"private": "#0072B2", "spent": "#D55E00", "theory": "#009E73", "second": "#CC79A7", "no privacy": "#6B7280"}
 )
 GREY = PALETTE["no privacy"]
 HUES = tuple(color for color in PALETTE.values() if color != GREY)
 DASHES = ("solid", "dash", "longdash", "dashdot")
 DOTS = ("dot", "1px,6px", "4px,4px", "1px,3px")  # without privacy
-HEIGHT = 320  # pixels, of charts in two columns; 380 alone
+HEIGHT, ALONE = 320, 380  # pixels, of charts in two columns, and of those with a row to themselves
 BOTTOM = 48  # pixels below the axes
 # The chart's own menu: no upload of the figure to a third party, which Plotly offers unless told otherwise.
 PLOT_CONFIG: dict[str, Any] = {
@@ -39,16 +33,19 @@ PLOT_CONFIG: dict[str, Any] = {
     "displayModeBar": "hover",
     "toImageButtonOptions": {"format": "png", "scale": 2},
 }
-SMALL = 11  # pixels, of text beside the curves
-_TEXT, _TITLE = 12, 13  # of other text, and of the axes' titles, as the page sets them
+TEXT = 13  # pixels, of all words and numbers in a figure, as the page sets them
+ROW = 17  # pixels, of a line of them
 # Of the words "not private": 4.5:1 and more on the light and on the dark page.
 NOT_PRIVATE: Mapping[str, str] = MappingProxyType({"light": "#B45309", "dark": "#F59E0B"})
-_NOTE = {"xref": "paper", "yref": "paper", "x": 1, "y": 1, "xanchor": "right", "yanchor": "bottom"} | {
+_ABOVE = {"xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom"} | {
     "showarrow": False,
-    "align": "right",
-    "font": {"size": SMALL},
+    "align": "left",
+    "font": {"size": TEXT},
+    "xshift": -36,
+    "yshift": 8,  # above the uppermost number of the axis
 }
-FRAME = 64  # letters of small print that a frame is wide
+_NOTE = {"opacity": 0.8} | _ABOVE
+FRAME = 48  # letters of small print that a frame is wide
 _NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
     "xref": "paper",
     "yref": "paper",
@@ -56,12 +53,13 @@ _NOT_PRIVATE = {"name": "not private", "showarrow": False, "align": "left"} | {
     "y": 0.995,
     "xanchor": "left",
     "yanchor": "top",
-    "font": {"size": SMALL, "color": NOT_PRIVATE["light"]},
+    "font": {"size": TEXT, "color": NOT_PRIVATE["light"]},
 }
 
 _LEGEND = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0} | {
     "itemwidth": 40,  # two periods of every dash
-    "font": {"size": SMALL},
+    "tracegroupgap": 0,  # all rows are alike
+    "font": {"size": TEXT},
 }
 
 
@@ -117,12 +115,8 @@ def with_opacity(color: str, opacity: float) -> str:
 
 
 def layout(
-    x_title: str,
-    y_title: str,
+    axes: Axes,
     *,
-    log_x: bool = False,
-    log_y: bool = False,
-    from_zero: bool = False,
     notes: Sequence[str] = (),
     shown: Range | None = None,
     not_private: bool | str = False,
@@ -131,18 +125,18 @@ def layout(
 ) -> dict[str, Any]:
     """The layout of a figure with one pair of axes.
 
-    from_zero : the linear y axis starts at 0. notes : small print above the axes, one line each. shown : the part of
+    notes : small print above the axes, one line each. shown : the part of
     the y axis that it opens with. not_private : says so inside the frame, which stays with the figure wherever it is
     exported to; a text names the curves of which it is true. legend_entries : no legend for fewer than two; many make
     the figure higher, not the axes smaller. height : pixels.
     """
     legend_rows = -(-legend_entries // 3)  # in one of two columns
-    y_axis = axis(y_title, log_y, shown)
-    if from_zero:
+    y_axis = axis(axes.y, axes.log_y, shown)
+    if axes.from_zero:
         y_axis["rangemode"] = "tozero"
     return {
         "height": height + 20 * max(0, legend_rows - 2),
-        "margin": {"l": 72, "r": 16, "t": top_margin(notes), "b": BOTTOM},
+        "margin": {"l": 48, "r": 16, "t": top_margin(notes, axes.y), "b": BOTTOM},
         "annotations": [
             *([_NOTE | {"text": "<br>".join(notes)}] if notes else []),
             *([_NOT_PRIVATE | {"text": "<br>".join(wrap(in_frame(not_private), FRAME))}] if not_private else []),
@@ -152,8 +146,8 @@ def layout(
         "hoverlabel": {"namelength": -1},
         "legend": _LEGEND,
         "showlegend": legend_entries > 1,
-        "uirevision": f"{x_title}|{y_title}",  # zoom and hidden lines survive new data on the same axes
-        "xaxis": axis(x_title, log_x) | {"unifiedhovertitle": {"text": f"{x_title} = %{{x:,.5~r}}"}},
+        "uirevision": f"{axes.x}|{axes.y}",  # zoom and hidden lines survive new data on the same axes
+        "xaxis": axis(axes.x, axes.log_x) | {"unifiedhovertitle": {"text": f"{axes.x} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
     }
 
@@ -180,9 +174,29 @@ def say_condition(figure: go.Figure) -> None:
         figure.add_annotation(_NOT_PRIVATE | {"text": in_frame(condition)})
 
 
-def top_margin(notes: Sequence[str]) -> int:
-    """Pixels above the axes: room for small print."""
-    return 20 + 14 * len(notes)
+def top_margin(notes: Sequence[str], title: str = "") -> int:
+    """Pixels above the axes: room for the title of the vertical one, and for small print."""
+    return 12 + ROW * (len(notes) + len(wrap(title, FRAME)))
+
+
+def y_title(title: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, Any]:
+    """The title of the vertical axis, as an annotation above the frame and above what stands there, in its own size;
+    title, layout : parts of a figure's specification."""
+    size = title.get("font", {}).get("size", TEXT)
+    larger = size / TEXT  # in a lecture hall, as all else
+    place = "paper", 1, "bottom"
+    notes = [note for note in layout.get("annotations", ()) if tuple(map(note.get, ("yref", "y", "yanchor"))) == place]
+    above = max(
+        (larger * ROW * (note["text"].count("<br>") + 1) + note.get("yshift", 0) for note in notes), default=8 * larger
+    )
+    words = {"name": "title", "text": "<br>".join(wrap(title["text"], FRAME)), "font": {"size": size}}
+    return _ABOVE | words | {"xshift": larger * _ABOVE["xshift"], "yshift": above}
+
+
+def panel_name(text: str, left: float, top: float) -> dict[str, Any]:
+    """The name of one of several panels, above its upper left corner."""
+    words = {"name": "panel", "text": text, "showarrow": False}
+    return words | {"xref": "paper", "yref": "paper", "x": left, "y": top, "xanchor": "left", "yanchor": "bottom"}
 
 
 def enlarged(figure: go.Figure, factor: float) -> go.Figure:
@@ -190,14 +204,14 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
     found = go.Figure(figure)
     layout = found.layout
     layout.height *= factor
-    layout.font.size = factor * _TEXT
+    layout.font.size = factor * TEXT
     for side in ("l", "r", "t", "b"):
         layout.margin[side] = factor * (layout.margin[side] or 0)
-    layout.legend.font.size = factor * SMALL
-    found.for_each_xaxis(lambda axis: axis.update(title_font_size=factor * _TITLE))
-    found.for_each_yaxis(lambda axis: axis.update(title_font_size=factor * _TITLE))
+    layout.legend.font.size = factor * TEXT
+    found.for_each_xaxis(lambda axis: axis.update(title_font_size=factor * TEXT))
+    found.for_each_yaxis(lambda axis: axis.update(title_font_size=factor * TEXT))
     for note in layout.annotations:
-        note.font.size = factor * (note.font.size or _TEXT)
+        note.font.size = factor * (note.font.size or TEXT)
         note.xshift, note.yshift = (factor * (shift or 0) for shift in (note.xshift, note.yshift))
     for shape in layout.shapes:
         shape.line.width = factor * (shape.line.width or 2)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import short
+from dpviz.numbers import beside, short
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 
@@ -31,7 +31,7 @@ def in_words(figure: go.Figure) -> str:
         found = _lines(lines, y_title, x_title.removeprefix("Number of "))
     else:
         found = [f"{y_title}, points: {', '.join(f'{_plain(trace.name)} {len(trace.x):,}' for trace in traces)}"]
-    marks = [_plain(text) for trace in figure.data if _is_mark(trace) for text in trace.text]
+    marks = [_plain(text) for trace in figure.data if _is_mark(trace) for text in trace.hovertext or trace.text]
     if marks:
         found.append(f"Marked: {'; '.join(marks[:MOST_MARKS])}{'; and more' if len(marks) > MOST_MARKS else ''}")
     return f"{'. '.join(found)}."
@@ -47,12 +47,13 @@ def _lines(lines: Sequence[go.Scatter], y_title: str, x_title: str) -> list[str]
         return [f"{words}, {lowest}" if 0 < best < len(line.y) - 1 else words]
     if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
         return [f"{y_title}: all end at {short(next(iter(ends.values())))}"]
+    scale = max(map(abs, ends.values()))
     order = sorted(lines, key=lambda line: float(line.y[-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line.name) for line in (first, second, last)]
-    found = [f"{y_title}: {names[0]} ends lowest, at {short(float(first.y[-1]))}"]
+    found = [f"{y_title}: {names[0]} ends lowest, at {beside(float(first.y[-1]), scale)}"]
     if last is not second:
-        found[0] += f"; {names[1]} at {short(float(second.y[-1]))}"
+        found[0] += f"; {names[1]} at {beside(float(second.y[-1]), scale)}"
     found[0] += f"; highest {names[2]}, {short(float(last.y[-1]))}"
     return [*found, *_crossing(first, second, x_title)]
 
@@ -113,7 +114,7 @@ def _is_line(trace: go.Scatter) -> bool:
 
 
 def _is_mark(trace: go.Scatter) -> bool:
-    return trace.type == "scatter" and not trace.name and trace.mode == "markers" and trace.meta != READOUT
+    return trace.type == "scatter" and not trace.name and trace.mode.startswith("markers") and trace.meta != READOUT
 
 
 def _title(axes: Iterable[go.layout.XAxis | go.layout.YAxis]) -> str:

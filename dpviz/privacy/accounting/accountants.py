@@ -6,32 +6,18 @@ All functions consume events and know nothing else. A release without noise cost
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
 from types import MappingProxyType
-from typing import Literal, assert_never, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textbook
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import merged_runs, releases_of, rounded_up
-from dpviz.privacy.events import (
-    Event,
-    ExpMech,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Repeat,
-    Seq,
-    StatedApproximateDP,
-    StatedPureDP,
-    StatedZCDP,
-    Sub,
-    relation,
-)
+from dpviz.privacy.events import Event, Gaussian, Parallel, Repeat, Seq, StatedApproximateDP, StatedZCDP, Sub, relation
 
 Method = Literal["basic", "advanced", "optimal", "zcdp", "rdp", "gdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -119,14 +105,14 @@ def tightest(
     """
     _one_relation((*before, *events))
     paid = total(before, "epsilon")
-    found = {method: paid + epsilon(events, delta, method) for method in METHODS}
-    applies: dict[Method, float] = {method: value for method, value in found.items() if value < math.inf}
+    bounds = {method: paid + epsilon(events, delta, method) for method in METHODS}
+    applies: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
     best: Method = min(applies, key=applies.__getitem__, default="basic")
     reached: Precision = "normal"
     if precision == "fine" and best in applies:
-        value = _fine_epsilon(tuple(events), delta, applies.get("pld", found[best]) - paid)
+        value = _fine_epsilon(tuple(events), delta, applies.get("pld", bounds[best]) - paid)
         if value is not None:
-            applies["pld"], reached = min(paid + value, found["pld"]), "fine"
+            applies["pld"], reached = min(paid + value, bounds["pld"]), "fine"
             best = min(applies, key=applies.__getitem__)
     return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
 
@@ -223,14 +209,16 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     return np.array([at(count, delta) for count, delta in zip(ends[counts].tolist(), deltas.tolist(), strict=True)])
 
 
-def _zcdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    reached = spent(events, "rho")[counts].tolist()
-    return np.array([closed_forms.zcdp_epsilon(*pair) for pair in zip(reached, deltas.tolist(), strict=True)])
-
-
-def _gdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    reached = zip(spent(events, "mu")[counts].tolist(), deltas.tolist(), strict=True)
-    return np.array([closed_forms.gdp_epsilon(mu, delta) if mu > 0 else 0.0 for mu, delta in reached])
+def _converted_curve(
+    currency: Currency,
+    epsilon_at: Callable[[float, float], float],
+    events: tuple[Event, ...],
+    deltas: Floats,
+    counts: np.ndarray,
+) -> Floats:
+    """What is spent in a currency, as the ε at each δ that it implies."""
+    pairs = zip(spent(events, currency)[counts].tolist(), deltas.tolist(), strict=True)
+    return np.array([epsilon_at(*pair) for pair in pairs])
 
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
@@ -268,7 +256,7 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
     linear = np.array(
         [[per_event.rho(event)] if isinstance(event, (Gaussian, StatedZCDP)) else [math.inf] for event in events]
     )
-    kinds = np.array([_FORMULAS.get(type(event), closed_forms.pure_rdp) for event in events])
+    kinds = np.array([per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp) for event in events])
     kinds[~np.isfinite(pure[:, 0])] = None
     groups = [(formula, kinds == formula) for formula in set(kinds) - {None}]
     others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _integrated(event)]
@@ -290,13 +278,6 @@ def _integrated(event: Event) -> bool:
     return isinstance(event, Sub) and isinstance(per_event.dominating(event.inner), Gaussian)
 
 
-# Of what has a pure ε; anything else that has one is bounded by it.
-_FORMULAS: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
-    Laplace: closed_forms.laplace_rdp,
-    ExpMech: closed_forms.exponential_rdp,
-}
-
-
 def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> Floats:
     if not counts.any():
         return np.zeros(len(counts))
@@ -312,9 +293,9 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]]
     "basic": _basic_curve,
     "advanced": _advanced_curve,
     "optimal": _optimal_curve,
-    "zcdp": _zcdp_curve,
+    "zcdp": partial(_converted_curve, "rho", closed_forms.zcdp_epsilon),
     "rdp": _rdp_curve,
-    "gdp": _gdp_curve,
+    "gdp": partial(_converted_curve, "mu", closed_forms.gdp_epsilon),
 }
 
 
@@ -346,22 +327,6 @@ def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Flo
     does: an (ε, δ)-DP release fails with probability δ at worst and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
     if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in events):
         return events, np.zeros(len(events) + 1)
-    found = {event: _without_failure(event) for event in set(events)}
-    logs = [found[event][1] for event in events]
-    return tuple(found[event][0] for event in events), np.cumsum([0.0, *logs])
-
-
-def _without_failure(event: Event) -> tuple[Event, float]:
-    match event:
-        case StatedApproximateDP(eps, delta):
-            return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)
-        case Seq(events) | Parallel(events):
-            parts, logs = zip(*(_without_failure(part) for part in events), strict=True)
-            return type(event)(parts), sum(logs) if isinstance(event, Seq) else min(logs)
-        case Repeat(inner, times):
-            part, log = _without_failure(inner)
-            return Repeat(part, times), times * log
-        case Laplace() | Gaussian() | ExpMech() | StatedPureDP() | StatedZCDP() | Sub():
-            return event, 0.0
-        case _:
-            assert_never(event)
+    certain = {event: per_event.without_failure(event) for event in set(events)}
+    logs = [certain[event][1] for event in events]
+    return tuple(certain[event][0] for event in events), np.cumsum([0.0, *logs])

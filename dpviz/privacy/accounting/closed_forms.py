@@ -156,10 +156,10 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
         high *= 1.5
     if high <= low:
         return low
-    found = float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13))
-    while zcdp_epsilon(found, delta) > epsilon and found > low:
-        found = max(found * (1 - 1e-12), low)
-    return found
+    largest = float(brentq(lambda rho: zcdp_epsilon(rho, delta) - epsilon, low, high, xtol=1e-300, rtol=1e-13))
+    while zcdp_epsilon(largest, delta) > epsilon and largest > low:
+        largest = max(largest * (1 - 1e-12), low)
+    return largest
 
 
 def rdp_epsilon(
@@ -194,8 +194,8 @@ def rdp_epsilon(
         return max(0.0, float(values[best]))
     neighbours = np.log10(orders[[max(best - 1, 0), min(best + 1, len(orders) - 1)]] - 1)
     # Every order gives a valid ε, and the best ones differ little, so the search may stop early.
-    found = minimize_scalar(refined, bounds=neighbours, method="bounded", options={"xatol": 1e-5})
-    return max(0.0, min(float(found.fun), float(values[best])))
+    refinement = minimize_scalar(refined, bounds=neighbours, method="bounded", options={"xatol": 1e-5})
+    return max(0.0, min(float(refinement.fun), float(values[best])))
 
 
 # ------------------------------------------------------------------------------------------------------------- pure DP

@@ -3,10 +3,11 @@
 ε of pure DP (Dwork, McSherry, Nissim, Smith 2006), ρ of zCDP (Bun and Steinke 2016), μ of Gaussian DP (Dong, Roth, Su
 2019); adaptively by Rogers, Roth, Ullman, Vadhan 2016, Whitehouse et al. 2023, Feldman and Zrnic 2021. Their names are
 those of the parameters: "epsilon", "rho", "mu". What else a currency can do, its Budget knows (`privacy.budgets`).
+Refusals say why releases have no cost in a currency: which of them has none, and the reason in words.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeVar
@@ -14,15 +15,15 @@ from typing import Literal, TypeVar
 import numpy as np
 from scipy.optimize import brentq
 
+from dpviz.privacy import events as kinds
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedPureDP, StatedZCDP
 
 Currency = Literal["epsilon", "rho", "mu"]
 Noise = Literal["laplace", "gaussian", "selection", "any"]
 
-KINDS: Mapping[Noise, type[Laplace] | type[Gaussian] | type[ExpMech]] = MappingProxyType(
-    {"laplace": Laplace, "gaussian": Gaussian, "selection": ExpMech}
+KINDS: Mapping[Noise, type[kinds.Laplace] | type[kinds.Gaussian] | type[kinds.ExpMech]] = MappingProxyType(
+    {"laplace": kinds.Laplace, "gaussian": kinds.Gaussian, "selection": kinds.ExpMech}
 )
 # Small releases cost so much times the square of their ε or η, and no release costs more.
 _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
@@ -42,8 +43,8 @@ class Unit:
     name: str
     label: str
     power: int
-    cost: Callable[[Event], float]
-    stated: Callable[[float], Event]
+    cost: Callable[[kinds.Event], float]
+    stated: Callable[[float], kinds.Event]
 
     def root(self, amount: float) -> float:
         """The cost whose power is `amount`."""
@@ -57,20 +58,20 @@ class Unit:
 
 UNITS: Mapping[Currency, Unit] = MappingProxyType(
     {
-        "epsilon": Unit("ε", "pure ε", "ε", 1, per_event.pure, StatedPureDP),
-        "rho": Unit("ρ", "ρ", "ρ (zCDP)", 1, per_event.rho, StatedZCDP),
-        "mu": Unit("μ", "μ", "μ (Gaussian DP)", 2, per_event.mu, Gaussian),
+        "epsilon": Unit("ε", "pure ε", "ε", 1, per_event.pure, kinds.StatedPureDP),
+        "rho": Unit("ρ", "ρ", "ρ (zCDP)", 1, per_event.rho, kinds.StatedZCDP),
+        "mu": Unit("μ", "μ", "μ (Gaussian DP)", 2, per_event.mu, kinds.Gaussian),
     }
 )
 
 
-def price(event: Event, currency: Currency) -> float:
+def price(event: kinds.Event, currency: Currency) -> float:
     """What an event adds to the sum: ε, ρ, or μ²."""
     unit = UNITS[currency]
     return unit.cost(event) ** unit.power
 
 
-def release(noise: Noise, currency: Currency, amount: float) -> Event:
+def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
     """The release of that kind whose price is `amount`, to rounding errors; "any": of which only the cost is known.
 
     Raises ValueError for Gaussian noise in pure ε, which it never has.
@@ -79,24 +80,24 @@ def release(noise: Noise, currency: Currency, amount: float) -> Event:
         return UNITS[currency].stated(UNITS[currency].root(amount))
     kind = KINDS[noise]
     if currency == "epsilon":
-        if kind is Gaussian:
+        if kind is kinds.Gaussian:
             raise ValueError("Gaussian noise has no pure ε")
         return kind(amount)
-    if kind is Gaussian:
-        return Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
-    assert kind is Laplace or kind is ExpMech
+    if kind is kinds.Gaussian:
+        return kinds.Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
+    assert kind is kinds.Laplace or kind is kinds.ExpMech
 
     return _priced(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
 
 
-def stated_pure(currency: Currency, amount: float) -> StatedPureDP:
+def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
     """The ε-DP release of which only ε is known, such as a sparse vector, that has a price; to rounding errors."""
     if currency == "epsilon" or amount == math.inf:
-        return StatedPureDP(amount)
-    return _priced(StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
+        return kinds.StatedPureDP(amount)
+    return _priced(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
 
 
-K = TypeVar("K", bound=Laplace | ExpMech | StatedPureDP)
+K = TypeVar("K", bound=kinds.Laplace | kinds.ExpMech | kinds.StatedPureDP)
 
 
 def _priced(kind: type[K], currency: Currency, amount: float, of_small: float) -> K:
@@ -109,3 +110,50 @@ def _priced(kind: type[K], currency: Currency, amount: float, of_small: float) -
     while excess(high) < 0:
         high += 1.0
     return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
+
+
+# -------------------------------------------------------------------------------------------- why releases have no cost
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A release without a cost in a currency, and why it has none, without a full stop."""
+
+    event: kinds.Event
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.why[0].upper()}{self.why[1:]} ({kinds.described(self.event)})."
+
+
+def refusals(events: Iterable[kinds.Event], currency: Currency) -> tuple[Refusal, ...]:
+    """The releases that have no cost in a currency, the first for each reason; empty where all have one."""
+    by_reason: dict[str, Refusal] = {}
+    for event in dict.fromkeys(events):
+        if UNITS[currency].cost(event) == math.inf:
+            refusal = _refusal(event, currency)
+            by_reason.setdefault(refusal.why, refusal)
+    return tuple(by_reason.values())
+
+
+def reason(events: Iterable[kinds.Event], currency: Currency) -> str:
+    """Why a currency does not exist for releases, "Gaussian noise has no pure ε"; empty where it does."""
+    return "; ".join(refusal.why for refusal in refusals(events, currency))
+
+
+def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
+    """Of an event whose cost is infinite, the innermost release that is to blame."""
+    if inside := refusals(kinds.parts(event), currency):
+        return inside[0]
+    match event:
+        case kinds.Sub():
+            kind = "finite" if currency == "mu" else "amplified"
+            return Refusal(event, f"no {kind} {UNITS[currency].symbol} is known for batches")
+        case kinds.StatedZCDP(rho) if rho < math.inf:
+            return Refusal(event, f"what is known in ρ only has no {UNITS[currency].name}")
+        case kinds.StatedApproximateDP():
+            return Refusal(event, f"what is known in (ε, δ) only has no {UNITS[currency].name}")
+        case kinds.Gaussian(mu) if mu < math.inf:
+            return Refusal(event, "Gaussian noise has no pure ε")
+        case _:
+            return Refusal(event, "without noise nothing is promised")

@@ -40,8 +40,8 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
     events, times = list(counts), np.array(list(counts.values()))
     for fineness in FINENESS:
         try:
-            found = _descended(events, times, delta, guess, fineness)
-            return found if found < math.inf else None
+            smallest = _descended(events, times, delta, guess, fineness)
+            return smallest if smallest < math.inf else None
         except AccountingLimit:
             continue
     return None
@@ -51,10 +51,10 @@ def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: 
     """ε on one grid: from a guess that is far too large the window goes down until the smallest ε lies in it."""
     directions = pld.discretised(events, times, TAIL * delta / int(times.sum()), 1 / fineness, most_together=MOST_CELLS)
     for _ in range(30):
-        found = max(_in_window(_composed(parts, times, delta, guess), delta) for parts in directions)
-        if found > 0.97 * guess or found <= 0:
-            return max(found, 0.0)
-        guess = found
+        smallest = max(_in_window(_composed(parts, times, delta, guess), delta) for parts in directions)
+        if smallest > 0.97 * guess or smallest <= 0:
+            return max(smallest, 0.0)
+        guess = smallest
     return guess
 
 

@@ -6,6 +6,7 @@ Sources as in `closed_forms`, which has the formulas of the single mechanisms; Z
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpviz.privacy.events import (
     ExpMech,
     Gaussian,
     Laplace,
+    OneNumber,
     Parallel,
     Repeat,
     Seq,
@@ -31,6 +33,11 @@ from dpviz.privacy.events import (
 )
 
 Profile = Callable[[ArrayLike], Floats]
+# Of what has a pure ε; anything else that has one is bounded by it.
+RDP_OF_PURE: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
+    Laplace: closed_forms.laplace_rdp,
+    ExpMech: closed_forms.exponential_rdp,
+}
 
 
 def pure(event: Event) -> float:
@@ -122,11 +129,11 @@ def rdp(event: Event, orders: Floats) -> Floats:
             return np.asarray(np.max([rdp(part, orders) for part in events], axis=0))
         case StatedPureDP() | StatedApproximateDP() | Sub():
             epsilon = pure(event)
-            found = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
+            bound = np.full_like(orders, math.inf) if epsilon == math.inf else closed_forms.pure_rdp(epsilon, orders)
             if isinstance(event, Sub) and isinstance(inner := dominating(event.inner), Gaussian):
                 each = np.array([inner.mu])
-                return np.minimum(found, subsampled_rdp.gaussian(event.kind, event.m / event.n, each, orders)[0])
-            return found
+                return np.minimum(bound, subsampled_rdp.gaussian(event.kind, event.m / event.n, each, orders)[0])
+            return bound
         case _:
             assert_never(event)
 
@@ -145,26 +152,43 @@ def dominating(event: Event) -> Event:
         return event if inner is event.inner else replace(event, inner=inner)
     if not isinstance(event, Seq | Repeat | Parallel):
         return event
-    found = [dominating(part) for part in parts(event)]
-    kinds = {type(part) for part in found}
+    singles = [dominating(part) for part in parts(event)]
+    kinds = {type(part) for part in singles}
     if isinstance(event, Parallel):
         if StatedZCDP in kinds:
             return StatedZCDP(rho(event))
-        alike = len(set(found)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
-        return max(found, key=rho) if alike else Parallel(tuple(found))
+        alike = len(set(singles)) == 1 or (len(kinds) == 1 and not kinds & {StatedApproximateDP, Parallel})
+        return max(singles, key=rho) if alike else Parallel(tuple(singles))
     times = event.times if isinstance(event, Repeat) else 1
-    if times * len(found) == 1:
-        return found[0]
+    if times * len(singles) == 1:
+        return singles[0]
     if StatedZCDP in kinds:
-        return StatedZCDP(times * sum(rho(part) for part in found))
+        return StatedZCDP(times * sum(rho(part) for part in singles))
     if StatedApproximateDP in kinds:
-        log_left = sum(math.log1p(-part.delta) for part in found if isinstance(part, StatedApproximateDP))
-        epsilon = sum(part.eps if isinstance(part, StatedApproximateDP) else pure(part) for part in found)
+        log_left = sum(math.log1p(-part.delta) for part in singles if isinstance(part, StatedApproximateDP))
+        epsilon = sum(part.eps if isinstance(part, StatedApproximateDP) else pure(part) for part in singles)
         failure = -math.expm1(times * log_left)
         return StatedApproximateDP(times * epsilon, failure) if failure < 1 else StatedPureDP(math.inf)
     if kinds == {Laplace}:
-        return Laplace(times * sum(pure(part) for part in found))
-    return Gaussian(math.sqrt(times) * math.hypot(*(mu(part) for part in found)))
+        return Laplace(times * sum(pure(part) for part in singles))
+    return Gaussian(math.sqrt(times) * math.hypot(*(mu(part) for part in singles)))
+
+
+def without_failure(event: Event) -> tuple[Event, float]:
+    """The event as it is unless it fails openly, and ln of the chance that it does not; see `accountants`."""
+    match event:
+        case StatedApproximateDP(eps, delta):
+            return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)
+        case Seq(events) | Parallel(events):
+            singles, logs = zip(*(without_failure(part) for part in events), strict=True)
+            return type(event)(singles), sum(logs) if isinstance(event, Seq) else min(logs)
+        case Repeat(inner, times):
+            part, log = without_failure(inner)
+            return Repeat(part, times), times * log
+        case OneNumber() | Sub():
+            return event, 0.0
+        case _:
+            assert_never(event)
 
 
 # ---------------------------------------------------------------------------------------------------- privacy profiles
@@ -176,10 +200,10 @@ def profile(event: Event) -> Profile:
     An upper bound if several kinds of releases are combined. Raises TypeError for a bare ρ, which bounds divergences
     only.
     """
-    found = directions(event)
-    if len(found) == 1:
-        return found[0]
-    return lambda epsilon: np.maximum(*(direction(epsilon) for direction in found))
+    sides = directions(event)
+    if len(sides) == 1:
+        return sides[0]
+    return lambda epsilon: np.maximum(*(direction(epsilon) for direction in sides))
 
 
 def directions(event: Event) -> tuple[Profile, ...]:
@@ -229,14 +253,11 @@ def _profile_from_zero(event: Event) -> Profile:
             scale = float(eps)
             return lambda epsilon: -np.expm1(np.minimum((np.asarray(epsilon) - scale) / 2, 0.0))
         case Gaussian(mu):
-            parameter = float(mu)
-            return lambda epsilon: closed_forms.gdp_delta(parameter, epsilon)
+            return partial(closed_forms.gdp_delta, float(mu))
         case ExpMech(eta):
-            width = float(eta)
-            return lambda epsilon: closed_forms.exponential_delta(width, epsilon)
+            return partial(closed_forms.exponential_delta, float(eta))
         case StatedPureDP(eps):
-            size = float(eps)
-            return lambda epsilon: closed_forms.pure_delta(size, epsilon)
+            return partial(closed_forms.pure_delta, float(eps))
         case StatedApproximateDP(eps, delta):
             size, failure = float(eps), float(delta)
             return lambda epsilon: failure + (1 - failure) * closed_forms.pure_delta(size, epsilon)

@@ -136,7 +136,7 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
     events, counts = [events[int(i)] for i in used], counts[:, used]
     steps = counts.sum(axis=1)
     variance = counts @ np.exp(np.minimum([2 * log_strength(event) for event in events], 600.0))  # roughly
-    found = np.empty(len(counts))
+    epsilons = np.empty(len(counts))
     end = len(counts)
     while end:
         last = steps[end - 1]
@@ -145,15 +145,15 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
             start = max(start, int(np.searchsorted(variance[:end], variance[end - 1] / 64)))
         now = np.flatnonzero(counts[end - 1])
         if last == 1:
-            found[start:end] = _closed_epsilon(events[now[0]], delta)
+            epsilons[start:end] = _closed_epsilon(events[now[0]], delta)
         else:
             rows = _compositions([events[i] for i in now], counts[start:end][:, now], delta)
-            found[start:end] = [_worst(composed, delta) for composed in rows]
+            epsilons[start:end] = [_worst(composed, delta) for composed in rows]
         end = start
     pure = np.array([per_event.pure(event) for event in events])
     bounded = np.isfinite(pure)
     basic = counts @ np.where(bounded, pure, 0.0)
-    return np.where(counts @ ~bounded > 0, found, np.minimum(found, basic))
+    return np.where(counts @ ~bounded > 0, epsilons, np.minimum(epsilons, basic))
 
 
 def _compositions(
@@ -166,7 +166,7 @@ def _compositions(
         raise AccountingLimit(f"delta = {delta} is outside the range that {steps} events allow")
     tail, coarser = TAIL * delta, 1.0
     while coarser <= COARSEST:
-        directions = discretised(events, most, tail / steps, coarser, most_cells)
+        directions = discretised(events, most, tail / steps, coarser, most_cells=most_cells)
         parts = _with_few_parts(directions, most, tail) if len(counts) == 1 else _Parts(directions, counts, tail)
         half, size = parts.window()
         excess = max(size / LARGEST_WINDOW, size * sum(map(len, parts.directions)) / MOST_MEMORY)
@@ -193,8 +193,8 @@ class _Parts(NamedTuple):
     def composed(self, half: int, size: int) -> Iterator[tuple[PLD, ...]]:
         """The composition of each row of counts in each direction, in the window."""
         size = next_fast_len(size, real=True)
-        found = (_composed(parts, self.counts, half, size, self.tail) for parts in self.directions)
-        return zip(*found, strict=True)
+        directions = (_composed(parts, self.counts, half, size, self.tail) for parts in self.directions)
+        return zip(*directions, strict=True)
 
 
 def _with_few_parts(directions: list[tuple[PLD, ...]], counts: np.ndarray, tail: float) -> _Parts:
@@ -206,8 +206,8 @@ def _with_few_parts(directions: list[tuple[PLD, ...]], counts: np.ndarray, tail:
         minor = _Parts([tuple(compress(parts, small)) for parts in directions], counts[None, small], tail / 2)
         half, size = minor.window()
         if 2 * size <= lengths.max():
-            (found,) = minor.composed(half, size)
-            major = [(*compress(parts, ~small), one) for parts, one in zip(directions, found, strict=True)]
+            (combined,) = minor.composed(half, size)
+            major = [(*compress(parts, ~small), one) for parts, one in zip(directions, combined, strict=True)]
             return _Parts(major, np.append(counts[~small], 1)[None], tail / 2)
     return _Parts(directions, counts[None], tail)
 
@@ -235,8 +235,8 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.
     order = np.argsort(-spread)  # first those after which the fewest frequencies are left
     for start in range(0, len(parts), AT_ONCE):
         few = order[start : start + AT_ONCE]
-        for i, whole in zip(few, rfft([_wrapped(parts[i].p, size) for i in few]), strict=True):
-            spectrum = whole[:known]
+        for i, frequencies in zip(few, rfft([_wrapped(parts[i].p, size) for i in few]), strict=True):
+            spectrum = frequencies[:known]
             logs[i, :known] = np.log(np.maximum(spectrum.real**2 + spectrum.imag**2, 1e-300)) / 2
             angles[i, :known] = np.arctan2(spectrum.imag, spectrum.real)
             fewest[:known] += counts[0, i] * logs[i, :known]
@@ -261,6 +261,7 @@ def discretised(
     counts: np.ndarray,
     tail: float,
     coarser: float = 1.0,
+    *,
     most_cells: int = MOST_CELLS,
     most_together: float = math.inf,
 ) -> list[tuple[PLD, ...]]:
@@ -272,27 +273,27 @@ def discretised(
         inner = largest_losses(event.inner if isinstance(event, Sub) else event, tail)[0]
         if inner > LARGEST_LOSS:
             raise AccountingLimit(f"{event} has losses up to {inner:.3g}")
-    asked = [(per_event.directions(event), largest_losses(event, tail)) for event in events]
-    sides = max(len(profiles) for profiles, _ in asked)
+    pairs = [(per_event.directions(event), largest_losses(event, tail)) for event in events]
+    sides = max(len(profiles) for profiles, _ in pairs)
     few = 200 if sides == 1 else 600  # one direction of a rare batch is more skewed than the worse of both
-    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / few), sides) for pair in asked]
-    top = max(max(highest) for _, highest in asked)
+    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / few), sides) for pair in pairs]
+    top = max(max(highest) for _, highest in pairs)
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
     h = coarser * max(2 * top / most_cells, min(_step(spread, counts) for spread in deviations))
-    cells = sum(2 * max(highest) for _, highest in asked) / h
+    cells = sum(2 * max(highest) for _, highest in pairs) / h
     if cells > most_together:
         raise AccountingLimit(f"{cells:.3g} cells for {len(events)} different events are too many")
     if len(events) == 1 and not any(isinstance(block, Gaussian) for block in blocks_of(events[0])):
-        high = asked[0][1][0]
+        high = pairs[0][1][0]
         # Otherwise the largest loss would be rounded up at every step. Smaller than a cell, as it may be in one of two
         # directions, it would make cells too many for the other one.
         h = high / math.ceil(high / h) if high >= h else h
-    return list(zip(*(_in_directions(from_profiles(*pair, h), sides) for pair in asked), strict=True))
+    return list(zip(*(_in_directions(from_profiles(*pair, h), sides) for pair in pairs), strict=True))
 
 
-def _in_directions(found: tuple[PLD, ...], sides: int) -> tuple[PLD, ...]:
+def _in_directions(distributions: tuple[PLD, ...], sides: int) -> tuple[PLD, ...]:
     """The PLD of a symmetric pair is its own reverse."""
-    return found if len(found) == sides else found * sides
+    return distributions if len(distributions) == sides else distributions * sides
 
 
 def _step(deviations: Floats, counts: np.ndarray) -> float:

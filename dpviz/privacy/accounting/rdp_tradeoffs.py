@@ -62,8 +62,8 @@ def rdp_tradeoff(divergences: ArrayLike, orders: ArrayLike, false_positive_rates
     a, d = a[known], d[known]
     d = d + 1e-14 * a / (a - 1)  # more than rounding takes away, which counts where D is tiny and a near 1
     # The curve falls, so what holds at the edge holds to its left.
-    found = _search(a, d, np.clip(rates.ravel(), _EDGE, 1 - _EDGE)).reshape(rates.shape)
-    return np.where(rates <= 0, 1.0, np.where(rates > 1 - _EDGE, 0.0, np.minimum(found, 1 - rates)))
+    rates_missed = _search(a, d, np.clip(rates.ravel(), _EDGE, 1 - _EDGE)).reshape(rates.shape)
+    return np.where(rates <= 0, 1.0, np.where(rates > 1 - _EDGE, 0.0, np.minimum(rates_missed, 1 - rates)))
 
 
 def _search(a: Floats, d: Floats, alpha: Floats) -> Floats:

@@ -14,20 +14,7 @@ import numpy as np
 
 from dpviz.privacy.accounting import per_event
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.events import (
-    Event,
-    ExpMech,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Repeat,
-    Seq,
-    StatedApproximateDP,
-    StatedPureDP,
-    StatedZCDP,
-    Sub,
-    described,
-)
+from dpviz.privacy.events import Event, Gaussian, OneNumber, Parallel, Repeat, Seq, StatedApproximateDP, StatedZCDP, Sub
 
 MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
 _LEAST = 1e-60  # for less, squares would vanish
@@ -57,40 +44,33 @@ def _with_float(event: Event) -> Event:
             return Parallel(tuple(_with_float(block) for block in events))
         case StatedApproximateDP(delta=delta):
             return StatedApproximateDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(delta))
-        case Laplace() | Gaussian() | ExpMech() | StatedPureDP() | StatedZCDP():
-            number = _number(event)
+        case OneNumber(parameter=number):
             return event if type(number) is float and number >= _LEAST else type(event)(max(float(number), _LEAST))
         case Seq() | Repeat():
-            raise TypeError(f"{described(event)} is not simplified")
+            raise TypeError(f"{event} is not simplified")
         case _:
             assert_never(event)
 
 
 def parameter(event: Event) -> float:
     """The ε, η, μ or ρ of a simplified event: of the inner one under sampling, the largest one of blocks."""
-    return float(_number(event))
+    match event:
+        case OneNumber(parameter=number) | StatedApproximateDP(eps=number):
+            return float(number)
+        case Parallel(events):
+            return max(map(parameter, events))
+        case Sub(inner=inner):
+            return parameter(inner)
+        case Seq() | Repeat():
+            raise TypeError(f"{event} is not simplified")
+        case _:
+            assert_never(event)
 
 
 def blocks_of(event: Event) -> tuple[Event, ...]:
     """The blocks of a simplified event, or of its inner one under sampling; itself if there are none."""
     inner = event.inner if isinstance(event, Sub) else event
     return inner.events if isinstance(inner, Parallel) else (inner,)
-
-
-def _number(event: Event) -> float:
-    match event:
-        case Laplace(number) | StatedPureDP(number) | StatedApproximateDP(eps=number):
-            return number
-        case Gaussian(number) | ExpMech(number) | StatedZCDP(number):
-            return number
-        case Parallel(events):
-            return max(_number(block) for block in events)
-        case Sub(inner=inner):
-            return _number(inner)
-        case Seq() | Repeat():
-            raise TypeError(f"{described(event)} is not simplified")
-        case _:
-            assert_never(event)
 
 
 def log_strength(event: Event) -> float:
@@ -143,13 +123,13 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
 
 def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
     """The same runs in time order, neighbours with equal events made one."""
-    found: list[tuple[Event, int]] = []
+    merged: list[tuple[Event, int]] = []
     for event, count in runs:
-        if found and (found[-1][0] is event or found[-1][0] == event):
-            found[-1] = (found[-1][0], found[-1][1] + count)
+        if merged and (merged[-1][0] is event or merged[-1][0] == event):
+            merged[-1] = (merged[-1][0], merged[-1][1] + count)
         else:
-            found.append((event, count))
-    return found
+            merged.append((event, count))
+    return merged
 
 
 def _family(event: Event) -> tuple[object, ...]:

@@ -45,16 +45,16 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
     a = np.array(orders)
     if mu == math.inf:
         return np.full(len(a), math.inf)
-    whole, mu = a * mu**2 / 2, max(mu, _LEAST)
-    found = _beyond(kind, q, mu, a)
+    unsampled, mu = a * mu**2 / 2, max(mu, _LEAST)
+    divergence = _beyond(kind, q, mu, a)
     near = np.flatnonzero((a * mu <= _FARTHEST) & (mu <= _LARGEST))
     near = near[np.argsort(a[near])]
     for start in range(0, len(near), _BLOCK):
         block = near[start : start + _BLOCK]
-        found[block] = np.logaddexp(0.0, _log_excess(kind, q, mu, a[block]) + 1e-12 + 1e-14 / (a[block] - 1))
-    found = np.minimum(found / (a - 1), whole)  # a batch never tells more than the table
-    found.setflags(write=False)
-    return found
+        divergence[block] = np.logaddexp(0.0, _log_excess(kind, q, mu, a[block]) + 1e-12 + 1e-14 / (a[block] - 1))
+    divergence = np.minimum(divergence / (a - 1), unsampled)  # a batch never tells more than the table
+    divergence.setflags(write=False)
+    return divergence
 
 
 def _beyond(kind: str, q: float, mu: float, orders: Floats) -> Floats:
@@ -72,11 +72,7 @@ def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
     z = (low + half * (2 * np.arange(panels)[:, None] + 1 + _NODES)).ravel()
     log_mass = -(z**2) / 2 + np.log(np.tile(_WEIGHTS, panels)) + math.log(half / math.sqrt(2 * math.pi))
     u = mu * z - mu**2 / 2
-    y = np.where(
-        u < 30,
-        np.log1p(q * np.expm1(np.minimum(u, 30.0))),
-        np.logaddexp(math.log1p(-q), math.log(q) + u),
-    )
+    y = np.where(u < 30, np.log1p(q * np.expm1(np.minimum(u, 30.0))), np.logaddexp(math.log1p(-q), math.log(q) + u))
     terms = (_log_wor if kind == "wor" else _log_poisson)(y, orders[:, None]) + log_mass
     top = terms.max(axis=1)
     return np.asarray(top + np.log(np.exp(terms - top[:, None]).sum(axis=1)))

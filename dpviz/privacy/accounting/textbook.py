@@ -10,15 +10,16 @@ Sources: Dwork and Roth 2014; Kairouz, Oh, Viswanath 2015.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg.lapack import dtbtrs
 from scipy.special import expit
 
 from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.accounting.recursions import recursion
 
 # ------------------------------------------------------------------------------------------------ theorems of textbooks
 
@@ -76,7 +77,8 @@ def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -
     Kairouz, Oh, Viswanath 2015, Theorem 3.3, at every real ε and not only on the theorem's grid. Infinite where the
     releases' own δ exceed delta.
     """
-    reduced = _reduced(delta, steps, step_delta)
+    # δ' = 1 - (1 - δ)/(1 - δ_i)^k: what is left of δ once each release may fail openly; negative if not even that.
+    reduced = -math.expm1(math.log1p(-delta) - steps * math.log1p(-step_delta))
     if reduced <= 0:
         return steps * epsilon if reduced == 0 else math.inf
     losses, excess, scaled = _losses(epsilon, steps)
@@ -85,11 +87,6 @@ def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -
     # On the interval below that loss L, δ(ε) = δ(L) + V (1 - e^(ε - L)).
     inside = (excess[last] - reduced) / scaled[last]
     return max(0.0, float(losses[last] + math.log1p(inside))) if inside > -1 else 0.0
-
-
-def _reduced(delta: float, steps: int, step_delta: float) -> float:
-    """δ' = 1 - (1 - δ)/(1 - δ_i)^k: what is left of δ once each release may fail openly; negative if not even that."""
-    return -math.expm1(math.log1p(-delta) - steps * math.log1p(-step_delta))
 
 
 def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
@@ -116,9 +113,27 @@ def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
     Left out is what is farther from the mean than 45 standard deviations and 1500 (Bernstein's inequality).
     """
     chance = float(expit(-log_odds))
-    mean, reach = steps * chance, 45 * math.sqrt(steps * chance * (1 - chance)) + 1500
-    counts = np.arange(max(0, math.floor(mean - reach)), min(steps, math.ceil(mean + reach)) + 1)
+    mean, width = steps * chance, 45 * math.sqrt(steps * chance * (1 - chance)) + 1500
+    counts = np.arange(max(0, math.floor(mean - width)), min(steps, math.ceil(mean + width)) + 1)
     ratios = np.log((steps - counts[:-1]) / (counts[1:])) - log_odds  # of Pr[F = count + 1] to Pr[F = count]
     logs = np.append(0.0, np.cumsum(ratios))
     mass = np.exp(logs - logs.max())
     return counts, mass / mass.sum()
+
+
+def recursion(coefficients: Sequence[float], force: ArrayLike, memory: Sequence[float] = ()) -> Floats:
+    """Linear recursion: (T,) y_t = f_t + Σ_k c_k y_{t-k} for force f (T,), coefficients c_1, c_2, … and y = 0 before.
+
+    memory : what earlier values add to the first entries of the force. Values that overflow become inf or nan.
+
+    It is a triangular system with few diagonals, solved forwards. `scipy.signal.lfilter` solves it, too, but its
+    package takes 0.7 s to import; `scipy.linalg` is there anyway.
+    """
+    right = np.array(force, dtype=np.float64)
+    added = memory[: len(right)]
+    right[: len(added)] += added
+    band = np.empty((len(coefficients) + 1, len(right)), order="F")
+    band[0] = 1.0
+    band[1:] = -np.asarray(coefficients, dtype=np.float64)[:, None]
+    solution, _ = dtbtrs(band, right, uplo="L", diag="U")
+    return np.asarray(solution)

@@ -3,15 +3,3 @@
 from dpviz.privacy.budgets.additive import GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from dpviz.privacy.budgets.base import Budget, NoPrivacy, require
 from dpviz.privacy.budgets.composed import ApproximateDP, TradeOff
-
-__all__ = [
-    "ApproximateDP",
-    "Budget",
-    "GaussianDP",
-    "NoPrivacy",
-    "PureDP",
-    "RenyiDP",
-    "TradeOff",
-    "ZeroConcentratedDP",
-    "require",
-]

@@ -3,23 +3,56 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from dpviz.errors import UserError
+from dpviz import resources
+from dpviz.errors import refusal
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.accounting.currencies import Currency
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event
 from dpviz.specification import number
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
-class PureDP(Budget):
+
+def budget_number(default: float, low: float, high: float, symbol: str) -> Any:
+    """Declare the number of a budget that says how much privacy it gives, with its range."""
+    help = "Smaller = more privacy, more noise."
+    return number(default, low, high, label="Privacy budget", symbol=symbol, scale="log", help=help)
+
+
+class AdditiveBudget(Budget):
+    """Stated in ε, ρ or μ, by a number of that name; an amount is its power that adds up (`currencies.UNITS`)."""
+
+    currency: ClassVar[Currency]
+
+    @property
+    def amount(self) -> float:
+        return self.limit ** UNITS[self.currency].power
+
+    def stated(self, amount: float) -> float:
+        return UNITS[self.currency].root(amount)
+
+    @classmethod
+    def of(cls, amount: float) -> Self:
+        number: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
+        return cast(Self, cls.model_construct(**number))
+
+    def cost(self, events: tuple[Event, ...]) -> float:
+        return self.spent(events) ** UNITS[self.currency].power
+
+    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
+        return accountants.total((*before, *events), self.currency)
+
+
+class PureDP(AdditiveBudget):
     """Pure ε-differential privacy (Dwork, McSherry, Nissim, Smith 2006)."""
 
     kind: ClassVar[str] = "privacy.budgets.pure"
@@ -29,30 +62,14 @@ class PureDP(Budget):
     remark: ClassVar[str] = "Costs of the steps add up (basic composition)."
     pure: ClassVar[bool] = True
     allows_gaussian: ClassVar[bool] = False
-    epsilon: float = number(
-        2.0, 0.01, 50.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
-    )
-
-    @property
-    def amount(self) -> float:
-        return self.epsilon
-
-    @classmethod
-    def of(cls, amount: float) -> "PureDP":
-        return cls.model_construct(epsilon=amount)
-
-    def cost(self, events: tuple[Event, ...]) -> float:
-        return accountants.total(events, "epsilon")
+    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
 
     @property
     def total_epsilon(self) -> float:
         return self.epsilon
 
     def gaussian_rho(self, amount: float) -> float:
-        raise UserError(
-            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose another noise.",
-            title="This budget does not exist for Gaussian noise",
-        )
+        raise refusal(__package__, "no_gaussian_noise")
 
     def about_rho(self, amount: float) -> float:
         return amount**2 / 8  # of a single selection; many are dearer under pure ε
@@ -94,7 +111,7 @@ class PureDP(Budget):
         return self.epsilon
 
 
-class ZeroConcentratedDP(Budget):
+class ZeroConcentratedDP(AdditiveBudget):
     """ρ-zero-concentrated differential privacy (Bun and Steinke 2016)."""
 
     kind: ClassVar[str] = "privacy.budgets.zero_concentrated"
@@ -102,20 +119,7 @@ class ZeroConcentratedDP(Budget):
     direction: ClassVar[str] = "Smaller ρ = more privacy, more noise."
     currency: ClassVar[Currency] = "rho"
     remark: ClassVar[str] = "Costs of the steps add up (zCDP)."
-    rho: float = number(
-        0.1, 1e-5, 100.0, label="Privacy budget", symbol="ρ", scale="log", help="Smaller = more privacy, more noise."
-    )
-
-    @property
-    def amount(self) -> float:
-        return self.rho
-
-    @classmethod
-    def of(cls, amount: float) -> "ZeroConcentratedDP":
-        return cls.model_construct(rho=amount)
-
-    def cost(self, events: tuple[Event, ...]) -> float:
-        return accountants.total(events, "rho")
+    rho: float = budget_number(0.1, 1e-5, 100.0, "ρ")
 
     @property
     def total_rho(self) -> float:
@@ -153,7 +157,7 @@ class ZeroConcentratedDP(Budget):
         return frozenset({"rho", "renyi"})  # of a divergence that is linear in the order, one order tells all
 
 
-class GaussianDP(Budget):
+class GaussianDP(AdditiveBudget):
     """μ-Gaussian differential privacy (Dong, Roth, Su 2019)."""
 
     kind: ClassVar[str] = "privacy.budgets.gaussian"
@@ -161,30 +165,7 @@ class GaussianDP(Budget):
     direction: ClassVar[str] = "Smaller μ = more privacy, more noise."
     currency: ClassVar[Currency] = "mu"
     remark: ClassVar[str] = "The squares of the costs add up (Gaussian DP)."
-    mu: float = number(
-        0.5, 0.01, 20.0, label="Privacy budget", symbol="μ", scale="log", help="Smaller = more privacy, more noise."
-    )
-
-    @property
-    def amount(self) -> float:
-        return self.mu**2
-
-    @property
-    def limit(self) -> float:
-        return self.mu
-
-    def stated(self, amount: float) -> float:
-        return math.sqrt(amount)
-
-    @classmethod
-    def of(cls, amount: float) -> "GaussianDP":
-        return cls.model_construct(mu=math.sqrt(amount))
-
-    def cost(self, events: tuple[Event, ...]) -> float:
-        return accountants.total(events, "mu") ** 2
-
-    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
-        return accountants.total((*before, *events), "mu")
+    mu: float = budget_number(0.5, 0.01, 20.0, "μ")
 
     @property
     def total_rho(self) -> float:
@@ -231,22 +212,8 @@ class RenyiDP(Budget):
     name: ClassVar[str] = "Rényi (α, ε)"
     direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     amplifies_gaussian: ClassVar[bool] = True
-    epsilon: float = number(
-        1.0, 1e-4, 100.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
-    )
-    order: float = number(
-        8.0,
-        1.01,
-        1000.0,
-        label="Order",
-        symbol="α",
-        scale="log",
-        help="Larger = more privacy, more noise: larger orders come closer to pure ε.",
-    )
-
-    @property
-    def amount(self) -> float:
-        return self.epsilon
+    epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε")
+    order: float = number(8.0, 1.01, 1000.0, **CONTROLS["order"])
 
     def cost(self, events: tuple[Event, ...]) -> float:
         """Divergences of single events add up, even if these are chosen adaptively."""

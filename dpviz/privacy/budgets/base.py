@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.errors import UserError
+from dpviz.errors import refusal
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Currency, Noise, release
@@ -59,14 +59,15 @@ class Budget(Specification):
     # ---------------------------------------------------------------------------------------------- costs and amounts
 
     @property
-    @abstractmethod
-    def amount(self) -> float:
-        """The whole budget as an amount."""
+    def limit(self) -> float:
+        """The whole budget as the number that is stated, its first one: ε, ρ, μ, a divergence, a rate."""
+        number: float = getattr(self, next(iter(type(self).model_fields)))
+        return number
 
     @property
-    def limit(self) -> float:
-        """The whole budget as the number that is stated: ε, ρ, μ, a divergence, a rate."""
-        return self.stated(self.amount)
+    def amount(self) -> float:
+        """The whole budget as an amount."""
+        return self.limit
 
     def stated(self, amount: float) -> float:
         """An amount as the number that is stated: only μ is the root of its amount."""
@@ -97,14 +98,10 @@ class Budget(Specification):
 
         Raises UserError if nothing is left.
         """
-        whole, used = self.amount, self._paid(prior)
-        if not whole - used > _NOTHING_LEFT * whole:
-            raise UserError(
-                "What was released before the run has used up the whole budget. Raise the budget, or go back to "
-                "constants that cost nothing.",
-                title="Nothing is left for the run",
-            )
-        return whole - used
+        total, used = self.amount, self._paid(prior)
+        if not total - used > _NOTHING_LEFT * total:
+            raise refusal(__package__, "nothing_is_left_for_the_run")
+        return total - used
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
         return self.cost(prior)
@@ -119,8 +116,8 @@ class Budget(Specification):
 
     def share(self, fraction: float, prior: tuple[Event, ...] = ()) -> "Budget":
         """So much of what `prior` leaves, in a currency that adds up: of the ε, the ρ, or the μ²."""
-        whole = self.additive(prior)
-        return whole.of(whole.left(prior) * fraction)
+        total = self.additive(prior)
+        return total.of(total.left(prior) * fraction)
 
     # ----------------------------------------------------------------------------------------------- what it pays for
 
@@ -184,10 +181,10 @@ class Budget(Specification):
         """What it leaves the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
         detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
         exchanged = relation == "replace-one"
-        asked = "which of two rows was used" if exchanged else "whether the row was in the data"
+        question = "which of two rows was used" if exchanged else "whether the row was in the data"
         noticed = "a replaced row" if exchanged else "the row"
         return (
-            f"An attacker who knows everybody else's row and must decide {asked} is right in **at most "
+            f"An attacker who knows everybody else's row and must decide {question} is right in **at most "
             f"{short(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
             f"If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most "
             f"{short(100 * detected)} %** of the time.",
@@ -258,7 +255,7 @@ class NoPrivacy(Budget):
         return self.symbol
 
     @property
-    def amount(self) -> float:
+    def limit(self) -> float:
         return math.inf
 
     @property
@@ -293,8 +290,5 @@ B = TypeVar("B", bound=Budget)
 def require(budget: Budget, kind: type[B]) -> B:
     """The budget itself, if it is stated in the currency `kind`; raises UserError otherwise."""
     if not isinstance(budget, kind):
-        raise UserError(
-            f"This method needs its budget as {kind.name}, but it was given as {budget.name}. Choose another currency.",
-            title="This budget does not fit the method",
-        )
+        raise refusal(__package__, "budget_does_not_fit_the_method", kind=kind.name, budget=budget.name)
     return budget

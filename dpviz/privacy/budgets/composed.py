@@ -10,16 +10,19 @@ from pydantic import model_validator
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from dpviz.errors import UserError
+from dpviz import resources
+from dpviz.errors import refusal
 from dpviz.numbers import short
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Noise
-from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP
+from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP, budget_number
 from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
 from dpviz.specification import number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 
 class ApproximateDP(Budget):
@@ -30,35 +33,21 @@ class ApproximateDP(Budget):
     direction: ClassVar[str] = "Smaller ε or δ = more privacy, more noise."
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
-    epsilon: float = number(
-        2.0, 0.01, 50.0, label="Privacy budget", symbol="ε", scale="log", help="Smaller = more privacy, more noise."
-    )
-    delta: float = number(
-        1e-6,
-        1e-10,
-        1e-3,
-        label="Excess",
-        symbol="δ",
-        scale="log",
-        help="Keep it far below 1/n. Smaller = more privacy, more noise.",
-    )
+    epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
+    delta: float = number(1e-6, 1e-10, 1e-3, **CONTROLS["delta"])
 
     @property
     def symbol(self) -> str:
         return f"ε at δ = {short(self.delta, 4)}"
 
-    @property
-    def amount(self) -> float:
-        return self.epsilon
-
     def cost(self, events: tuple[Event, ...]) -> float:
         """By basic composition or loss distributions, whichever is less; or by divergences where these say nothing."""
-        found = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
-        if found[1] == math.inf:
-            found.append(accountants.epsilon(events, self.delta, "rdp"))
+        bounds = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
+        if bounds[1] == math.inf:
+            bounds.append(accountants.epsilon(events, self.delta, "rdp"))
         if {type(event) for event in events} <= {Gaussian, Parallel}:  # exact for these; losses are rounded to a grid
-            found.append(accountants.epsilon(events, self.delta, "gdp"))
-        return min(found)
+            bounds.append(accountants.epsilon(events, self.delta, "gdp"))
+        return min(bounds)
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
         """By the same two on a coarser grid of losses."""
@@ -157,26 +146,8 @@ class TradeOff(Budget):
     direction: ClassVar[str] = "Smaller TPR or larger FPR = more privacy, more noise."
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
-    true_positive_rate: float = number(
-        0.05,
-        0.0002,
-        0.999,
-        label="Detection",
-        symbol="TPR",
-        scale="log",
-        help="The largest rate at which any attacker may notice a row, at these false alarms. Smaller = more privacy, "
-        "more noise.",
-    )
-    false_positive_rate: float = number(
-        0.01,
-        0.0001,
-        0.5,
-        label="False alarms",
-        symbol="FPR",
-        scale="log",
-        help="The rate of false alarms that the attacker accepts; guessing alone detects as often. Larger, at the same "
-        "detection = more privacy, more noise.",
-    )
+    true_positive_rate: float = number(0.05, 0.0002, 0.999, **CONTROLS["true_positive_rate"])
+    false_positive_rate: float = number(0.01, 0.0001, 0.5, **CONTROLS["false_positive_rate"])
 
     @model_validator(mode="after")
     def _above_guessing(self) -> "TradeOff":
@@ -188,10 +159,6 @@ class TradeOff(Budget):
     def gaussian(self) -> float:
         """The μ of the Gaussian mechanism whose trade-off curve goes through the point: Φ⁻¹(TPR) - Φ⁻¹(FPR)."""
         return float(ndtri(self.true_positive_rate) - ndtri(self.false_positive_rate))
-
-    @property
-    def amount(self) -> float:
-        return self.true_positive_rate
 
     def cost(self, events: tuple[Event, ...]) -> float:
         return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate))
@@ -209,10 +176,7 @@ class TradeOff(Budget):
         return float(ndtri(amount) - ndtri(self.false_positive_rate)) ** 2 / 2
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        raise UserError(
-            "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
-            title="Not available in this currency",
-        )
+        raise refusal(__package__, "not_available_in_this_currency")
 
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_detection(rate, false_rate, self.false_positive_rate)

@@ -1,7 +1,7 @@
 """Several analyses under one guarantee: a total is split over them, or what each states is added up."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import ClassVar, Literal
@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from scipy.optimize import brentq
 
-from dpviz.errors import UserError
+from dpviz import resources
+from dpviz.errors import UserError, refusal
 from dpviz.privacy import mechanisms
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency, Noise, release
@@ -18,7 +19,12 @@ from dpviz.privacy.events import Event, ExpMech, Parallel, Seq
 from dpviz.privacy.statistics import noisy_means
 from dpviz.specification import Specification, choice, number
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+
 Rule = Literal["optimal", "proportional"]
+MECHANISMS: Mapping[str, str] = MappingProxyType(
+    {"laplace": "Laplace", "gaussian": "Gaussian", "selection": "Selection", "any": "Only a guarantee is known"}
+)
 
 # Variance of the noise for a cost of 1 at sensitivity 1: it falls like 1/ε², 1/ρ or 1/μ². Exact for pure ε and for
 # Gaussian noise, otherwise to leading order. A selection adds Gumbel noise to the utilities.
@@ -38,29 +44,9 @@ class Analysis(Specification):
 
     kind: ClassVar[str] = "privacy.allocation.analysis"
     name: str = Field("Analysis", min_length=1, max_length=60)
-    noise: Noise = choice(
-        "laplace",
-        {
-            "laplace": "Laplace",
-            "gaussian": "Gaussian",
-            "selection": "Selection",
-            "any": "Only a guarantee is known",
-        },
-        label="Mechanism",
-        help="What protects the analysis. A selection is one draw of the exponential mechanism.",
-    )
-    weight: float = number(
-        1.0, 1e-6, 1e6, label="Weight", symbol="w", scale="log", help="How much the variance of its noise matters."
-    )
-    sensitivity: float = number(
-        1.0,
-        1e-9,
-        1e9,
-        label="Sensitivity",
-        symbol="Δ",
-        scale="log",
-        help="How far one row moves the result: L1 norm for Laplace, L2 for Gaussian noise, range for a selection.",
-    )
+    noise: Noise = choice("laplace", MECHANISMS, **CONTROLS["Analysis.noise"])
+    weight: float = number(1.0, 1e-6, 1e6, **CONTROLS["Analysis.weight"])
+    sensitivity: float = number(1.0, 1e-9, 1e9, **CONTROLS["sensitivity"])
     rows: str = Field("", max_length=60)  # the set of rows it uses, fixed without looking at them; "" = all of them
     budget: Budget | None = None  # a guarantee of its own, in its own currency; None: a share of the total
 
@@ -104,105 +90,88 @@ def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") 
     for analysis in open_:
         _check_splittable(analysis, budget, rule)
     _check_total(budget)
-    if budget.currency is None:
-        found = _split_composed(budget, paid, open_, rule) if open_ else []
-    else:
-        unit, whole = budget.currency, budget.amount
-        fractions, remaining = _fractions(open_, unit, rule), _remaining(whole, unit, paid) if open_ else 0.0
-        found = [
-            Share(analysis, part * remaining / whole, release(analysis.noise, unit, part * remaining))
-            for analysis, part in zip(open_, fractions, strict=True)
-        ]
-    shares = iter(found)
+    shares: Iterator[Share] = iter(())
+    if open_ and budget.currency is None:
+        shares = iter(_split_composed(budget, paid, open_, rule))
+    elif open_ and budget.currency is not None:
+        total, remaining = budget.amount, _remaining(budget.amount, budget.currency, paid)
+        shares = iter(_split_added(open_, budget.currency, rule, remaining, total))
     return tuple(next(shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
+
+
+def _split_added(
+    analyses: Sequence[Analysis], currency: Currency, rule: Rule, remaining: float, total: float
+) -> list[Share]:
+    """In shares of what remains of the total, added up."""
+    return [
+        Share(analysis, fraction * remaining / total, release(analysis.noise, currency, fraction * remaining))
+        for analysis, fraction in zip(analyses, _fractions(analyses, currency, rule), strict=True)
+    ]
 
 
 def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
     if analysis.noise == "gaussian" and not budget.allows_gaussian:
-        raise UserError(
-            f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
-            "(ε, δ), ρ or μ.",
-            title="This budget does not exist for Gaussian noise",
-        )
+        raise refusal(__package__, "no_gaussian_noise_for_a_share", analysis=analysis.name)
     if analysis.noise == "any" and rule == "optimal":
-        raise UserError(
-            f"{analysis.name}: what its noise costs in accuracy is unknown. Choose its mechanism, state its guarantee, "
-            "or split in proportion to the weights.",
-            title="Nothing to optimise",
-        )
+        raise refusal(__package__, "nothing_to_optimise", analysis=analysis.name)
 
 
 def _check_total(budget: Budget) -> None:
     if not budget.private:
         raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
     if budget.currency is None and budget.total_rho is None:
-        raise UserError(
-            f"Budgets are split and added up in pure ε, (ε, δ), ρ and μ, not as {budget.name}. State it in one of "
-            "these.",
-            title="This currency does not add up",
-        )
+        raise refusal(__package__, "this_currency_does_not_add_up", budget=budget.name)
 
 
-def _remaining(whole: float, unit: Currency, paid: Sequence[Analysis]) -> float:
+def _remaining(total: float, currency: Currency, paid: Sequence[Analysis]) -> float:
     """What analyses with a guarantee of their own leave. Raises UserError if nothing, or if nobody can tell."""
     parts = [(a, stated_event(a)) for a in paid]
-    used = _price(composed(parts), unit)
+    used = _price(composed(parts), currency)
     if used == math.inf:
-        raise UserError(
-            f"{_without(parts, unit)}, so nothing can be said of what is left of the total. State the total or these "
-            "analyses in another currency.",
-            title="Currencies do not fit",
-        )
-    if not whole - used > 1e-9 * whole:
+        raise refusal(__package__, "currencies_do_not_fit", without=_without(parts, currency))
+    if not total - used > 1e-9 * total:
         raise _used_up()
-    return whole - used
+    return total - used
 
 
 def _used_up() -> UserError:
-    return UserError(
-        "The analyses with a guarantee of their own use up the total. Raise the total, or lower their guarantees.",
-        title="Nothing is left to split",
-    )
+    return refusal(__package__, "nothing_is_left_to_split")
 
 
-def _price(events: Sequence[Event], unit: Currency) -> float:
-    return accountants.total(events, unit) ** UNITS[unit].power
+def _price(events: Sequence[Event], currency: Currency) -> float:
+    return accountants.total(events, currency) ** UNITS[currency].power
 
 
-def _without(parts: Sequence[tuple[Analysis, Event]], unit: Currency) -> str:
-    names = [analysis.name for analysis, event in parts if UNITS[unit].cost(event) == math.inf]
-    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[unit].name}"
+def _without(parts: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
+    names = [analysis.name for analysis, event in parts if UNITS[currency].cost(event) == math.inf]
+    return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[currency].name}"
 
 
-def _fractions(analyses: Sequence[Analysis], unit: Currency, rule: Rule) -> list[float]:
+def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> list[float]:
     """The share of each, which sum to 1 over those on all rows and those on any one of the disjoint sets of rows.
 
     The errors a/x^p of analyses with shares x of y are least in sum for x ∝ a^(1/(p+1)), and are then b/y^p with
     b = (Σ a^(1/(p+1)))^(p+1). So the disjoint sets of rows, each of which may spend the same y, count as one analysis
     whose a is the sum of their b.
     """
-    power = 3 if unit == "epsilon" else 2  # p + 1
-    sizes = [
-        (_coefficient(analysis, unit)) ** (1 / power) if rule == "optimal" else analysis.weight for analysis in analyses
-    ]
+    power = 3 if currency == "epsilon" else 2  # p + 1
+    optimal = rule == "optimal"
+    sizes = [_coefficient(analysis, currency) ** (1 / power) if optimal else analysis.weight for analysis in analyses]
     sets: dict[str, float] = {}
     for analysis, size in zip(analyses, sizes, strict=True):
         sets[analysis.rows] = sets.get(analysis.rows, 0.0) + size
     shared = sets.pop("", 0.0)
-    separate = (
-        sum(size**power for size in sets.values()) ** (1 / power)
-        if rule == "optimal"
-        else max(sets.values(), default=0.0)
-    )
-    whole = shared + separate
+    powers = [size**power for size in sets.values()]
+    separate = sum(powers) ** (1 / power) if optimal else max(sets.values(), default=0.0)
+    total = shared + separate
     return [
-        size / whole if not analysis.rows else size / sets[analysis.rows] * separate / whole
+        size / total if not analysis.rows else size / sets[analysis.rows] * separate / total
         for analysis, size in zip(analyses, sizes, strict=True)
     ]
 
 
-def _coefficient(analysis: Analysis, unit: Currency) -> float:
-    return analysis.weight * _VARIANCE[unit][analysis.noise] * analysis.sensitivity**2
+def _coefficient(analysis: Analysis, currency: Currency) -> float:
+    return analysis.weight * _VARIANCE[currency][analysis.noise] * analysis.sensitivity**2
 
 
 def _split_composed(budget: Budget, paid: Sequence[Analysis], open_: Sequence[Analysis], rule: Rule) -> list[Share]:
@@ -229,13 +198,7 @@ def _split_composed(budget: Budget, paid: Sequence[Analysis], open_: Sequence[An
     candidates = [shares(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
     used, total = _price(composed(prior), "epsilon"), budget.total_epsilon or 0.0
     if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in open_):
-        left = total - used
-        candidates.append(
-            [
-                Share(a, f * left / total, release(a.noise, "epsilon", f * left))
-                for a, f in zip(open_, _fractions(open_, "epsilon", rule), strict=True)
-            ]
-        )
+        candidates.append(_split_added(open_, "epsilon", rule, total - used, total))
     return min(candidates, key=weighted_variance)
 
 
@@ -261,11 +224,7 @@ def stated_event(analysis: Analysis) -> Event:
     if budget is None or not budget.private:
         raise UserError(f"State the guarantee of {analysis.name}, or leave it out.", title="A guarantee is missing")
     if noise == "gaussian" and not budget.allows_gaussian:
-        raise UserError(
-            f"{analysis.name}: Gaussian noise never gives pure ε-DP. State its guarantee in another currency, or "
-            "choose another mechanism.",
-            title="This guarantee does not exist",
-        )
+        raise refusal(__package__, "this_guarantee_does_not_exist", analysis=analysis.name)
     _check_total(budget)
     return budget.release(noise)
 

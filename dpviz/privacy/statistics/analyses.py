@@ -6,7 +6,7 @@ All of it follows from declared ranges and the number of rows n, which is public
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
@@ -14,7 +14,8 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from scipy.special import ndtri
 
-from dpviz.errors import UserError
+from dpviz import resources
+from dpviz.errors import refusal
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import Budget
@@ -24,6 +25,9 @@ from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.allocation import Analysis, Share
 from dpviz.specification import Specification, choice, number
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+_WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
+
 CONFIDENCE = 0.95
 MOST = 20  # statistics of one plan
 NARROWEST = 1e-100  # range of a column: what is computed from it stays a number
@@ -31,7 +35,7 @@ NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
-def within(noise: Noise, scale: float, values: int = 1) -> float:
+def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
     """The error that none of so many independent noises of a scale exceeds with 95 % probability; exact.
 
     P(all |X| ≤ t) = (1 - e^(-t/b))^k for Laplace noise of scale b, (2 Φ(t/σ) - 1)^k for Gaussian noise.
@@ -53,9 +57,7 @@ class Statistic(Specification):
     of: ClassVar[str] = ""
     whole: ClassVar[bool] = False
     name: str = Field("Analysis", min_length=1, max_length=60)
-    weight: float = number(
-        1.0, 1e-6, 1e6, label="Share", symbol="w", scale="log", help="Parts of the budget: 2 gets twice as much as 1."
-    )
+    weight: float = number(1.0, 1e-6, 1e6, **CONTROLS["weight"])
 
     @property
     def values(self) -> int:
@@ -76,14 +78,14 @@ class Statistic(Specification):
     def sensitivity(self, norm: Norm, rows: int) -> float:
         """How far one replaced row moves it at most."""
 
-    @abstractmethod
     def why(self, rows: int) -> str:
         """The sensitivity explained, in sentences."""
+        return _WHY[self.title]
 
-    @abstractmethod
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         """The fewest rows for which an error, which is `error` with `rows` rows, is at most so much of what it is
         compared with."""
+        return max(1, math.ceil(error / relative))
 
     def mechanism(self, noise: Noise) -> Noise:
         """What protects it, where numbers get this noise."""
@@ -98,8 +100,8 @@ class Statistic(Specification):
 
         A noisy count that is rounded is off by at most k if the noise is at most k + 1/2.
         """
-        found = within(noise, scale, values)
-        return max(0.0, math.ceil(found - 0.5)) if self.whole else found
+        bound = error_bound(noise, scale, values)
+        return max(0.0, math.ceil(bound - 0.5)) if self.whole else bound
 
 
 class Ranged(Statistic):
@@ -125,6 +127,9 @@ class Ranged(Statistic):
     def asked(self) -> str:
         return f"{self.title} of values clipped to [{short(self.lowest, 6)}, {short(self.highest, 6)}]"
 
+    def why(self, rows: int) -> str:
+        return _WHY[self.title].format(width=short(self.width, 6), rows=rows, share=short(self.width / rows))
+
 
 class Count(Statistic):
     """The number of rows that satisfy a condition, which reads one row at a time."""
@@ -142,12 +147,6 @@ class Count(Statistic):
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return 1.0
 
-    def why(self, rows: int) -> str:
-        return "A replaced row satisfies the condition or not, so the count moves by at most 1."
-
-    def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        return max(1, math.ceil(error / relative))
-
 
 class Sum(Ranged):
     """The sum of a column."""
@@ -158,12 +157,6 @@ class Sum(Ranged):
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return self.width
-
-    def why(self, rows: int) -> str:
-        return (
-            f"Every value is clipped to the declared range, so a replaced row moves the sum by at most "
-            f"b − a = {short(self.width, 6)}."
-        )
 
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         return max(1, math.ceil(error / (relative * self.width)))
@@ -179,12 +172,6 @@ class Mean(Ranged):
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return self.width / rows
 
-    def why(self, rows: int) -> str:
-        return (
-            f"A replaced row moves the sum of the clipped values by at most b − a = {short(self.width, 6)}, and the "
-            f"number of rows n = {rows:,} is public: (b − a)/n = {short(self.width / rows)}."
-        )
-
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
         return max(1, math.ceil(error * rows / (relative * self.width)))
 
@@ -197,9 +184,7 @@ class Histogram(Statistic):
     unit: ClassVar[str] = "rows"
     of: ClassVar[str] = "the count in a bin"
     whole: ClassVar[bool] = True
-    bins: int = number(
-        10, 2, 100_000, label="Bins", symbol="B", scale="log", help="Categories or ranges, all declared beforehand."
-    )
+    bins: int = number(10, 2, 100_000, **CONTROLS["bins"])
 
     @property
     def values(self) -> int:
@@ -211,17 +196,6 @@ class Histogram(Statistic):
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return {"l1": 2.0, "l2": math.sqrt(2), "linf": 1.0, "range": 2.0}[norm]
-
-    def why(self, rows: int) -> str:
-        return (
-            "A replaced row leaves one bin and enters another, so two counts move by 1 each: by 2 in the L1 norm, "
-            "which Laplace noise pays for, by √2 in the L2 norm, which Gaussian noise pays for, by 1 in any single "
-            "bin. The number of bins does not matter. Rows that fit no declared bin are not counted, or in a bin "
-            "“other”."
-        )
-
-    def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        return max(1, math.ceil(error / relative))
 
 
 class Quantile(Ranged):
@@ -235,9 +209,7 @@ class Quantile(Ranged):
     unit: ClassVar[str] = "ranks"
     of: ClassVar[str] = "n"
     level: float = number(0.5, 0.001, 0.999, label="Level", symbol="q", help="0.5 is the median.")
-    candidates: int = number(
-        101, 2, 1_000_000, label="Values", symbol="N", scale="log", help="That can be released, evenly spaced."
-    )
+    candidates: int = number(101, 2, 1_000_000, **CONTROLS["candidates"])
 
     @property
     def asked(self) -> str:
@@ -254,13 +226,6 @@ class Quantile(Ranged):
     def sensitivity(self, norm: Norm, rows: int) -> float:
         return 2.0 if norm == "range" else 1.0
 
-    def why(self, rows: int) -> str:
-        return (
-            "A value is the better, the fewer rows lie between it and the wanted rank. A replaced row moves each of "
-            "these numbers of rows by at most 1, but some up and others down: by a range of at most 2, which the "
-            "exponential mechanism pays for. The rows' own values are rounded to those that can be released."
-        )
-
     def mechanism(self, noise: Noise) -> Noise:
         return "selection"
 
@@ -273,9 +238,6 @@ class Quantile(Ranged):
         The values of the column are rounded to the values that can be released, so one of them has the wanted rank.
         """
         return scale * math.log((self.candidates - 1) * CONFIDENCE / (1 - CONFIDENCE))
-
-    def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        return max(1, math.ceil(error / relative))
 
 
 @dataclass(frozen=True)
@@ -347,12 +309,7 @@ class Analyses(Specification):
 
     kind: ClassVar[str] = "privacy.analyses.analyses"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    noise: Literal["smaller", "laplace", "gaussian"] = choice(
-        "smaller",
-        NOISES,
-        label="Noise of numbers",
-        help="Pure ε allows only Laplace noise. Under the other guarantees Gaussian noise is often smaller.",
-    )
+    noise: Literal["smaller", "laplace", "gaussian"] = choice("smaller", NOISES, **CONTROLS["Analyses.noise"])
     statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
 
     def planned(self, budget: Budget) -> tuple[Planned, ...]:
@@ -368,13 +325,9 @@ def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
     noises: Sequence[Noise] = ("laplace", "gaussian") if plan.noise == "smaller" else (plan.noise,)
     if plan.noise == "smaller" and not budget.allows_gaussian:
         noises = ("laplace",)
-    if plan.noise == "gaussian" and not budget.allows_gaussian:
-        raise UserError(
-            "Gaussian noise never gives pure ε-DP. Choose Laplace noise, or state the budget as (ε, δ), ρ or μ.",
-            title="This budget does not exist for Gaussian noise",
-        )
-    found = [_shared(plan, budget, noise) for noise in noises]
-    return min(found, key=_spread)
+    elif plan.noise == "gaussian" and not budget.allows_gaussian:
+        raise refusal(__package__, "no_gaussian_noise")
+    return min((_shared(plan, budget, noise) for noise in noises), key=_spread)
 
 
 def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]:
@@ -384,6 +337,6 @@ def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]
     return tuple(Planned(*pair, plan.rows) for pair in zip(plan.statistics, shares, strict=True))
 
 
-def _spread(found: tuple[Planned, ...]) -> float:
+def _spread(planned: tuple[Planned, ...]) -> float:
     """Σ log of the standard deviations: the same comparison in whatever units the columns are."""
-    return math.fsum(math.log(p.standard_deviation) for p in found if p.standard_deviation is not None)
+    return math.fsum(math.log(p.standard_deviation) for p in planned if p.standard_deviation is not None)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.errors import UserError
+from dpviz.errors import refusal
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.privacy.queries import Query
@@ -38,22 +38,19 @@ def _answer(p: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
         chosen = int(mechanisms.exponential(query, p.event)[0, 0])
         return float(np.linspace(p.statistic.lowest, p.statistic.highest, p.statistic.candidates)[chosen])
     noisy = (mechanisms.laplace if p.noise == "laplace" else mechanisms.gaussian)(query, p.event)[0]
-    found = np.round(noisy).astype(int) if p.statistic.whole else noisy
-    return found if p.statistic.values > 1 else found.item()
+    answer = np.round(noisy).astype(int) if p.statistic.whole else noisy
+    return answer if p.statistic.values > 1 else answer.item()
 
 
 def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
     """(n,) the column; nothing of it is quoted where it is refused."""
     try:
-        found = np.asarray(column, dtype=float)
+        numbers = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
-        found = None
-    if found is None or found.shape != (p.rows,):
-        raise UserError(
-            f"{p.statistic.name} needs {p.rows:,} numbers, or True or False, one for each row.",
-            title="This column does not fit the plan",
-        )
-    return found
+        numbers = None
+    if numbers is None or numbers.shape != (p.rows,):
+        raise refusal(__package__, "column_does_not_fit_the_plan", statistic=p.statistic.name, rows=p.rows)
+    return numbers
 
 
 def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:

@@ -8,36 +8,25 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, per_event, textbook
 from dpviz.privacy.accounting.accountants import Reading
-from dpviz.privacy.accounting.currencies import UNITS
-from dpviz.privacy.accounting.refusals import refusals
+from dpviz.privacy.accounting.currencies import UNITS, refusals
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Sub, inner_events
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 STEPS_LIMIT = 20_000  # affordable steps are counted up to here
 Scheme = Literal["all", "wor", "poisson", "blocks"]
 SCHEMES: Mapping[str, str] = MappingProxyType(
     {"all": "All rows", "wor": "Without replacement", "poisson": "Poisson", "blocks": "Disjoint blocks"}
 )
-_EXCHANGED = "One row may be exchanged for any other; the number of rows is public (replace-one). "
-PROTECTS: Mapping[Scheme, str] = MappingProxyType(
-    {
-        "all": _EXCHANGED + "Every mean uses all rows, so an exchange moves it by up to 2C/n.",
-        "wor": _EXCHANGED + "Each mean uses a fresh batch of exactly m rows, which must stay secret: what is saved is "
-        "that a given row is probably not in it. In the batch, an exchange moves the mean by up to 2C/m.",
-        "poisson": "One row may be added or removed; the number of rows and the sizes of the batches are secret "
-        "(add/remove-one). Each row takes part with probability m/n by itself, sums are divided by the fixed m, and "
-        "one row moves the result by up to C/m. An exchange is two such changes, so a number stated here protects "
-        "less than the same number under replace-one.",
-        "blocks": _EXCHANGED + "The rows are cut into blocks of m, whatever their values, and each block is used once "
-        "per pass. A row is in one block only, so a pass costs as much as one mean, but there is no credit for chance.",
-    }
-)
+PROTECTS: Mapping[Scheme, str] = MappingProxyType(resources.data(__package__, "words.toml")["PROTECTS"])
 
 
 class NoisyMeans(Specification):
@@ -45,33 +34,12 @@ class NoisyMeans(Specification):
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    sampling: Scheme = choice(
-        "wor",
-        SCHEMES,
-        label="Sampling",
-        help="Which rows each mean uses. It also decides who is protected: whether a row is exchanged, or comes and "
-        "goes.",
-    )
-    batch_fraction: float = number(
-        1.0,
-        0.0001,
-        1.0,
-        label="Batch",
-        symbol="m/n",
-        scale="log",
-        help="Share of the rows in each mean, unless it uses all rows. 1 = all rows, no sampling.",
-    )
-    iterations: int = number(
-        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy means that share the budget."
-    )
-    clip: float = number(
-        1.0, 0.001, 1000.0, label="Clip", symbol="C", scale="log", help="Largest norm of one row's contribution."
-    )
+    sampling: Scheme = choice("wor", SCHEMES, **CONTROLS["sampling"])
+    batch_fraction: float = number(1.0, 0.0001, 1.0, **CONTROLS["batch_fraction"])
+    iterations: int = number(100, 1, 10_000, **CONTROLS["iterations"])
+    clip: float = number(1.0, 0.001, 1000.0, **CONTROLS["clip"])
     noise: Literal["laplace", "gaussian"] = choice(
-        "laplace",
-        {"laplace": "Laplace", "gaussian": "Gaussian"},
-        label="Noise",
-        help="Laplace noise needs the clip in the L1 norm, Gaussian noise in the L2 norm.",
+        "laplace", {"laplace": "Laplace", "gaussian": "Gaussian"}, **CONTROLS["noise"]
     )
 
     @property
@@ -200,9 +168,9 @@ def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
     Raises ValueError for batches that hold under different neighbouring relations.
     """
     reading = accountants.tightest(events, delta)
-    found: dict[str, float] = {name: accountants.total(events, name) for name in UNITS}
-    found["epsilon_at_delta"] = reading.epsilon
-    values = {name: value if value < math.inf else None for name, value in found.items()}
+    costs: dict[str, float] = {name: accountants.total(events, name) for name in UNITS}
+    costs["epsilon_at_delta"] = reading.epsilon
+    values = {name: cost if cost < math.inf else None for name, cost in costs.items()}
     missing: dict[str, str]
     missing = {name: " ".join(map(str, refusals(events, name))) for name in UNITS if values[name] is None}
     if values["epsilon_at_delta"] is None:
@@ -212,12 +180,7 @@ def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
 
 # ------------------------------------------------------------------------------------------------ what accounting saves
 
-SAVINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "unsampled": "no credit for sampling",
-        **accountants.METHOD_NAMES,
-    }
-)
+SAVINGS: Mapping[str, str] = MappingProxyType({"unsampled": "no credit for sampling", **accountants.METHOD_NAMES})
 
 
 def savings(
@@ -231,19 +194,16 @@ def savings(
     """
     events = means.events_of_noise(scale)
     reading = accountants.tightest(events, delta, precision=precision)
-    found: dict[str, float] = {method: value for method, value in reading.by_method.items()}
+    proven: dict[str, float] = {method: value for method, value in reading.by_method.items()}
     step, steps = events[0], len(events)
     plain = tuple(inner_events(step)) * means.iterations
     if plain != events:
-        found["unsampled"] = accountants.tightest(plain, delta, precision=precision).epsilon
+        proven["unsampled"] = accountants.tightest(plain, delta, precision=precision).epsilon
     if per_event.pure(step) == math.inf:
-        found["basic"] = steps * accountants.epsilon((step,), delta / steps, "pld")
+        proven["basic"] = steps * accountants.epsilon((step,), delta / steps, "pld")
         each = delta / (2 * steps)
         single = accountants.epsilon((step,), each, "pld")
-        found["advanced"] = _advanced(single, steps, delta / 2, each)
-        found["optimal"] = textbook.optimal(single, steps, delta, each) if single < math.inf else math.inf
-    return {name: found[name] for name in SAVINGS if found.get(name, math.inf) < math.inf}
-
-
-def _advanced(epsilon: float, steps: int, slack: float, step_delta: float) -> float:
-    return textbook.advanced(epsilon, steps, slack, step_delta)[0] if epsilon < 700 else math.inf  # e^ε overflows
+        # Of larger ε, e^ε overflows.
+        proven["advanced"] = textbook.advanced(single, steps, delta / 2, each)[0] if single < 700 else math.inf
+        proven["optimal"] = textbook.optimal(single, steps, delta, each) if single < math.inf else math.inf
+    return {name: proven[name] for name in SAVINGS if proven.get(name, math.inf) < math.inf}

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.releases import Selected, log_weights
+from dpviz.privacy.releases import Selected
 
 _SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise
 _TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of what was chosen before or in the run before
@@ -25,20 +25,19 @@ class ChoiceOdds:
 
     def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
         """Choices of so many runs. last : by the number of options, what each run chose before; brought up to date."""
-        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.found))
+        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
         if not 0 < release.paid < math.inf:
             return
         moves = change > 0  # where no row moves the utilities, the best index is public
         slope = release.paid / np.where(moves, change, 1.0)
-        logits = log_weights(release.value, slope.reshape(-1, *[1] * (release.value.ndim - 1)))
-        logits = logits if logits.ndim == 3 else logits[:, None]
-        logits = np.broadcast_to(logits, (*release.found.shape, logits.shape[-1]))
-        drawn = (release.found >= 0) & moves[:, None]
-        chosen, weights, options = release.found[drawn], logits[drawn], logits.shape[-1]
+        logits = release.log_weights(slope)
+        logits = np.broadcast_to(logits, (*release.output.shape, logits.shape[-1]))
+        drawn = (release.output >= 0) & moves[:, None]
+        chosen, weights, options = release.output[drawn], logits[drawn], logits.shape[-1]
         earlier = last.get(options, np.full(runs, -1))
         before = np.broadcast_to(earlier[release.replicates][:, None], drawn.shape)[drawn]
         last[options] = earlier.copy()
-        last[options][release.replicates] = release.found[:, 0]
+        last[options][release.replicates] = release.output[:, 0]
         places = np.arange(options)
         tilted = {f"index {index}": places == index for index in range(min(options, _INDICES))}
         tilted["as before"] = places == before[:, None]

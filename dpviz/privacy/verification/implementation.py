@@ -187,9 +187,9 @@ class Watch:
             "batches": self._batch_tests,
             "choices": self._choice_tests,
         }
-        found = [_strongest(kind, tests[kind]()) for kind, share in SHARES.items() if share]
+        strongest = [_strongest(kind, tests[kind]()) for kind, share in SHARES.items() if share]
         certain = (kind for kind, share in SHARES.items() if not share)
-        return (*found, *(Finding(kind, *self._certain.get(kind, _Test(1.0))) for kind in certain))
+        return (*strongest, *(Finding(kind, *self._certain.get(kind, _Test(1.0))) for kind in certain))
 
     def _impossible(self, kind: Kind, place: int, size: float = math.nan) -> None:
         worst = self._certain.get(kind)
@@ -199,9 +199,9 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ noise
 
     def _keep(self, place: int, release: Release, units: np.ndarray, runs: int) -> None:
-        whole = np.full((runs, units.shape[1]), np.nan)
-        whole[release.replicates] = units
-        self._draws.setdefault((place, law_of(release), units.shape[1]), []).append((self._runs, whole))
+        draws = np.full((runs, units.shape[1]), np.nan)
+        draws[release.replicates] = units
+        self._draws.setdefault((place, law_of(release), units.shape[1]), []).append((self._runs, draws))
 
     def _compare_scale(self, place: int, release: Release) -> None:
         scale = declared_scale(release)
@@ -211,8 +211,8 @@ class Watch:
             decoder = release.factorisation.decoder()
             scale = scale * np.linalg.norm(decoder[release.step])
             steps = np.arange(len(decoder))
-            begun = steps // release.factorisation.period
-            sums = (steps[:, None] >= steps) & (begun[:, None] == begun)
+            series = steps // release.factorisation.period
+            sums = (steps[:, None] >= steps) & (series[:, None] == series)
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
                 self._impossible("plan", place)
         for one in np.unique(scale[scale > 0]):
@@ -222,21 +222,16 @@ class Watch:
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
         """Place, law and draws (N, k) of every release; those who did not get it, or need no noise, left out."""
-        for (place, law, _), parts in sorted(self._draws.items(), key=lambda item: item[0]):
-            draws = np.concatenate([whole for _, whole in parts])
+        for (place, law, _), parts in sorted(self._draws.items()):
+            draws = np.concatenate([part for _, part in parts])
             drawn = draws[~np.isnan(draws[:, 0])]
             if drawn.size:
                 yield place, law, drawn
 
     def _columns(self) -> list[tuple[int, np.ndarray]]:
         """Place and draws (runs,) of every number; nan where a run did not get it."""
-        found = []
-        for (place, _, width), parts in sorted(self._draws.items(), key=lambda item: item[0]):
-            draws = np.full((self._runs, width), np.nan)
-            for start, whole in parts:
-                draws[start : start + len(whole)] = whole
-            found += [(place, column) for column in draws.T]
-        return found
+        kept = sorted(self._draws.items())
+        return [(place, column) for (place, *_), parts in kept for column in _of_all_runs(parts, self._runs, np.nan).T]
 
     def _scales(self) -> Iterator[_Test]:
         """Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square: of all numbers of a release, and
@@ -291,9 +286,9 @@ class Watch:
         members = _members(release.batch, event.n)
         same = [source.noted[opened.place - 1].value for source in on_same or () if len(source.noted) >= opened.place]
         if [value.shape for value in same] == [release.value.shape] * 2:  # else the run departs, as the attack sees
-            taken, left = same
+            with_row, without = same
             mine = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
-            expected = np.where(mine, taken, left)
+            expected = np.where(mine, with_row, without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
                 self._impossible("values", opened.place)
         if opened.number in seen or event.n > _MOST_ROWS:
@@ -301,23 +296,19 @@ class Watch:
         seen.add(opened.number)
         if (members.sum(axis=1) != event.m).any():
             self._impossible("batches", opened.place)
-        whole = np.full((true.replicates, event.n), -1, dtype=np.int8)
-        whole[release.replicates] = members
-        self._members.setdefault(opened.number, []).append((self._runs, whole))
+        rows = np.full((true.replicates, event.n), -1, dtype=np.int8)
+        rows[release.replicates] = members
+        self._members.setdefault(opened.number, []).append((self._runs, rows))
         self._rates[opened.number] = event.m / event.n
 
     def _batch_tests(self) -> Iterator[_Test]:
         """How often a row is in a batch; in that of the next run, too; in that of another step of the same run, too."""
-        found = dict[int, np.ndarray]()
-        for number, parts in sorted(self._members.items()):
-            found[number] = np.full((self._runs, parts[0][1].shape[1]), -1, dtype=np.int8)
-            for start, whole in parts:
-                found[number][start : start + len(whole)] = whole
-        for last, (number, members) in enumerate(found.items()):
+        batches = {number: _of_all_runs(parts, self._runs, -1) for number, parts in sorted(self._members.items())}
+        for last, (number, members) in enumerate(batches.items()):
             even, odd = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
             for before, after in ((members >= 0, members), (even == 1, odd)):
                 yield from _binomials((after == 1) & before, (after >= 0) & before, self._rates[number])
-            for before in list(found.values())[:last]:
+            for before in list(batches.values())[:last]:
                 both = (before == 1) & (members >= 0)
                 yield from _binomials(both & (members == 1), both, self._rates[number])
 
@@ -328,9 +319,8 @@ class Watch:
         yield _Test(self._odds.p_value())
         for chances, counts in self._counted.items():
             total = int(counts.sum())
-            yield from (
-                _Test(count_p_value(count, total, p)) for count, p in zip(counts.tolist(), chances, strict=True)
-            )
+            for count, chance in zip(counts.tolist(), chances, strict=True):
+                yield _Test(count_p_value(count, total, chance))
 
     # ------------------------------------------------------------------------------------------------ sensitivity
 
@@ -373,6 +363,14 @@ class Watch:
             return np.where(moved > 0, moved / change, 0.0)
 
 
+def _of_all_runs(parts: Sequence[tuple[int, np.ndarray]], runs: int, nothing: float) -> np.ndarray:
+    """(runs, k) what was kept of some runs, (first run, values (r, k)); `nothing` for all others."""
+    values = np.full((runs, parts[0][1].shape[1]), nothing, dtype=parts[0][1].dtype)
+    for start, part in parts:
+        values[start : start + len(part)] = part
+    return values
+
+
 def _still(mine: Release, its: Release, away: np.ndarray) -> np.ndarray:
     """(R', 1) where a query that no row moves, as was declared, is the same on both data sets."""
     values, others = (release.value.reshape(len(away), -1) for release in (mine, its))
@@ -385,9 +383,9 @@ def _members(batch: Batch, n: int) -> np.ndarray:
     if batch.marked is not None:
         return batch.marked
     assert batch.indices is not None
-    found = np.zeros((len(batch.indices), n), dtype=bool)
-    np.put_along_axis(found, batch.indices, True, axis=1)
-    return found
+    members = np.zeros((len(batch.indices), n), dtype=bool)
+    np.put_along_axis(members, batch.indices, True, axis=1)
+    return members
 
 
 def _binomials(hits: np.ndarray, trials: np.ndarray, rate: float) -> Iterator[_Test]:

@@ -34,13 +34,13 @@ def known_choices(
         if isinstance(event, StatedPureDP):
             values, chances = _heights(event)
             query = Query(np.tile(values, (runs, 1)), 1.0, "linf")
-            found = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
+            indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
         else:
             chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
             (eta, *_) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}
             query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
-            found = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
-        yield np.bincount(found.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
+            indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
+        yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
 
 
 def expected_p_value(factor: float, runs: int) -> float:
@@ -53,19 +53,14 @@ def expected_p_value(factor: float, runs: int) -> float:
 
 def _choosing(events: Iterable[Event]) -> list[Event]:
     """Some of the events that pay for choices on the whole table, or what is inside of those that do not."""
-    found: set[Event] = set()
+    choosing: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
         if any(isinstance(one, ExpMech) and one.eta < np.inf for one in singles):
             apart = len(singles) > 1 or draws_batch(event) or has_blocks(event)
-            found |= {one for one in singles if isinstance(one, ExpMech)} if apart else {event}
-        found |= {one for one in singles if isinstance(one, StatedPureDP) and one.eps < np.inf}
-    return sorted((event for event in found if _pays(event)), key=repr)[:_MOST]
-
-
-def _pays(event: Event) -> bool:
-    (single, *_) = inner_events(event)
-    return (single.eta if isinstance(single, ExpMech) else single.eps) > 0  # type: ignore[union-attr]
+            choosing |= {one for one in singles if isinstance(one, ExpMech)} if apart else {event}
+        choosing |= {one for one in singles if isinstance(one, StatedPureDP) and one.eps < np.inf}
+    return sorted(choosing, key=repr)[:_MOST]
 
 
 def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:

@@ -37,24 +37,27 @@ def standard_draws(noted: Sequence[Release], replicates: int) -> list[np.ndarray
     replicates : R, of the run.
     """
     past: dict[int, list[np.ndarray]] = {}
-    found: list[np.ndarray | None] = []
+    draws: list[np.ndarray | None] = []
     for release in noted:
         scale = declared_scale(release)
         if scale is None:
-            found.append(None)
+            draws.append(None)
             continue
-        away = (release.found - release.value).reshape(len(scale), -1)
+        away = (release.output - release.value).reshape(len(scale), -1)
         units = away / np.where(scale > 0, scale, 1.0)[:, None]
         if isinstance(release, Summed):
-            units = _whitened(release, units, past.setdefault(id(release.series), []), replicates)
+            units = whitened(release, units, past.setdefault(id(release.series), []), replicates)
         elif isinstance(release, Multiplied):
             units = _along_and_across(release, units)
-        found.append(np.where(scale[:, None] > 0, units, np.nan))
-    return found
+        draws.append(np.where(scale[:, None] > 0, units, np.nan))
+    return draws
 
 
-def _whitened(release: Summed, away: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
-    """The last row of z = B⁻¹ (y - x)/σ, with the running sums before."""
+def whitened(release: Summed, away: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
+    """(R', k) the last row of z = B⁻¹ (y - x)/σ, with the running sums before, `past`, to which this one is added.
+
+    away : (R', k) distances in units of σ. replicates : R, of the run.
+    """
     noise = np.zeros((replicates, away.shape[1]))
     noise[release.replicates] = away
     past.append(noise)

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
@@ -21,6 +20,7 @@ from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, largest, streams
 from dpviz.privacy.releases import Release, Standard, Summed, log_weights
 from dpviz.privacy.running_sums import Leaves
+from dpviz.privacy.verification.standard_draws import whitened
 
 
 class Opened(NamedTuple):
@@ -46,6 +46,7 @@ class Transcript(Mechanisms):
         seed: int,
         release: str = "",
         of: "Transcript | None" = None,
+        *,
         row: int = 0,
         taken: bool = True,
     ) -> None:
@@ -53,7 +54,7 @@ class Transcript(Mechanisms):
         self._of, self._row, self._taken = of, row, taken
         self._noted: list[Release] = []
         self._chance: float | None = None  # that the row is in the batch that was opened last
-        self._whitened: dict[int, list[np.ndarray]] = {}
+        self._past: dict[int, list[np.ndarray]] = {}
         self.fixed = np.zeros(self.replicates)  # log densities of releases on rows that everybody knows, added up
         self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
         self.opened: list[Opened] = []
@@ -73,13 +74,14 @@ class Transcript(Mechanisms):
         utilities: np.ndarray,
         slope: np.ndarray,
         times: np.ndarray,
+        *,
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
         if len(rows) and (times == 1).all() and (each == 1 or utilities.ndim == 3):  # all at once, from the one stream
             logits = log_weights(utilities, slope.reshape(-1, *[1] * (utilities.ndim - 1)))
             return largest(logits, generators[0]).reshape(len(rows), -1)
-        return Mechanisms._selected(generators, utilities, slope, times, each, rows)
+        return Mechanisms._selected(generators, utilities, slope, times, each=each, rows=rows)
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         if not isinstance(event, Sub):
@@ -118,7 +120,7 @@ class Transcript(Mechanisms):
     @property
     def released(self) -> tuple[np.ndarray, ...]:
         """All that left, in order: (R', ...) each."""
-        return tuple(release.found for release in self._noted)
+        return tuple(release.output for release in self._noted)
 
     def pays(self, release: Release) -> bool:
         """Whether what a release says that it was paid with is in the ledger, of the first of its replicates."""
@@ -127,7 +129,7 @@ class Transcript(Mechanisms):
 
     def _passed(self, release: Release) -> np.ndarray:
         if self._of is not None:
-            release.found = self._of._left(len(self._noted), release).copy()
+            release.output = self._of._left(len(self._noted), release).copy()
         self._noted.append(release)
         logs = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()
         apart = isinstance(release.batch, Batch) and not release.batch.whole
@@ -137,28 +139,24 @@ class Transcript(Mechanisms):
         if booked and isinstance(booked[-1], Sub):
             self.opened.append(Opened(len(self._noted), len(booked), booked[-1]))
         np.add.at(total, release.replicates, logs)
-        return release.found
+        return release.output
 
-    def _left(self, place: int, asked: Release) -> np.ndarray:
+    def _left(self, place: int, wanted: Release) -> np.ndarray:
         """What left at a place of the transcript, when the other run asks for a release of this kind."""
         noted = self._noted[place] if place < len(self._noted) else None
-        same = type(noted) is type(asked) and np.array_equal(noted.replicates, asked.replicates)
-        if noted is None or not same or noted.found.shape != asked.found.shape:
+        same = type(noted) is type(wanted) and np.array_equal(noted.replicates, wanted.replicates)
+        if noted is None or not same or noted.output.shape != wanted.output.shape:
             raise Departure(f"release {place + 1} would have been another one on this data set")
-        return noted.found
+        return noted.output
 
     def _whitened_density(self, release: Summed) -> Floats:
         """Of a running sum given those before: its share of the standard normal draws z in the noise B z."""
-        past = self._whitened.setdefault(id(release.series), [])
-        drawn, noise = release.scale > 0, np.zeros((self.replicates, *release.found.shape[1:]))
+        drawn = release.scale > 0
         scale = np.where(drawn, release.scale, 1.0)  # no noise, no distance
-        away = release.found - release.value
-        noise[release.replicates] = away / scale.reshape(-1, *[1] * (away.ndim - 1))
-        past.append(noise)
-        decoder = release.factorisation.decoder()[: release.step + 1, : release.step + 1]
-        draws = solve_triangular(decoder, np.stack(past).reshape(len(past), -1), lower=True)[-1].reshape(noise.shape)
-        square = (draws**2).reshape(len(draws), -1).sum(axis=1)[release.replicates]
-        logs = -square / 2 - noise[0].size * np.log(scale)
+        away = (release.output - release.value).reshape(len(scale), -1) / scale[:, None]
+        draws = whitened(release, away, self._past.setdefault(id(release.series), []), self.replicates)
+        square = (draws**2).sum(axis=1)
+        logs = -square / 2 - draws.shape[1] * np.log(scale)
         return np.where(drawn, logs, np.where(square > 0, -np.inf, 0.0))
 
 

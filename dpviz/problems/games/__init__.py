@@ -14,18 +14,3 @@ from dpviz.problems.games.games import (
     Work,
     per_product,
 )
-
-__all__ = [
-    "DEAR_GAP",
-    "DUALITY_GAP",
-    "SECONDS_PER_PRODUCT",
-    "Game",
-    "GameCost",
-    "GameFacts",
-    "GameSpecification",
-    "Pair",
-    "Player",
-    "Scores",
-    "Work",
-    "per_product",
-]

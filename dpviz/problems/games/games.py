@@ -5,19 +5,23 @@ gradients at points that were released, summed up by `Scores`, which also knows 
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, finished, slices
-from dpviz.errors import UserError
+from dpviz import errors
+from dpviz.checkpoints import slices
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
+
+refusal = partial(errors.refusal, __package__)
 
 Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
@@ -39,7 +43,7 @@ def per_product(replicates: int) -> float:
 
 @dataclass(frozen=True)
 class Work:
-    """What computing with a game takes, by declared sizes: what estimates and pauses follow from, and nothing else.
+    """What computing with a game takes, by declared sizes: what estimates and slices follow from, and nothing else.
 
     mixed : multiplications of one gradient at a mixed strategy, on all rows. row : those of a gradient on a block, per
     row of it; 0 if they are `mixed` whatever the block. shared : seconds per row of a block, once for all replicates.
@@ -60,18 +64,8 @@ class Work:
         """About how long one gradient at a mixed strategy takes, on all rows, for one replicate of several."""
         return self.mixed * SECONDS_PER_PRODUCT
 
-    @property
-    def at_vertices(self) -> float:
-        """The same, at one vertex of each player."""
-        return self.seconds
-
     def gradients(
-        self,
-        replicates: int,
-        rounds: float = 1,
-        vertices: float = math.inf,
-        rows: float = 0,
-        new: float | None = None,
+        self, replicates: int, rounds: float = 1, vertices: float = math.inf, rows: float = 0, new: float | None = None
     ) -> float:
         """Seconds of so many gradients for all replicates, where what is `kept` is at hand.
 
@@ -125,7 +119,7 @@ class GameFacts(Facts):
     range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included; for bounds.
     smoothness : L₁, ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁; smoothness_x, smoothness_y : of the two diagonal blocks.
     second_smoothness : L₂ of every partial derivative.
-    work : what gradients take; only to say in advance how long a run will take, and to pause in time.
+    work : what gradients take; only to say in advance how long a run will take, and for the size of slices.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
     tables : how many marginal tables the problem has, where they can be released; else 0.
     largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
@@ -139,10 +133,10 @@ class GameFacts(Facts):
     lipschitz: float = 1.0
     oscillation_x: float = 2.0
     oscillation_y: float = 2.0
-    change_x: float = 2.0
-    change_y: float = 2.0
-    range_x: float = 2.0
-    range_y: float = 2.0
+    change_x: float = math.nan
+    change_y: float = math.nan
+    range_x: float = math.nan
+    range_y: float = math.nan
     smoothness: float = 1.0
     smoothness_x: float = 0.0
     smoothness_y: float = 0.0
@@ -153,6 +147,12 @@ class GameFacts(Facts):
     right_shares: bool = False
     gap_change: float = 0.0
     work: Work = Work()
+
+    def __post_init__(self) -> None:
+        """Changes and ranges that are not given are those of the oscillations."""
+        for name in ("change_x", "change_y", "range_x", "range_y"):
+            if math.isnan(getattr(self, name)):
+                object.__setattr__(self, name, getattr(self, f"oscillation_{name[-1]}"))
 
     @property
     def log_vertices(self) -> float:
@@ -172,6 +172,11 @@ class GameFacts(Facts):
 
 class GameSpecification(ProblemSpecification):
     """A game as it is set: it also says what its vertices are called."""
+
+    @property
+    def public(self) -> bool:
+        """As its data are; rows that the problem generates itself are."""
+        return bool(getattr(self.dataset, "public", True))
 
     def cost(self, facts: Facts) -> GameCost:
         """From what the facts state of its work."""
@@ -197,8 +202,7 @@ class GameSpecification(ProblemSpecification):
 
     def _plane(self) -> Plane | None:
         """Where the minimising player's mixed strategies are; of two strategies each, those of both players."""
-        facts = self.facts()
-        assert isinstance(facts, GameFacts)
+        facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
             return planes.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
         whose = "player x's" if facts.d_y > 1 else "the"
@@ -222,58 +226,52 @@ class Game(Problem):
     facts: GameFacts
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP,)
 
+    @abstractmethod
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         """∇ₓF and ∇ᵧF at (R, d_x), (R, d_y): means over the given rows (None = all) of clipped gradients, plus parts
-        that need no data. Not private. A game says this, or `gradients_in_parts`."""
-        return finished(self.gradients_in_parts(x, y, rows))
-
-    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
-        """`gradients`, with pauses where it takes long: some replicates after the others."""
-        found: list[Pair] = []
-        for part in slices(len(x), self.facts.work.seconds):
-            if found:
-                yield
-            found.append(self.gradients(x[part], y[part], rows))
-        of_x, of_y = zip(*found, strict=True)
-        return np.concatenate(of_x), np.concatenate(of_y)
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
-        evaluate, seconds = self.evaluate if expensive else self.evaluate_cheap, self.facts.work.seconds
-        return (yield from evaluated_in_slices(evaluate, output, 2 * seconds))
+        that need no data. Not private."""
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
-        """`noisy_gradients_in_parts`, without pausing."""
-        return finished(self.noisy_gradients_in_parts(x, y, batch))
-
-    def noisy_gradients_in_parts(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> Parts[tuple[Query, Query]]:
         """Both gradients on a block of rows or on all, as Queries for Gaussian noise: replacing one of the m rows moves
         every coordinate by at most `change` / m."""
         facts = self.facts
         m = facts.n if batch.rows is None else batch.rows.stop - batch.rows.start
-        g_x, g_y = yield from self.gradients_in_parts(x, y, batch.rows)
+        g_x, g_y = self.gradients(x, y, batch.rows)
         return (
             Query(g_x, facts.change_x * math.sqrt(facts.d_x) / m, "l2", batch),
             Query(g_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
         )
 
     def gap(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Query:
-        """`gap_in_parts`, without pausing."""
-        return finished(self.gap_in_parts(x, y, norm))
-
-    def gap_in_parts(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Parts[Query]:
         """The duality gap at strategies that were released, (R,), for noise of a norm's kind.
 
         max over v of F(x, v) and min over u of F(u, y) are best answers of linear functions, whatever public parts are
         added: a row moves each by no more than it moves F anywhere. Raises UserError where the gap is not exact.
         """
         if not self.facts.gap_change:
-            raise UserError(
-                "The gap of this game is bracketed by an iteration, not computed exactly, so it is not known how far "
-                "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
-                title="Algorithm and problem do not fit",
-            )
-        found = yield from self.evaluate_in_parts({"x": x, "y": y}, expensive=True)
+            raise refusal("no_exact_gap")
+        found = self.evaluate({"x": x, "y": y}, expensive=True)
         return Query(found[DUALITY_GAP.name], self.facts.gap_change / self.facts.n, norm)
+
+
+class SlicedGame(Game):
+    """A game that works on some replicates after the others, where that takes long."""
+
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        found = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.work.seconds)]
+        of_x, of_y = zip(*found, strict=True)
+        return np.concatenate(of_x), np.concatenate(of_y)
+
+    @abstractmethod
+    def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """`gradients` of some replicates."""
+
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        return evaluated_in_slices(self._evaluate, output, 2 * self.facts.work.seconds)
+
+    @abstractmethod
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is not declared expensive of `evaluate`, of some replicates."""
 
 
 class Scores:
@@ -298,12 +296,6 @@ class Scores:
         return self._shared + self._own
 
     def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> Pair:
-        """`add_in_parts`, without pausing."""
-        return finished(self.add_in_parts(points, rows))
-
-    def add_in_parts(
-        self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None
-    ) -> Parts[Pair]:
         """Add Σ c ∇F(x, y) over (c, x, y) in `points`, computed on the whole table or on the block `rows`; returns it.
 
         Blocks must be disjoint: each begins where the last one ended, or later. Raises ValueError otherwise.
@@ -318,7 +310,7 @@ class Scores:
             self._used, self._own = stop, max(self._own, size / (stop - start))
         total_x, total_y = np.zeros_like(self._x), np.zeros_like(self._y)
         for c, x, y in points:
-            g_x, g_y = yield from self._game.gradients_in_parts(x, y, rows)
+            g_x, g_y = self._game.gradients(x, y, rows)
             total_x += c * g_x
             total_y += c * g_y
         self._x += total_x

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts, finished, sliced
+from dpviz import resources
+from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.groups import GroupedLosses, GroupedSigns
-from dpviz.datasets.groups_base import GroupedDataset, GroupedSpecification
+from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
 from dpviz.problems import planes
@@ -20,8 +20,10 @@ from dpviz.problems.base import Metric, Plane, evaluated_in_slices
 from dpviz.problems.games.games import DEAR_GAP, SECONDS_PER_PRODUCT, GameFacts, GameSpecification, Pair, Player, Work
 from dpviz.problems.games.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.games.matrix_games import Equilibrium, bilinear_gap, equilibrium
-from dpviz.problems.games.simplex import ball_gradient, ball_vertex, minimise, minimise_in_parts, to_ball
+from dpviz.problems.games.simplex import ball_gradient, ball_vertex, minimise, to_ball
 from dpviz.specification import choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
 BLOCK = 16_000
@@ -52,19 +54,8 @@ class GroupLoss(GameSpecification):
     kind: ClassVar[str] = "problems.group_loss.worst_group"
     title: ClassVar[str] = "Worst group loss"
     data: GroupedSpecification = GroupedSigns()
-    loss: Literal["squared", "logistic"] = choice(
-        "squared",
-        {"squared": "Squared", "logistic": "Logistic"},
-        label="Loss",
-        help="Squared: ½ (prediction - label)². Logistic: ln(1 + exp(-label × prediction)).",
-    )
-    radius: float = number(
-        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise."
-    )
-
-    @property
-    def public(self) -> bool:
-        return self.data.public
+    loss: Literal["squared", "logistic"] = choice("squared", **CONTROLS["loss"])
+    radius: float = number(1.0, 0.5, 5.0, **CONTROLS["GroupLoss.radius"])
 
     def _plane(self) -> Plane | None:
         data = self.data.facts()
@@ -91,10 +82,6 @@ class GroupLoss(GameSpecification):
             lipschitz=max(lipschitz_x, largest),
             oscillation_x=2 * lipschitz_x,
             oscillation_y=largest if len(data.groups) > 1 else 0.0,
-            change_x=2 * lipschitz_x,
-            change_y=largest if len(data.groups) > 1 else 0.0,
-            range_x=2 * lipschitz_x,
-            range_y=largest if len(data.groups) > 1 else 0.0,
             smoothness=max(weight * r**2 * curvature, lipschitz_x),  # the mixed block ∂²f/∂u∂y is bounded by L₀ in x
             smoothness_x=weight * r**2 * curvature,
             smoothness_y=0.0,
@@ -157,31 +144,23 @@ class GroupLossGame(GroupedGame):
         found = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
         return Rates(*np.stack(found, axis=1))
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+    def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
         losses, slopes = self._losses_and_slopes(self.weights(x), y, rows)
         return ball_gradient(slopes, self._radius), losses
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=True))
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         seconds = self.facts.work.seconds
-        cheap = yield from evaluated_in_slices(self.evaluate_cheap, output, seconds)
+        cheap = evaluated_in_slices(self._evaluate, output, seconds)
         if not expensive:
             return cheap
-        yield from self.prepare()
+        self.prepare()
         x, y = output["x"], output["y"]
-        worst = (yield from sliced(self.group_losses, seconds, x)).max(axis=1)
+        worst = sliced(self.group_losses, seconds, x).max(axis=1)
         start = np.repeat(self._centre, len(y), axis=0)
-        best = yield from minimise_in_parts(
-            lambda u, active: self._played(u, y[active]),
-            start,
-            self._curvature(y),
-            seconds=seconds,
-        )
+        best = minimise(lambda u, active: self._played(u, y[active]), start, self._curvature(y), seconds=seconds)
         return {"duality_gap": np.maximum(worst - best.lower, 0.0)} | cheap
 
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"worst_group_loss": self.highest_mean(output["x"])}
 
     def nonprivate_optimum(self) -> Optimum:
@@ -247,22 +226,20 @@ class GroupLossGame(GroupedGame):
     @property
     def _centre(self) -> np.ndarray:
         """(1, 2d) the best model for equally weighted groups: a start that does not depend on earlier calls."""
-        finished(self.prepare())
+        self.prepare()
         assert self._start is not None
         return self._start
 
-    def prepare(self) -> Parts[None]:
+    def prepare(self) -> None:
         if self._start is None:
             x, y = self.facts.uniform(1)
             seconds = self.facts.work.seconds
-            found = yield from minimise_in_parts(
-                lambda u, active: self._played(u, y[active]), x, self._curvature(y), seconds=seconds
-            )
+            found = minimise(lambda u, active: self._played(u, y[active]), x, self._curvature(y), seconds=seconds)
             self._start = found.x
 
     def _played(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """F(·, y) (R,) and its gradient (R, 2d)."""
-        gradient, losses = self.gradients(x, y)
+        gradient, losses = self._gradients(x, y, None)
         return (losses * y).sum(axis=1), gradient
 
     def _curvature(self, y: np.ndarray) -> np.ndarray:
@@ -348,10 +325,6 @@ class LossMatrix(GameSpecification):
         return self
 
     @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
     def good(self) -> tuple[slice | None, str]:
         return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
 
@@ -370,10 +343,6 @@ class LossMatrix(GameSpecification):
             lipschitz=weight,
             oscillation_x=x,
             oscillation_y=y,
-            change_x=x,
-            change_y=y,
-            range_x=x,
-            range_y=y,
             smoothness=weight,
             payoff_bound=weight,
             largest_gap=1.0,
@@ -403,12 +372,12 @@ class LossMatrixGame(GroupedGame):
         super().__init__(data)
         self.facts = specification.facts()
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+    def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
         matrix = self._matrix if rows is None else self._mean_payoffs(rows)
         return y @ matrix.T, x @ matrix
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        gap = bilinear_gap(self.gradients(output["x"], output["y"]))
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        gap = bilinear_gap(self._gradients(output["x"], output["y"], None))
         return {"duality_gap": gap, "worst_group_loss": self.highest_mean(output["x"])}
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
@@ -422,11 +391,6 @@ class LossMatrixGame(GroupedGame):
 
     def best_on_average(self) -> np.ndarray:
         return np.eye(self.facts.d_x)[[int(np.argmin(self._matrix @ self.shares))]]
-
-    def payoffs_in_parts(self, replicates: int) -> Parts[Query]:
-        """`payoffs`: one small matrix, which needs no pause."""
-        return self.payoffs(replicates)
-        yield
 
     def payoffs(self, replicates: int) -> Query:
         """The mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one matrix.

@@ -7,10 +7,8 @@ wrong ones never break privacy.
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.privacy.events import Laplace
-from dpviz.privacy.ledger import FixedEvents, Ledger
+from dpviz.privacy import events, ledger, queries
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
-from dpviz.privacy.queries import Query
 
 COST = 0.05  # ε of a release, at first
 SMALLEST = 0.02  # share that a group gets at least, at first (families/mirror_descent/THEORY.md, section 4.4)
@@ -27,10 +25,10 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
     """
     if not epsilon > 0:
         raise UserError("Releasing the shares needs a positive part of the budget.", title="No budget for the shares")
-    event = Laplace(epsilon)
-    query = Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
+    event = events.Laplace(epsilon)
+    query = queries.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
     release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"
-    mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
+    mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     return np.asarray(noisy)
 

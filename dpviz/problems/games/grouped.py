@@ -10,9 +10,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from dpviz.datasets.groups_base import GroupedDataset
+from dpviz.datasets.groups import GroupedDataset
 from dpviz.problems.base import Metric
-from dpviz.problems.games.games import Game
+from dpviz.problems.games.games import SlicedGame
 
 WORST_GROUP = Metric("worst_group_loss", "Highest mean loss of a group", headline=4)
 CLOSE = 0.1  # relative: declared shares this close to the found ones are taken to be right
@@ -30,13 +30,13 @@ class Rates(NamedTuple):
     true_positive: np.ndarray
 
 
-class GroupedGame(Game):
+class GroupedGame(SlicedGame):
     """A game whose second player weights the groups of a table.
 
     groups : names; shares : (G,) declared; counts : (G,) rows found in each group, a diagnostic.
     """
 
-    metrics: ClassVar[tuple[Metric, ...]] = (*Game.metrics, WORST_GROUP)
+    metrics: ClassVar[tuple[Metric, ...]] = (*SlicedGame.metrics, WORST_GROUP)
 
     def __init__(self, data: GroupedDataset) -> None:
         self.groups = data.facts.groups

@@ -11,22 +11,13 @@ from typing import ClassVar
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts, finished, sliced
+from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.categories_base import CategoricalData, CategoricalFacts, CategoricalTable
+from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
-from dpviz.problems.games.games import (
-    DUALITY_GAP,
-    Game,
-    GameFacts,
-    GameSpecification,
-    Pair,
-    Player,
-    Work,
-)
+from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame, Work
 from dpviz.problems.games.simplex import project
 from dpviz.specification import number
 
@@ -43,8 +34,7 @@ class Marginals:
 
     def __init__(self, domain: CategoricalFacts, ways: int) -> None:
         self._sizes = domain.sizes
-        self._ways = ways
-        self.domain = domain
+        self._ways, self.domain = ways, domain
         self.tables = tuple(combinations(range(len(self._sizes)), ways))
         ends = np.cumsum([math.prod(self._sizes[c] for c in table) for table in self.tables]).tolist()
         self.slices = tuple(slice(start, end) for start, end in zip([0, *ends], ends, strict=False))
@@ -139,10 +129,6 @@ class MarginalQueries(GameSpecification):
             raise ValueError(f"tables of {self.ways} columns need as many columns, the data have {columns}")
         return self
 
-    @property
-    def public(self) -> bool:
-        return self.data.public
-
     def _plane(self) -> Plane | None:
         """The share of the first category, of the first two columns."""
         data = self.data.facts()
@@ -176,8 +162,6 @@ class MarginalQueries(GameSpecification):
             lipschitz=1.0,
             oscillation_x=0.0,
             oscillation_y=1.0,
-            change_x=0.0,
-            change_y=1.0,
             range_x=1.0,
             range_y=2.0,
             smoothness=1.0,
@@ -205,7 +189,7 @@ class MarginalQueries(GameSpecification):
         return MarginalGame(self.facts(), self.marginals(), self.data.load(tables))
 
 
-class MarginalGame(Game):
+class MarginalGame(SlicedGame):
     """See `MarginalQueries`. x : (R, |Z|) a histogram; y : (R, 2q) weights of the queries, + then -.
 
     Replacing one row takes 1/n from one cell of every table and adds 1/n to one cell, or changes nothing there: what
@@ -219,8 +203,7 @@ class MarginalGame(Game):
     )
 
     def __init__(self, facts: GameFacts, marginals: Marginals, table: CategoricalTable) -> None:
-        self.facts = facts
-        self.marginals = marginals
+        self.facts, self.marginals = facts, marginals
         self._indices = table.indices
         self._truth = marginals.answers(table.histogram[None])
         self._truth.flags.writeable = False
@@ -228,30 +211,26 @@ class MarginalGame(Game):
 
     def answers(self, x: np.ndarray) -> np.ndarray:
         """The queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""
-        return self.marginals.answers(x)
+        return sliced(self.marginals.answers, self._seconds, x)
 
-    def answers_in_parts(self, x: np.ndarray) -> Parts[np.ndarray]:
-        """`answers`, with pauses where it takes long."""
-        return sliced(self.answers, self._seconds, x)
-
-    def transposed_in_parts(self, weights: np.ndarray) -> Parts[np.ndarray]:
-        """Aᵀw (R, |Z|) for weights w (R, q) of the queries, with pauses where it takes long. Reads no data."""
+    def transposed(self, weights: np.ndarray) -> np.ndarray:
+        """Aᵀw (R, |Z|) for weights w (R, q) of the queries. Reads no data."""
         return sliced(self.marginals.transposed, self._seconds, weights)
 
     def true_answers(self) -> np.ndarray:
         """A p_S; (q,). Not private."""
         return self._truth[0]
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        errors = self._answers_of(rows) - self.answers(x)
+    def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        errors = self._answers_of(rows) - self.marginals.answers(x)
         return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """See the base class. Outputs may lack "y": then y has equal weights, for which min_u F(u, y) = 0 is largest.
 
         A method that releases answers and no histogram has "answers" (R, q) in place of "x".
         """
-        answers = output["answers"] if "answers" in output else self.answers(output["x"])
+        answers = output["answers"] if "answers" in output else self.marginals.answers(output["x"])
         errors = np.abs(self._truth - answers)
         lower = np.zeros(len(errors))
         if "y" in output:
@@ -281,10 +260,6 @@ class MarginalGame(Game):
 
         In ℓ2 it is never further from the true table than the noisy one, because that is a distribution itself.
         """
-        return finished(self.from_marginals_in_parts(noisy))
-
-    def from_marginals_in_parts(self, noisy: np.ndarray) -> Parts[np.ndarray]:
-        """`from_marginals`, with pauses where it takes long."""
 
         def nearest(tables: np.ndarray) -> np.ndarray:
             return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)

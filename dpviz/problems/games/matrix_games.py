@@ -5,26 +5,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import linprog
 
-from dpviz.checkpoints import Pace, Parts, finished
+from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
-from dpviz.errors import UserError
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
-from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work, per_product
+from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work, per_product, refusal
 
 POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
 
 MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
 MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
 _MAX_LINEAR_PROGRAM = 500
-_AT_ONCE = 16  # columns that are counted without a pause
-SECONDS_PER_COUNTED = 1e-11  # per sign
+_AT_ONCE = 16  # columns that are counted without a checkpoint
 # Measured on one core: per sign that is drawn and packed, per product of two signs in whole matrices, per entry of the
 # matrix; to unpack a sign, and for every replicate to multiply it, the more the longer a column; to compare 64 signs.
 SECONDS_PER_LOADED, SECONDS_PER_MULTIPLIED, SECONDS_PER_ENTRY = 2e-9, 0.02e-9, 10e-9
@@ -35,7 +33,26 @@ _FEW = 128  # so many columns are found faster by counting bits than by a pass o
 _CACHE_BYTES = 150 << 20  # per player
 
 
-class MatrixGame(GameSpecification):
+class RecordsGame(GameSpecification):
+    """A game on records of signs, which are drawn from a generator."""
+
+    data: LatentGame = LatentGame()
+
+    def _facts(self, oscillation: float = 2.0, **constants: Any) -> GameFacts:
+        """With its sizes and its work. oscillation : of both players. constants : the others."""
+        n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
+        sizes: dict[str, Any] = {"n": n, "d": d_x + d_y, "d_x": d_x, "d_y": d_y, "work": self._work()}
+        return GameFacts(**sizes, oscillation_x=oscillation, oscillation_y=oscillation, **constants)
+
+    def _work(self) -> "RecordsWork":
+        return RecordsWork.of(self.data.rows, self.data.strategies_x, self.data.strategies_y)
+
+    @property
+    def good(self) -> tuple[slice | None, str]:
+        return self.data.good
+
+
+class MatrixGame(RecordsGame):
     """min over x of max over y of xᵀAy, A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of signs.
 
     The records are stored as bits, so |u|, |v| ≤ 1 and with it every bound below holds by construction: no value that
@@ -44,43 +61,14 @@ class MatrixGame(GameSpecification):
 
     kind: ClassVar[str] = "problems.matrix_games.matrix"
     title: ClassVar[str] = "Matrix game"
-    data: LatentGame = LatentGame()
-
-    @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
-    def good(self) -> tuple[slice | None, str]:
-        return self.data.good
 
     def facts(self) -> GameFacts:
         # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: they may go from all -1 and +1 to +1 and -1.
-        return GameFacts(
-            n=self.data.rows,
-            d=self.data.strategies_x + self.data.strategies_y,
-            d_x=self.data.strategies_x,
-            d_y=self.data.strategies_y,
-            lipschitz=1.0,
-            oscillation_x=2.0,
-            oscillation_y=2.0,
-            change_x=2.0,
-            change_y=2.0,
-            range_x=2.0,
-            range_y=2.0,
-            smoothness=1.0,
-            payoff_bound=1.0,
-            largest_gap=2.0,
-            gap_change=4.0,  # payoffs are within ±1, so each player's best answer moves by 2/n
-            work=RecordsWork.of(self.data.rows, self.data.strategies_x, self.data.strategies_y),
-        )
+        # gap_change: payoffs are within ±1, so each player's best answer moves by 2/n.
+        return self._facts(lipschitz=1.0, smoothness=1.0, payoff_bound=1.0, largest_gap=2.0, gap_change=4.0)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MatrixGameProblem":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[MatrixGameProblem]":
-        records = yield from self.data.load_in_parts()
-        payoffs = yield from Payoffs.of(records, self.data.population())
+        payoffs = Payoffs.of(self.data.load(), self.data.population())
         return MatrixGameProblem(self.facts(), payoffs)
 
 
@@ -90,49 +78,34 @@ class MatrixGameProblem(Game):
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
     def __init__(self, facts: GameFacts, payoffs: "Payoffs") -> None:
-        self.facts = facts
-        self._payoffs = payoffs
+        self.facts, self._payoffs = facts, payoffs
 
-    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
-        return (yield from self._payoffs.in_parts(x, y, rows))
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        return self._payoffs(x, y, rows)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=True))
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
-        products = yield from self._payoffs.in_parts(x, y)
+        products = self._payoffs(x, y)
         gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
     def payoffs(self, replicates: int) -> Query:
-        """`payoffs_in_parts`, without pausing."""
-        return finished(self.payoffs_in_parts(replicates))
-
-    def payoffs_in_parts(self, replicates: int) -> Parts[Query]:
         """The matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
 
         Raises UserError if it has too many entries to be held.
         """
         facts = self.facts
         if facts.d_x * facts.d_y > MAX_ENTRIES:
-            raise UserError(
-                f"A payoff matrix of {facts.d_x:,} × {facts.d_y:,} entries does not fit into memory. "
-                f"Choose fewer strategies, or leave out the noisy matrix.",
-                title="The payoff matrix is too large",
-            )
+            raise refusal("large_payoffs", d_x=facts.d_x, d_y=facts.d_y)
         # Replacing a row changes every entry by at most twice its bound, divided by n.
         sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
-        matrix = yield from self._payoffs.matrix_in_parts()
+        matrix = self._payoffs.matrix()
         return Query(np.broadcast_to(matrix, (replicates, *matrix.shape)), sensitivity, "l2")
 
     def equilibrium(self) -> "Equilibrium":
         """Value and optimal strategies on the data. Raises UserError for more than 500 strategies of a player."""
         if max(self.facts.d_x, self.facts.d_y) > _MAX_LINEAR_PROGRAM:
-            raise UserError(
-                f"The exact equilibrium is computed for up to {_MAX_LINEAR_PROGRAM} strategies. Choose fewer.",
-                title="Too many strategies for a linear program",
-            )
+            raise refusal("many_strategies", most=_MAX_LINEAR_PROGRAM)
         return equilibrium(self._payoffs.matrix())
 
     def value(self) -> float:
@@ -178,10 +151,10 @@ class Payoffs:
     """
 
     @classmethod
-    def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Parts[Payoffs]":
-        """In parts: with the matrix, if that is affordable."""
+    def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Payoffs":
+        """With the matrix, if that is affordable."""
         u, v = records
-        matrix = (yield from u.mean_products_in_parts(v)) if affordable(u.n, u.d, v.d) else None
+        matrix = u.mean_products(v) if affordable(u.n, u.d, v.d) else None
         return cls(records, population, matrix)
 
     def __init__(self, records: tuple[Signs, Signs], population: Pair, matrix: np.ndarray | None) -> None:
@@ -192,13 +165,7 @@ class Payoffs:
 
     def __call__(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         """(Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
-        return finished(self.in_parts(x, y, rows))
-
-    def in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
-        """The same, with pauses where it takes long."""
-        of_y = yield from self._of_y.in_parts(y, rows)
-        of_x = yield from self._of_x.in_parts(x, rows)
-        return of_y, of_x
+        return self._of_y(y, rows), self._of_x(x, rows)
 
     def population(self, x: np.ndarray, y: np.ndarray) -> Pair:
         """(A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
@@ -207,12 +174,8 @@ class Payoffs:
 
     def matrix(self) -> np.ndarray:
         """A, (d_x, d_y)."""
-        return finished(self.matrix_in_parts())
-
-    def matrix_in_parts(self) -> Parts[np.ndarray]:
-        """The same, with pauses where it takes long."""
         u, v = self._records
-        return (yield from u.mean_products_in_parts(v)) if self._of_x.columns is None else self._of_x.columns
+        return u.mean_products(v) if self._of_x.columns is None else self._of_x.columns
 
 
 def affordable(n: int, d: int, d_other: int) -> bool:
@@ -245,17 +208,8 @@ class RecordsWork(Work):
         held += 20 * entries + 4 * min(_UNPACKED, signs)
         return cls(mixed=2 * entries, preparation=loaded + multiplied, bytes=held, n=n, d_x=d_x, d_y=d_y)
 
-    @property
-    def at_vertices(self) -> float:
-        return self._counted(1, self.d_x + self.d_y, self.n)
-
     def gradients(
-        self,
-        replicates: int,
-        rounds: float = 1,
-        vertices: float = math.inf,
-        rows: float = 0,
-        new: float | None = None,
+        self, replicates: int, rounds: float = 1, vertices: float = math.inf, rows: float = 0, new: float | None = None
     ) -> float:
         fresh = vertices if new is None else new
         return rounds * _CALLS + rounds * sum(
@@ -306,23 +260,19 @@ class MeanProducts:
         self._common = (np.empty(0), np.empty((0, own.d)))  # weights that all replicates had, and their product
 
     def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """M w over the given rows (None = all) for weights (R, d'); (R, d)."""
-        return finished(self.in_parts(weights, rows))
-
-    def in_parts(self, weights: np.ndarray, rows: slice | None = None) -> Parts[np.ndarray]:
-        """The same, with pauses where it takes long.
+        """M w over the given rows (None = all) for weights (R, d'); (R, d).
 
         Where all replicates play the same, as at the start of every method, it is computed once, and kept.
         """
         if rows is None and (weights == weights[0]).all():
             played, product = self._common
             if not np.array_equal(played, weights[0]):
-                product = yield from self._product(weights[:1], None)
+                product = self._product(weights[:1], None)
                 self._common = (weights[0].copy(), product)
             return np.repeat(product, len(weights), axis=0)
-        return (yield from self._product(weights, rows))
+        return self._product(weights, rows)
 
-    def _product(self, weights: np.ndarray, rows: slice | None) -> Parts[np.ndarray]:
+    def _product(self, weights: np.ndarray, rows: slice | None) -> np.ndarray:
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
             few = 2 * len(used) < len(self.columns)
@@ -331,16 +281,14 @@ class MeanProducts:
         if len(used) <= _FEW and rows is not None:
             return weights[:, used] @ self._own.cross(self._other, used, rows) / (stop - start)
         if rows is None and sum(vertex not in self._kept for vertex in used.tolist()) <= _FEW:
-            return (yield from self._of_kept(weights, used)) / self._own.n
-        mixed = yield from self._other.mix_in_parts(weights, rows)
-        return (yield from self._own.inner_in_parts(mixed, rows)) / (stop - start)
+            return self._of_kept(weights, used) / self._own.n
+        return self._own.inner(self._other.mix(weights, rows), rows) / (stop - start)
 
-    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> Parts[np.ndarray]:
-        """In parts: n M w from single columns of n M, which are fetched in blocks."""
-        total, pace = np.zeros((len(weights), self._own.d)), Pace()
+    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """n M w from single columns of n M, which are fetched in blocks."""
+        total = np.zeros((len(weights), self._own.d))
         for start in range(0, len(used), _AT_ONCE):
-            if pace.due(_AT_ONCE * self._own.n * self._own.d * SECONDS_PER_COUNTED):
-                yield
+            checkpoint()
             block = used[start : start + _AT_ONCE]
             total += weights[:, block] @ self._fetch(block)
         return total

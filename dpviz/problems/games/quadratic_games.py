@@ -7,28 +7,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Pace, Parts, finished, slices
+from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets.games import Signs
 from dpviz.problems.base import Metric
-from dpviz.problems.games.games import (
-    DEAR_GAP,
-    DUALITY_GAP,
-    SECONDS_PER_PRODUCT,
-    Game,
-    GameFacts,
-    GameSpecification,
-    Pair,
-)
+from dpviz.problems.games.games import DEAR_GAP, DUALITY_GAP, SECONDS_PER_PRODUCT, Game, GameFacts, Pair, SlicedGame
 from dpviz.problems.games.matrix_games import (
     POPULATION_GAP,
     SECONDS_PER_MULTIPLIED,
     MeanProducts,
     Payoffs,
+    RecordsGame,
     RecordsWork,
     affordable,
 )
-from dpviz.problems.games.simplex import minimise_in_parts, project
+from dpviz.problems.games.simplex import minimise, project
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow
@@ -47,7 +40,7 @@ def _weight(player: str, symbol: str) -> Any:
     )
 
 
-class QuadraticGame(GameSpecification):
+class QuadraticGame(RecordsGame):
     """λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖², with A as in `MatrixGame`; the squared norms need no data.
 
     The records are stored as bits, so the bounds of their part hold by construction; the norms cancel between
@@ -56,30 +49,13 @@ class QuadraticGame(GameSpecification):
 
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"
     title: ClassVar[str] = "Quadratic game"
-    data: LatentGame = LatentGame()
     curvature_x: float = _weight("x", "λₓ")
     curvature_y: float = _weight("y", "λᵧ")
 
-    @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
-    def good(self) -> tuple[slice | None, str]:
-        return self.data.good
-
     def facts(self) -> GameFacts:
         largest = max(self.curvature_x, self.curvature_y)
-        return GameFacts(
-            n=self.data.rows,
-            d=self.data.strategies_x + self.data.strategies_y,
-            d_x=self.data.strategies_x,
-            d_y=self.data.strategies_y,
+        return self._facts(
             lipschitz=1 + largest,
-            oscillation_x=2.0,
-            oscillation_y=2.0,
-            change_x=2.0,
-            change_y=2.0,
             range_x=2 + self.curvature_x,
             range_y=2 + self.curvature_y,
             smoothness=max(1.0, largest),
@@ -87,15 +63,10 @@ class QuadraticGame(GameSpecification):
             smoothness_y=self.curvature_y,
             largest_gap=2 + (self.curvature_x + self.curvature_y) / 2,  # xᵀAy within ±1, ½ λ ‖·‖² within 0 and ½ λ
             gap_change=4.0,  # the norms are public: as in a matrix game
-            work=RecordsWork.of(self.data.rows, self.data.strategies_x, self.data.strategies_y),
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticGameProblem":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[QuadraticGameProblem]":
-        records = yield from self.data.load_in_parts()
-        payoffs = yield from Payoffs.of(records, self.data.population())
+        payoffs = Payoffs.of(self.data.load(), self.data.population())
         return QuadraticGameProblem(self.facts(), payoffs, (self.curvature_x, self.curvature_y))
 
 
@@ -105,20 +76,15 @@ class QuadraticGameProblem(Game):
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
     def __init__(self, facts: GameFacts, payoffs: Payoffs, curvatures: tuple[float, float]) -> None:
-        self.facts = facts
-        self._payoffs = payoffs
-        self._curvatures = curvatures
+        self.facts, self._payoffs, self._curvatures = facts, payoffs, curvatures
 
-    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
-        against_y, against_x = yield from self._payoffs.in_parts(x, y, rows)
+    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        against_y, against_x = self._payoffs(x, y, rows)
         return self._curvatures[0] * x + against_y, against_x - self._curvatures[1] * y
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=True))
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
-        found = yield from self._payoffs.in_parts(x, y)
+        found = self._payoffs(x, y)
         gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (found, self._payoffs.population(x, y)))
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
@@ -143,7 +109,7 @@ def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
     return (slopes * v).sum(axis=1) - 0.5 * curvature * (v * v).sum(axis=1)
 
 
-class CurvedGame(GameSpecification):
+class CurvedGame(RecordsGame):
     """Mean over the records (p, u, v, q) of ½⟨p, x⟩² + ⟨u, x⟩⟨v, y⟩ - ½⟨q, y⟩², all signs: curvature is private, too.
 
     p and q are fair signs, independent of u and v, so that in the population this is `QuadraticGame` with weights 1.
@@ -152,7 +118,6 @@ class CurvedGame(GameSpecification):
 
     kind: ClassVar[str] = "problems.quadratic_games.curved"
     title: ClassVar[str] = "Quadratic game, private curvature"
-    data: LatentGame = LatentGame()
 
     @model_validator(mode="after")
     def _curvature_fits(self) -> Self:
@@ -164,38 +129,15 @@ class CurvedGame(GameSpecification):
             )
         return self
 
-    @property
-    def public(self) -> bool:
-        return self.data.public
-
-    @property
-    def good(self) -> tuple[slice | None, str]:
-        return self.data.good
-
     def facts(self) -> GameFacts:
-        return GameFacts(
-            n=self.data.rows,
-            d=self.data.strategies_x + self.data.strategies_y,
-            d_x=self.data.strategies_x,
-            d_y=self.data.strategies_y,
-            lipschitz=2.0,
-            oscillation_x=4.0,
-            oscillation_y=4.0,
-            change_x=4.0,
-            change_y=4.0,
-            range_x=4.0,
-            range_y=4.0,
-            smoothness=1.0,
-            smoothness_x=1.0,
-            smoothness_y=1.0,
-            largest_gap=3.0,  # one product within ±1, two halves of squares within 0 and ½
-            work=self._work(),
-        )
+        # largest_gap: one product within ±1, two halves of squares within 0 and ½.
+        smoothness = {name: 1.0 for name in ("smoothness", "smoothness_x", "smoothness_y")}
+        return self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
 
     def _work(self) -> RecordsWork:
         """Payoffs and both players' second moments: three matrices. The fewer the rows, the longer a minimum takes."""
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
-        one, squares = RecordsWork.of(n, d_x, d_y), d_x**2 + d_y**2
+        one, squares = super()._work(), d_x**2 + d_y**2
         powers = 3 * (d_x**3 + d_y**3) * SECONDS_PER_CUBED
         return replace(
             one,
@@ -206,66 +148,54 @@ class CurvedGame(GameSpecification):
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[CurvedGameProblem]":
-        records = yield from self.data.load_in_parts()
-        curved = yield from self.data.fair_signs_in_parts()
-        payoffs = yield from Payoffs.of(records, self.data.population())
-        moments = []
-        for signs in curved:
-            moments.append((yield from signs.mean_products_in_parts(signs)))
-        return CurvedGameProblem(self.facts(), payoffs, curved, (moments[0], moments[1]))
+        records = self.data.load()
+        curved = self.data.fair_signs()
+        payoffs = Payoffs.of(records, self.data.population())
+        p, q = curved
+        return CurvedGameProblem(self.facts(), payoffs, curved, (p.mean_products(p), q.mean_products(q)))
 
 
-class CurvedGameProblem(Game):
+class CurvedGameProblem(SlicedGame):
     """See `CurvedGame`; curved : the signs p (n, d_x) and q (n, d_y); moments : their mean products."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, POPULATION_GAP)
 
     def __init__(self, facts: GameFacts, payoffs: Payoffs, curved: tuple[Signs, Signs], moments: Pair) -> None:
-        self.facts = facts
-        self._payoffs = payoffs
-        self._moments = moments
+        self.facts, self._payoffs, self._moments = facts, payoffs, moments
         self._curved = tuple(
             MeanProducts(signs, signs, moments) for signs, moments in zip(curved, self._moments, strict=True)
         )
         self._eigenvalue_bounds: tuple[float, ...] | None = None
 
-    def prepare(self) -> Parts[None]:
+    def prepare(self) -> None:
         if self._eigenvalue_bounds is None:
-            found = []
-            for moments in self._moments:
-                found.append((yield from eigenvalue_bound(moments)))
-            self._eigenvalue_bounds = tuple(found)
+            self._eigenvalue_bounds = tuple(eigenvalue_bound(moments) for moments in self._moments)
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+    def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
         against_y, against_x = self._payoffs(x, y, rows)
         return self._curved[0](x, rows) + against_y, against_x - self._curved[1](y, rows)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=True))
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
-        if not expensive:
-            return self.evaluate_cheap(output)
-        if len(x) > 1 and (x == x[0]).all() and (y == y[0]).all():  # as at the start of every method: one minimum
-            once = yield from self.evaluate_in_parts({"x": x[:1], "y": y[:1]}, expensive)
+        alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
+        if expensive and alike:  # one minimum
+            once = self.evaluate({"x": x[:1], "y": y[:1]})
             return {name: np.repeat(value, len(x)) for name, value in once.items()}
-        against_y, against_x = yield from self._payoffs.in_parts(x, y)
-        largest = yield from self._smallest(1, -against_x)
-        smallest = yield from self._smallest(0, against_y)
+        if not expensive:
+            return self._evaluate(output)
+        against_y, against_x = self._payoffs(x, y)
+        largest = self._smallest(1, -against_x)
+        smallest = self._smallest(0, against_y)
         best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - largest
         best_x = smallest - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
-        return {DEAR_GAP.name: best_y - best_x} | self.evaluate_cheap(output)
+        return {DEAR_GAP.name: best_y - best_x} | self._evaluate(output)
 
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
         return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
 
-    def _smallest(self, player: int, slopes: np.ndarray) -> Parts[np.ndarray]:
-        """In parts: certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
+    def _smallest(self, player: int, slopes: np.ndarray) -> np.ndarray:
+        """Certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
 
         Bounding both players' best answers from outside makes the gap the upper end of its interval.
         """
@@ -276,28 +206,22 @@ class CurvedGameProblem(Game):
             return ((0.5 * product + slopes[which]) * u).sum(axis=1), product + slopes[which]
 
         # In the population M is the identity, where the projection of -slopes is the minimum.
-        yield from self.prepare()
+        self.prepare()
         assert self._eigenvalue_bounds is not None
         start, seconds = project(-slopes), self.facts.work.seconds
-        found = yield from minimise_in_parts(
-            value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds
-        )
+        found = minimise(value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds)
         return found.lower
 
 
-def eigenvalue_bound(matrix: np.ndarray) -> Parts[float]:
-    """In parts: (Σ λ⁸)^(1/8) of a symmetric matrix (d, d), at least its largest eigenvalue, at most d^(1/8) times as
+def eigenvalue_bound(matrix: np.ndarray) -> float:
+    """(Σ λ⁸)^(1/8) of a symmetric matrix (d, d), at least its largest eigenvalue, at most d^(1/8) times as
     much, and much cheaper."""
     seconds = matrix.size * SECONDS_PER_PRODUCT
-    parts, pace = list(slices(len(matrix), seconds)), Pace()
     square, total = np.empty_like(matrix), 0.0
-    for rows in parts:
-        if pace.due((rows.stop - rows.start) * seconds):
-            yield
+    for rows in slices(len(matrix), seconds):
         np.matmul(matrix[rows], matrix, out=square[rows])
-    for rows in parts:
-        if pace.due((rows.stop - rows.start) * seconds):
-            yield
+    checkpoint()
+    for rows in slices(len(matrix), seconds):
         fourth = square[rows] @ square
         total += float((fourth * fourth).sum())
     return total**0.125

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, finished, slices
+from dpviz.checkpoints import checkpoint, slices
 
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -159,19 +159,8 @@ def minimise(
     curvature: float | np.ndarray,
     tolerance: float = 1e-4,
     max_iterations: int = 2000,
-) -> Certified:
-    """`minimise_in_parts`, without pausing."""
-    return finished(minimise_in_parts(value_and_gradient, start, curvature, tolerance, max_iterations))
-
-
-def minimise_in_parts(
-    value_and_gradient: ValueAndGradient,
-    start: np.ndarray,
-    curvature: float | np.ndarray,
-    tolerance: float = 1e-4,
-    max_iterations: int = 2000,
     seconds: float = 0.0,
-) -> Parts[Certified]:
+) -> Certified:
     """Minimise R convex functions on the simplex until each minimum is known up to `tolerance`.
 
     Parameters
@@ -182,7 +171,7 @@ def minimise_in_parts(
     start : (R, d) points of the simplex, such as the minimisers of similar functions.
     curvature : float or (R,)
         Upper bound on the largest eigenvalue of each Hessian; 0 if a function is linear.
-    seconds : declared, of one value and gradient of one function: how often to pause.
+    seconds : declared, of one value and gradient of one function: from this follows the size of slices.
 
     Accelerated projected gradient with restarts when momentum points uphill (Beck and Teboulle 2009; O'Donoghue and
     Candes 2015). Every 10 steps the Frank-Wolfe bound h(u) + min_j ∂_j h(u) - ⟨∇h(u), u⟩ ≤ min h is computed; best
@@ -193,12 +182,10 @@ def minimise_in_parts(
     steps = 1 / np.maximum(np.broadcast_to(curvature, (count,)), _FLAT)
     active = np.arange(count)
     x, ahead, momentum = start.copy(), start.copy(), np.ones(count)
-    pace = Pace()
     for iteration in range(max_iterations + 1):
-        if pace.due(len(active) * seconds):
-            yield
+        checkpoint()
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
-            value, gradient = yield from _asked(value_and_gradient, x, active, seconds)
+            value, gradient = _asked(value_and_gradient, x, active, seconds)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))
             better = value < best[active]
             best[active[better]], best_x[active[better]] = value[better], x[better]
@@ -208,7 +195,7 @@ def minimise_in_parts(
             if not left.any() or iteration == max_iterations:
                 break
             active, x, ahead, momentum = active[left], x[left], ahead[left], momentum[left]
-        _, gradient = yield from _asked(value_and_gradient, ahead, active, seconds)
+        _, gradient = _asked(value_and_gradient, ahead, active, seconds)
         moved = project(ahead - steps[active, None] * gradient)
         uphill = ((ahead - moved) * (moved - x)).sum(axis=1) > 0
         momentum[uphill] = 1.0
@@ -220,13 +207,9 @@ def minimise_in_parts(
 
 def _asked(
     value_and_gradient: ValueAndGradient, points: np.ndarray, numbers: np.ndarray, seconds: float
-) -> Parts[tuple[np.ndarray, np.ndarray]]:
-    """In parts: values and gradients of some functions after the others, if one takes `seconds`."""
-    found: list[tuple[np.ndarray, np.ndarray]] = []
-    for part in slices(len(numbers), seconds):
-        if found:
-            yield
-        found.append(value_and_gradient(points[part], numbers[part]))
+) -> tuple[np.ndarray, np.ndarray]:
+    """Values and gradients of some functions after the others, if one takes `seconds`."""
+    found = [value_and_gradient(points[part], numbers[part]) for part in slices(len(numbers), seconds)]
     if len(found) == 1:
         return found[0]
     values, gradients = zip(*found, strict=True)

@@ -9,23 +9,17 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts, finished, slices
+from dpviz import resources
+from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
-from dpviz.problems.games.games import (
-    DUALITY_GAP,
-    SECONDS_PER_PRODUCT,
-    Game,
-    GameFacts,
-    GameSpecification,
-    Pair,
-    Player,
-    Work,
-)
-from dpviz.problems.games.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise_in_parts
+from dpviz.problems.games import games
+from dpviz.problems.games.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
 from dpviz.specification import choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 MAX_CELLS = 20_000_000
 _OPTIMUM_TOLERANCE = 1e-6
@@ -46,7 +40,20 @@ class Optimum(NamedTuple):
     value: float
 
 
-class SparseRegression(GameSpecification):
+class _Learning(games.GameSpecification):
+    """What is learned from a table of `rows` × `dimension` numbers, which are drawn."""
+
+    rows: int
+    dimension: int
+
+    @model_validator(mode="after")
+    def _fits_into_memory(self) -> Self:
+        if self.rows * self.dimension > MAX_CELLS:
+            raise ValueError(f"rows × columns may be at most {MAX_CELLS:,}; choose fewer of one")
+        return self
+
+
+class SparseRegression(_Learning):
     """F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² over ‖w‖₁ ≤ r, features a ∈ {±1}^d of which three matter.
 
     Drawn from `default_rng(seed)`: the features, then the noise, uniform on [-0.2, 0.2]; b = 0.5 a₀ - 0.3 a₁ + 0.2 a₂ +
@@ -55,45 +62,28 @@ class SparseRegression(GameSpecification):
 
     kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"
     title: ClassVar[str] = "Sparse regression"
-    rows: int = number(
-        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
-    dimension: int = number(
-        500, 3, 2000, label="Features", symbol="d", scale="log", help="Three of them matter; the others are noise."
-    )
-    radius: float = number(
-        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r; the true ones have norm 1."
-    )
+    rows: int = number(10_000, 200, 100_000, **CONTROLS["SparseRegression.rows"])
+    dimension: int = number(500, 3, 2000, **CONTROLS["SparseRegression.dimension"])
+    radius: float = number(1.0, 0.5, 5.0, **CONTROLS["SparseRegression.radius"])
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
-
-    @model_validator(mode="after")
-    def _fits_into_memory(self) -> Self:
-        _check_size(self.rows, self.dimension)
-        return self
 
     def _plane(self) -> Plane | None:
         return planes.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
 
-    def facts(self) -> GameFacts:
+    def facts(self) -> games.GameFacts:
         """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
         largest = (self.radius + 1) ** 2 / 2
         work = _work(self.rows, self.dimension, 2 * self.dimension, _SECONDS_PER_SIGN, 10)
         return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest, work)
 
-    def vertex(self, player: Player, index: int) -> str:
+    def vertex(self, player: games.Player, index: int) -> str:
         return ball_vertex([f"feature {j}" for j in range(1, self.dimension + 1)], index)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
-        generator = np.random.default_rng(self.seed)
-        features = generator.integers(0, 2, (self.rows, self.dimension), dtype=np.int8) * 2.0 - 1.0
-        labels = features[:, : len(_TRUE_WEIGHTS)] @ np.array(_TRUE_WEIGHTS)
-        labels = np.clip(labels + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, self.rows), -1.0, 1.0)
-        return LearningGame(
-            self.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / self.rows, Ball(self.radius)
-        )
+        return _regression(self, self.dimension, np.array(_TRUE_WEIGHTS), Ball(self.radius))
 
 
-class Portfolio(GameSpecification):
+class Portfolio(_Learning):
     """F(x) = (1/n) Σ -⟨ρᵢ, x⟩ + (γ/2) ⟨ρᵢ, x⟩² over portfolios x on the simplex, returns ρ clipped to [-1, 1]^d.
 
     Drawn from `default_rng(seed)`: per period the market's move, then every asset's own. Three assets return 0.1 on
@@ -102,34 +92,23 @@ class Portfolio(GameSpecification):
 
     kind: ClassVar[str] = "problems.simplex_learning.portfolio"
     title: ClassVar[str] = "Portfolio choice"
-    rows: int = number(
-        10_000, 200, 100_000, label="Periods", symbol="n", scale="log", help="One row is one period's returns."
-    )
-    dimension: int = number(
-        100, 3, 2000, label="Assets", symbol="d", scale="log", help="Three of them have a positive mean return."
-    )
-    risk_aversion: float = number(
-        1.0, 0.0, 5.0, label="Risk aversion", symbol="γ", help="Weight of the squared return; 0 = mean return only."
-    )
+    rows: int = number(10_000, 200, 100_000, **CONTROLS["Portfolio.rows"])
+    dimension: int = number(100, 3, 2000, **CONTROLS["Portfolio.dimension"])
+    risk_aversion: float = number(1.0, 0.0, 5.0, **CONTROLS["risk_aversion"])
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
-
-    @model_validator(mode="after")
-    def _fits_into_memory(self) -> Self:
-        _check_size(self.rows, self.dimension)
-        return self
 
     @property
     def good(self) -> tuple[slice | None, str]:
         return slice(0, _GOOD_ASSETS), f"assets 1 to {_GOOD_ASSETS}, whose mean return is positive"
 
-    def facts(self) -> GameFacts:
+    def facts(self) -> games.GameFacts:
         """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
         gamma = self.risk_aversion
         lowest = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
         work = _work(self.rows, self.dimension, self.dimension, _SECONDS_PER_RETURN, 9)
         return _facts(self.rows, self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest, work)
 
-    def vertex(self, player: Player, index: int) -> str:
+    def vertex(self, player: games.Player, index: int) -> str:
         return f"asset {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
@@ -143,7 +122,7 @@ class Portfolio(GameSpecification):
         return LearningGame(self.facts(), returns, np.ones(self.rows), self.risk_aversion, 0.0, Simplex())
 
 
-class PolytopeRegression(GameSpecification):
+class PolytopeRegression(games.GameSpecification):
     """Regression as in `SparseRegression`, but over a polytope: the convex hull of finitely many vertices.
 
     F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)², w = Σ_j λ_j v_j (vertex reduction, Appendix C of the paper with erratum E7). The
@@ -152,20 +131,11 @@ class PolytopeRegression(GameSpecification):
 
     kind: ClassVar[str] = "problems.simplex_learning.polytope_regression"
     title: ClassVar[str] = "Regression over a polytope"
-    shape: Literal["box", "monotone", "own"] = choice(
-        "monotone",
-        {"box": "Box, |w_j| ≤ r", "monotone": "Rising weights, 0 ≤ w_1 ≤ … ≤ r", "own": "My own vertices"},
-        label="Polytope",
-        help="A box has 2^d vertices and is wide in every direction; rising weights have d + 1 vertices.",
-    )
+    shape: Literal["box", "monotone", "own"] = choice("monotone", **CONTROLS["shape"])
     dimension: int = number(5, 1, 10, label="Features", symbol="d", help="Of a box or of rising weights.")
-    radius: float = number(
-        0.2, 0.01, 5.0, label="Radius", symbol="r", scale="log", help="Size of the box or of the largest weight."
-    )
+    radius: float = number(0.2, 0.01, 5.0, **CONTROLS["PolytopeRegression.radius"])
     vertices: tuple[tuple[float, ...], ...] = ()
-    rows: int = number(
-        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
-    )
+    rows: int = number(10_000, 200, 100_000, **CONTROLS["PolytopeRegression.rows"])
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     @model_validator(mode="after")
@@ -204,14 +174,14 @@ class PolytopeRegression(GameSpecification):
         """The vertices as an array."""
         return _polytope(self.shape, self.dimension, self.radius, self.vertices)
 
-    def facts(self) -> GameFacts:
+    def facts(self) -> games.GameFacts:
         """|⟨a, w⟩ - b| is at most max ‖v‖₁ + 1; the oscillation in λ depends on the diameter."""
         body = self.polytope()
         bound = body.radius + 1
         m = len(body.vertices)
         oscillation = body.oscillation(bound)
         lipschitz, smoothness = body.lipschitz(bound), body.smoothness(1.0)
-        return GameFacts(
+        return games.GameFacts(
             n=self.rows,
             d=m + 1,
             d_x=m,
@@ -219,31 +189,24 @@ class PolytopeRegression(GameSpecification):
             oscillation_x=oscillation,
             oscillation_y=0.0,
             change_x=2 * lipschitz,
-            change_y=0.0,
-            range_x=oscillation,
-            range_y=0.0,
             smoothness=smoothness,
             smoothness_x=smoothness,
             largest_gap=min(bound**2 / 2, oscillation),  # the range of F; a convex F over the diameter
             work=_work(self.rows, body.vertices.shape[1], m, _SECONDS_PER_SIGN, 10),
         )
 
-    def vertex(self, player: Player, index: int) -> str:
+    def vertex(self, player: games.Player, index: int) -> str:
         """Its coordinates, where they are few."""
         point = self.polytope().vertices[index]
         return f"({', '.join(short(value, 6) for value in point)})" if len(point) <= 5 else f"vertex {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
         body = self.polytope()
-        generator = np.random.default_rng(self.seed)
-        features = generator.integers(0, 2, (self.rows, body.vertices.shape[1]), dtype=np.int8) * 2.0 - 1.0
         weights = np.linspace(2.0, 0.0, len(body.vertices))
-        labels = features @ body.point(weights / weights.sum())
-        labels = np.clip(labels + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, self.rows), -1.0, 1.0)
-        return LearningGame(self.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / self.rows, body)
+        return _regression(self, body.vertices.shape[1], body.point(weights / weights.sum()), body)
 
 
-class LearningGame(Game):
+class LearningGame(games.SlicedGame):
     """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on a body that a simplex is mapped onto.
 
     features : (n, d) rows a, labels : (n,) b, both within [-1, 1]; curvature : γ;
@@ -251,13 +214,13 @@ class LearningGame(Game):
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric(DUALITY_GAP.name, "Excess loss F(x) - F*", scale="log"),
+        Metric(games.DUALITY_GAP.name, "Excess loss F(x) - F*", scale="log"),
         Metric("objective", "Loss F(x)", headline=6),
     )
 
     def __init__(
         self,
-        facts: GameFacts,
+        facts: games.GameFacts,
         features: np.ndarray,
         labels: np.ndarray,
         curvature: float,
@@ -274,7 +237,7 @@ class LearningGame(Game):
         """The models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
         return self._body.point(x)
 
-    def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+    def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> games.Pair:
         w = self.weights(x)
         if rows is None:
             slopes = self._slopes(w)
@@ -283,16 +246,7 @@ class LearningGame(Game):
             slopes = (self._curvature * (w @ features.T) - labels) @ features / len(labels)
         return self._pulled_back(slopes), np.zeros_like(y)
 
-    def gradients_in_parts(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Parts[Pair]:
-        if rows is None:
-            yield from self._sums()
-        return (yield from super().gradients_in_parts(x, y, rows))
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
-        yield from self.prepare()
-        return (yield from super().evaluate_in_parts(output, expensive))
-
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
 
@@ -300,38 +254,34 @@ class LearningGame(Game):
         """The minimiser, for the page's comparison; not private."""
         return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
 
-    def prepare(self) -> Parts[None]:
+    def prepare(self) -> None:
         if self._certified is None:
-            yield from self._sums()
+            self._sums()
             largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest
             seconds = self.facts.work.seconds
-            self._certified = yield from minimise_in_parts(
-                self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds
-            )
+            self._certified = minimise(self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds)
 
     @property
     def _minimum(self) -> Certified:
-        finished(self.prepare())
+        self.prepare()
         assert self._certified is not None
         return self._certified
 
     @property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """mean a aᵀ (d, d) and mean b a (d,)."""
-        finished(self._sums())
+        self._sums()
         assert self._summed is not None
         return self._summed
 
-    def _sums(self) -> Parts[None]:
-        """Compute the moments, with pauses: some rows after the others."""
+    def _sums(self) -> None:
+        """Compute the moments, some rows after the others."""
         if self._summed is None:
             n, d = self._features.shape
             square, linear = np.zeros((d, d)), np.zeros(d)
-            for part in slices(n, d * d * SECONDS_PER_PRODUCT):
-                if part.start:
-                    yield
+            for part in slices(n, d * d * games.SECONDS_PER_PRODUCT):
                 square += self._features[part].T @ self._features[part]
                 linear += self._labels[part] @ self._features[part]
             self._summed = square / n, linear / n
@@ -350,6 +300,17 @@ class LearningGame(Game):
         return self._body.pull_back(slopes)
 
 
+def _regression(
+    game: SparseRegression | PolytopeRegression, dimension: int, weights: np.ndarray, body: Body
+) -> LearningGame:
+    """The squared loss on signs, drawn with labels that follow the first weights (k,) of a model, and noise."""
+    generator = np.random.default_rng(game.seed)
+    features = generator.integers(0, 2, (game.rows, dimension), dtype=np.int8) * 2.0 - 1.0
+    labels = features[:, : len(weights)] @ weights + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, game.rows)
+    np.clip(labels, -1.0, 1.0, out=labels)
+    return LearningGame(game.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / game.rows, body)
+
+
 @lru_cache(16)  # every plan asks for its facts, and the diameter takes a look at each two vertices
 def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[float, ...], ...]) -> Polytope:
     if shape == "own":
@@ -359,19 +320,15 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
     return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
 
 
-def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float, work: Work) -> GameFacts:
+def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float, work: games.Work) -> games.GameFacts:
     """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz, F within `largest`."""
-    return GameFacts(
+    return games.GameFacts(
         n=n,
         d=d_x + 1,
         d_x=d_x,
         lipschitz=lipschitz,
         oscillation_x=2 * lipschitz,
         oscillation_y=0.0,
-        change_x=2 * lipschitz,
-        change_y=0.0,
-        range_x=2 * lipschitz,
-        range_y=0.0,
         smoothness=smoothness,
         smoothness_x=smoothness,
         largest_gap=largest,
@@ -379,17 +336,12 @@ def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float
     )
 
 
-def _work(n: int, d: int, vertices: int, loaded: float, copies: float) -> Work:
+def _work(n: int, d: int, vertices: int, loaded: float, copies: float) -> games.Work:
     """Of a model with d weights, whose n rows are summed up before the run.
 
     loaded, copies : seconds and bytes per number of the table, while it is drawn.
     """
     moved = d * vertices if vertices > 2 * d else vertices  # onto a polytope and back
-    work = Work(mixed=d * d + 2 * moved, row=2.0 * d, bytes=copies * n * d + 32 * d * d)
+    work = games.Work(mixed=d * d + 2 * moved, row=2.0 * d, bytes=copies * n * d + 32 * d * d)
     summed = n * d * d * _SECONDS_PER_SUMMED + d**3 * _SECONDS_PER_CUBED
     return replace(work, preparation=n * d * loaded + summed + _STEPS * work.gradients(1))
-
-
-def _check_size(rows: int, dimension: int) -> None:
-    if rows * dimension > MAX_CELLS:
-        raise ValueError(f"rows × columns may be at most {MAX_CELLS:,}; choose fewer of one")

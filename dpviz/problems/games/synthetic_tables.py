@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.categories import CategoricalFacts
 from dpviz.datasets.uploads.lists import OTHER
-from dpviz.errors import UserError
+from dpviz.problems.games.games import refusal
 from dpviz.problems.games.marginals import Marginals
 
 SEED = 4_090_317_221  # of the public generator; the streams of a run are derived from hashes, never from this
@@ -66,10 +66,7 @@ def synthetic_table(marginals: Marginals, shares: np.ndarray, rows: int, without
     """
     kept = np.where(others(marginals.domain), 0.0, shares) if without_other else shares
     if not kept.sum() > 0:
-        raise UserError(
-            "Every released row has it in some column. Let rows have “other”, or choose another method.",
-            title="Nothing is left without “other”",
-        )
+        raise refusal("only_other")
     generator = np.random.default_rng(SEED)
     drawn = np.array([_systematic(kept, rows, generator) for _ in range(1 + _RESERVES)])
     counts = _exchanged(marginals, marginals.answers(kept[None] / kept.sum()), drawn)

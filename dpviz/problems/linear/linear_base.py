@@ -10,27 +10,17 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Pace, Parts, finished, slices
+from dpviz import resources
+from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
-from dpviz.privacy.batches import Batch
-from dpviz.privacy.events import Laplace
-from dpviz.privacy.queries import Norm, Query
-from dpviz.problems import planes
-from dpviz.problems.base import (
-    SECONDS_PER_MARK,
-    SECONDS_PER_PRODUCT,
-    Cost,
-    Facts,
-    Plane,
-    ProblemSpecification,
-    SmoothFacts,
-    SmoothProblem,
-    evaluated_in_slices,
-)
+from dpviz.privacy import batches, events, queries
+from dpviz.problems import base, planes
 from dpviz.problems.linear.linear_sums import LinearSums
 from dpviz.specification import choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 _NORMS = 4096  # rows
 
@@ -41,7 +31,7 @@ def gradient_clip(empty: str) -> Any:
     return number(None, 0.01, 1000.0, label="Gradient clip", symbol="C", scale="log", help=help)
 
 
-class LinearModel(ProblemSpecification):
+class LinearModel(base.ProblemSpecification):
     """F(x) = (1/n) Σ φ(⟨vᵢ, x⟩ - oᵢ) + λ‖x‖²: a convex loss φ of one number per row, its argument.
 
     vᵢ is the row uᵢ of features, scaled by their declared bounds, or -uᵢ. Features of categories stay 0 and 1. Note
@@ -52,61 +42,19 @@ class LinearModel(ProblemSpecification):
 
     curvature: ClassVar[float] = 1.0
     data: DatasetSpecification = UniformLogistic()
-    regularisation: float = number(
-        0.01, 1e-5, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ‖x‖²; μ = 2λ."
-    )
-    scaling: Literal["unit", "centred"] = choice(
-        "unit",
-        {"unit": "[0, 1]", "centred": "[-½, ½]"},
-        label="Feature scaling",
-        help="Ranges are mapped to this interval. Centring halves the sensitivity and quarters L.",
-    )
-    intercept: Literal["no", "yes"] = choice(
-        "no", {"no": "No", "yes": "Yes"}, label="Constant column", help="Adds a column of 1 (½ if centred)."
-    )
+    regularisation: float = number(0.01, 1e-5, 1.0, **CONTROLS["regularisation"])
+    scaling: Literal["unit", "centred"] = choice("unit", **CONTROLS["scaling"])
+    intercept: Literal["no", "yes"] = choice("no", **CONTROLS["intercept"])
     clip: float | None = gradient_clip("the bound that the declared features imply (clips nothing)")
-    clip_norm: Literal["l1", "l2"] = choice(
-        "l1", {"l1": "L1", "l2": "L2"}, label="Clip norm", help="The norm in which the clip C is meant."
-    )
-    clipping: Literal["gradients", "rows"] = choice(
-        "gradients",
-        {"gradients": "Gradients", "rows": "Feature rows"},
-        label="What is clipped",
-        help="Clipping gradients minimises a Huberised loss; clipping rows keeps the loss of scaled rows.",
-    )
-    smoothness: float | None = number(
-        None,
-        1e-4,
-        1000.0,
-        label="Smoothness",
-        symbol="L",
-        scale="log",
-        help="Empty: what the ranges imply.",
-    )
+    clip_norm: Literal["l1", "l2"] = choice("l1", **CONTROLS["clip_norm"])
+    clipping: Literal["gradients", "rows"] = choice("gradients", **CONTROLS["clipping"])
+    smoothness: float | None = number(None, 1e-4, 1000.0, **CONTROLS["LinearModel.smoothness"])
     smoothness_source: Literal["bounds", "declared", "estimated", "released"] = choice(
-        "bounds",
-        {
-            "bounds": "From the ranges",
-            "declared": "My own value",
-            "estimated": "Estimated from data (not private)",
-            "released": "Released privately",
-        },
-        label="Smoothness L",
-        help="Where L comes from. An estimate from the data is not private; a private release spends budget.",
+        "bounds", **CONTROLS["smoothness_source"]
     )
-    smoothness_cost: float | None = number(
-        None, 1e-6, 50.0, label="Cost of L", symbol="ε_L", scale="log", help="Pure ε that the private release spent."
-    )
+    smoothness_cost: float | None = number(None, 1e-6, 50.0, **CONTROLS["smoothness_cost"])
     start: float = number(0.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
-    initial_gap: float | None = number(
-        None,
-        1e-6,
-        1e6,
-        label="Initial gap",
-        symbol="E₀",
-        scale="log",
-        help="A guess of F(x₀) - F*. Empty: the bound that holds for every data set (V₀ ≤ ln 2 at x₀ = 0).",
-    )
+    initial_gap: float | None = number(None, 1e-6, 1e6, **CONTROLS["initial_gap"])
 
     @model_validator(mode="after")
     def _smoothness_is_stated(self) -> Self:
@@ -125,7 +73,7 @@ class LinearModel(ProblemSpecification):
         """Largest φ of a row with |⟨u, x⟩| ≤ prediction, whatever the row."""
 
     @abstractmethod
-    def gradient_bound(self, norm: Norm) -> float:
+    def gradient_bound(self, norm: queries.Norm) -> float:
         """Largest norm of one row's clipped gradient, without the regulariser."""
 
     @property
@@ -136,11 +84,11 @@ class LinearModel(ProblemSpecification):
     def read_by_itself(self) -> tuple[str, ...]:
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
-    def _plane(self) -> Plane | None:
+    def _plane(self) -> base.Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
         return planes.first_two([f"Weight of {name}" for name in names[:2]])
 
-    def feature_radius(self, norm: Norm) -> float:
+    def feature_radius(self, norm: queries.Norm) -> float:
         """The declared bound on a scaled row's norm, and the clip where rows are clipped."""
         data, half = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
         # One of the features of a categorical column is 1, the others are 0: each such column adds 1 to either norm.
@@ -152,21 +100,21 @@ class LinearModel(ProblemSpecification):
     def _dimension(self) -> int:
         return self.data.facts().d + (self.intercept == "yes")
 
-    def clip_in(self, norm: Norm) -> float:
+    def clip_in(self, norm: queries.Norm) -> float:
         """The clip as a bound in this norm; inf if there is none."""
         if self.clip is None:
             return math.inf
         # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
         return self.clip * (math.sqrt(self._dimension) if (norm, self.clip_norm) == ("l1", "l2") else 1.0)
 
-    def facts(self) -> SmoothFacts:
+    def facts(self) -> base.SmoothFacts:
         data, d = self.data.facts(), self._dimension
         smoothness = self.smoothness_of(self.feature_radius("l2") ** 2)
         gap, lyapunov = self._initial_error(d)
-        return SmoothFacts(
+        return base.SmoothFacts(
             n=data.n,
             d=d,
-            released=() if self.smoothness_cost is None else (Laplace(self.smoothness_cost),),
+            released=() if self.smoothness_cost is None else (events.Laplace(self.smoothness_cost),),
             from_data=self.from_data,
             gradient_bound_l1=self.gradient_bound("l1"),
             gradient_bound_l2=self.gradient_bound("l2"),
@@ -177,13 +125,13 @@ class LinearModel(ProblemSpecification):
             lyapunov=lyapunov,
         )
 
-    def cost(self, facts: Facts) -> Cost:
+    def cost(self, facts: base.Facts) -> base.Cost:
         """A pass over the table per step, also for a large batch, and for the optimum about ten Hessians."""
         found = super().cost(facts)
         return replace(
             found,
-            preparation=found.preparation + 10 * facts.n * facts.d**2 * SECONDS_PER_PRODUCT,
-            batch=found.evaluation + facts.n * SECONDS_PER_MARK,
+            preparation=found.preparation + 10 * facts.n * facts.d**2 * base.SECONDS_PER_PRODUCT,
+            batch=found.evaluation + facts.n * base.SECONDS_PER_MARK,
         )
 
     def smoothness_of(self, largest: float) -> float:
@@ -201,17 +149,15 @@ class LinearModel(ProblemSpecification):
         gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
         return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
 
-    def rows(self, data: Dataset) -> "Parts[Rows]":
-        """In parts: the rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
+    def rows(self, data: Dataset) -> "Rows":
+        """The rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
         n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
         low, high = np.array(data.facts.bounds).T
         centred, clipped = self.scaling == "centred", self.clipping == "rows"
         features, caps = np.empty((n, self._dimension)), np.empty(n)  # the one copy of the data
         features[:, d:] = 0.5 if centred else 1.0  # a constant column, if there is one
-        parts = list(slices(n, self._dimension * SECONDS_PER_LOADED / 3))
-        for part in parts:
-            if len(parts) > 1:
-                yield
+        checkpoint()
+        for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):
             block = features[part, :d]
             np.subtract(data.features[part], low, out=block)
             block /= high - low
@@ -223,11 +169,24 @@ class LinearModel(ProblemSpecification):
                 features[part] *= np.minimum(caps[part], 1.0)[:, None]
         return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if clipped else Rows(features, caps)
 
-    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem":
-        return finished(self.build_in_parts(tables))
+    def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["Rows", np.ndarray]:
+        """The rows of the whole table as `rows`, and their labels (n,). Of a file, one block at a time is kept beside
+        them."""
+        facts, at, shortened = self.data.facts(), 0, 0.0
+        for data in self.data.parts(tables):
+            part, count = self.rows(data), len(data.labels)
+            if count == facts.n:  # all of them, unless the file has more: then it is refused at its end
+                features, caps, shortened, labels = *part, data.labels
+                continue
+            if not at:
+                features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
+            here = slice(at, at + count)
+            features[here], caps[here], labels[here] = part.features, part.caps, data.labels
+            at, shortened = at + count, shortened + part.shortened * count / facts.n
+        return Rows(features, caps, shortened), labels
 
     @abstractmethod
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[LinearProblem]": ...
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LinearProblem": ...
 
 
 class Rows(NamedTuple):
@@ -242,7 +201,7 @@ class Rows(NamedTuple):
     shortened: float = 0.0
 
 
-class LinearProblem(LinearSums, SmoothProblem):
+class LinearProblem(LinearSums, base.SmoothProblem):
     """See `LinearModel`.
 
     rows, caps, offsets : see `LinearSums`. Clipping a linear model keeps convexity: it is gradient descent on the loss
@@ -270,8 +229,7 @@ class LinearProblem(LinearSums, SmoothProblem):
         self._regularisation = specification.regularisation
         self._cost = specification.cost(self.facts)
         self._minimum: tuple[np.ndarray, float] | None = None
-        self._steep = steep
-        self.shortened_share = shortened
+        self._steep, self.shortened_share = steep, shortened
 
     @staticmethod
     @abstractmethod
@@ -286,31 +244,32 @@ class LinearProblem(LinearSums, SmoothProblem):
         """∇F (R, d) at x, where the rows' slopes add up to `total`."""
         return self.regulariser_gradient(x) - total / self.facts.n
 
-    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
-        return finished(self.mean_gradient_in_parts(x, batch, norm))
-
-    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch, norm: Norm) -> Parts[Query]:
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
         """Some replicates after the others, where all together take long."""
         # All rows: the parts are those of diagnostics, whose sums may be at hand.
-        total = yield from self._sum_in_parts(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        total = self._sum(x, batch, self._cost.diagnostic, self._cost.batch_row)
         m = batch.divisor(self.facts.n)
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
-        return Query(total / -m, sensitivity, norm, batch, batch.relation)
+        return queries.Query(total / -m, sensitivity, norm, batch, batch.relation)
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         return 2 * self._regularisation * x
 
-    def curvature(self) -> Query:
+    def curvature(self) -> queries.Query:
         """λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one PSD)."""
         largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
-        return Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
+        return queries.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
 
     @property
     def clipped_share(self) -> float:
         """Share of rows whose gradient can reach the clip; a diagnostic."""
         return 0.0 if self._caps is None else float((self._caps < self._steep).mean())
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        self.prepare()
+        return base.evaluated_in_slices(self._evaluate, output, self._cost.diagnostic)
+
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = output["x"]
         with np.errstate(over="ignore", invalid="ignore"):
             objective, total, last = self.sums(x)
@@ -323,13 +282,9 @@ class LinearProblem(LinearSums, SmoothProblem):
                 self.metrics[-1].name: np.full(len(x), self.guess),
             }
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
-        yield from self.prepare()
-        return (yield from evaluated_in_slices(self.evaluate, output, self._cost.diagnostic))
-
-    def prepare(self) -> Parts[None]:
+    def prepare(self) -> None:
         if self._minimum is None:
-            self._minimum = yield from self._minimised()
+            self._minimum = self._minimised()
 
     @property
     def optimum(self) -> float:
@@ -343,18 +298,16 @@ class LinearProblem(LinearSums, SmoothProblem):
 
     @property
     def _found(self) -> tuple[np.ndarray, float]:
-        finished(self.prepare())
+        self.prepare()
         assert self._minimum is not None
         return self._minimum
 
-    def _minimised(self) -> Parts[tuple[np.ndarray, float]]:
+    def _minimised(self) -> tuple[np.ndarray, float]:
         """The minimiser and F*, by Newton's method with backtracking."""
-        x, pace = np.zeros((1, self.facts.d)), Pace()
-        seconds = (2 + self.facts.d) * self._cost.evaluation  # of a Hessian, and of a few values
+        x = np.zeros((1, self.facts.d))
         value, total, _ = self.sums(x)
         for _ in range(100):
-            if pace.due(seconds):
-                yield
+            checkpoint()
             moved = self._newton_step(x, value, self._gradient(x, total))
             if moved is None:
                 break
@@ -387,7 +340,7 @@ class LinearProblem(LinearSums, SmoothProblem):
         return total / self.facts.n + 2 * self._regularisation * np.eye(self.facts.d)
 
 
-def norms(rows: np.ndarray, norm: Norm) -> np.ndarray:
+def norms(rows: np.ndarray, norm: queries.Norm) -> np.ndarray:
     """The norm (n,) of every row; positive, so that it can be divided by."""
     order, found = 1 if norm == "l1" else 2, np.empty(len(rows))
     for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table

@@ -8,11 +8,9 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts, finished
 from dpviz.datasets.base import NO_TABLES
-from dpviz.errors import UserError
 from dpviz.privacy.queries import Norm
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Metric, refusal
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
 
 _LARGEST_EXPONENT, _SHARED = 700.0, 600.0  # e to these is a finite number
@@ -28,10 +26,7 @@ class LogisticRegression(LinearModel):
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
         if self.data.facts().target is not None:
-            raise UserError(
-                "The logistic loss needs two classes. Choose the squared or the Huber loss, or another target.",
-                title="The target is a number",
-            )
+            raise refusal("no_classes_logistic")
         return self
 
     def largest_loss(self, prediction: float) -> float:
@@ -41,14 +36,10 @@ class LogisticRegression(LinearModel):
         return min(self.feature_radius(norm), self.clip_in(norm))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[LogisticProblem]":
-        data = yield from self.data.load_in_parts(tables)
-        rows, caps, shortened = yield from self.rows(data)
-        rows *= data.labels[:, None]
+        (rows, caps, shortened), labels = self.loaded(tables)
+        rows *= labels[:, None]
         kept = np.minimum(caps, 1.0) if (caps < 1).any() else None
-        majority = (1 + abs(float(data.labels.mean()))) / 2
+        majority = (1 + abs(float(labels.mean()))) / 2
         return LogisticProblem(self, rows, kept, shortened=shortened, guess=majority)
 
 

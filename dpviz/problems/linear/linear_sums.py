@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, slices
+from dpviz.checkpoints import slices
 from dpviz.privacy.batches import Batch
 
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
@@ -47,7 +47,7 @@ class LinearSums(ABC):
                 arguments -= self._offsets[part]
             yield part, rows, arguments, None if self._caps is None else self._caps[part]
 
-    def _sum_in_parts(self, x: np.ndarray, batch: Batch | None, whole: float, each: float) -> Parts[np.ndarray]:
+    def _sum(self, x: np.ndarray, batch: Batch | None, whole: float, each: float) -> np.ndarray:
         """Σ -φ' v (R, d) over the rows of each replicate's batch, or all of them without one: some replicates after the
         others, where all together take long.
 
@@ -61,8 +61,6 @@ class LinearSums(ABC):
         self._check_rows(indices, marked)
         total = np.empty_like(x)
         for part in slices(len(x), whole if indices is None else indices.shape[1] * each):
-            if part.start:
-                yield
             with np.errstate(over="ignore"):
                 if marked is not None:
                     total[part] = self._table_sum(x[part], marked[part])

@@ -5,27 +5,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems import planes
-from dpviz.problems.base import (
-    SECONDS_PER_MARK,
-    Cost,
-    Facts,
-    Metric,
-    Plane,
-    ProblemSpecification,
-    SmoothFacts,
-    SmoothProblem,
-)
+from dpviz.problems import base, planes
 from dpviz.specification import choice, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 SECONDS_PER_NUMBER = 8e-9  # of a row that is drawn and not looked at
 
 
-class Quadratic(ProblemSpecification):
+class Quadratic(base.ProblemSpecification):
     """F(x) = ½ Σ λᵢ xᵢ², as the mean of n rows' gradients of norm at most C that all happen to be zero at x* = 0.
 
     The rows contribute nothing but their sensitivity, so an algorithm sees exactly its own noise, and the expected
@@ -36,18 +29,10 @@ class Quadratic(ProblemSpecification):
     title: ClassVar[str] = "Quadratic test bench"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
     dimension: int = number(10, 2, 200, label="Parameters", symbol="d", scale="log", help="Number of eigenvalues.")
-    strong_convexity: float = number(
-        0.02, 1e-5, 10.0, label="Strong convexity", symbol="μ", scale="log", help="The smallest eigenvalue."
-    )
-    smoothness: float = number(
-        1.0, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="The largest eigenvalue."
-    )
-    spacing: Literal["log", "ends"] = choice(
-        "log", {"log": "Log-uniform", "ends": "Only μ and L"}, label="Spectrum", help="How eigenvalues are spread."
-    )
-    clip: float = number(
-        10.0, 1e-3, 1e4, label="Gradient clip", symbol="C", scale="log", help="Largest norm of one row's gradient."
-    )
+    strong_convexity: float = number(0.02, 1e-5, 10.0, **CONTROLS["strong_convexity"])
+    smoothness: float = number(1.0, 1e-4, 1000.0, **CONTROLS["Quadratic.smoothness"])
+    spacing: Literal["log", "ends"] = choice("log", **CONTROLS["spacing"])
+    clip: float = number(10.0, 1e-3, 1e4, **CONTROLS["clip"])
     start: float = number(1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
 
     def eigenvalues(self) -> np.ndarray:
@@ -57,10 +42,10 @@ class Quadratic(ProblemSpecification):
             return np.where(np.arange(self.dimension) < (self.dimension + 1) // 2, low, high)
         return np.geomspace(low, high, self.dimension)
 
-    def facts(self) -> SmoothFacts:
+    def facts(self) -> base.SmoothFacts:
         spectrum = self.eigenvalues()
         gap = 0.5 * self.start**2 * spectrum.sum()
-        return SmoothFacts(
+        return base.SmoothFacts(
             n=self.rows,
             d=self.dimension,
             gradient_bound_l1=self.clip,
@@ -73,12 +58,12 @@ class Quadratic(ProblemSpecification):
             eigenvalues=tuple(spectrum),
         )
 
-    def cost(self, facts: Facts) -> Cost:
+    def cost(self, facts: base.Facts) -> base.Cost:
         """There is no table: a row of a batch is only drawn."""
-        seconds, drawn = 1e-8 * facts.d, facts.n * SECONDS_PER_MARK
-        return Cost(seconds, SECONDS_PER_NUMBER, diagnostic=seconds, replicate=64.0 * facts.d, batch=drawn)
+        seconds, drawn = 1e-8 * facts.d, facts.n * base.SECONDS_PER_MARK
+        return base.Cost(seconds, SECONDS_PER_NUMBER, diagnostic=seconds, replicate=64.0 * facts.d, batch=drawn)
 
-    def _plane(self) -> Plane:
+    def _plane(self) -> base.Plane:
         """The directions of the smallest and the largest eigenvalue: there methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
@@ -88,15 +73,15 @@ class Quadratic(ProblemSpecification):
         return QuadraticProblem(self.facts())
 
 
-class QuadraticProblem(SmoothProblem):
+class QuadraticProblem(base.SmoothProblem):
     """See `Quadratic`. The Hessian is public, so its gradient is a regulariser: it needs no noise."""
 
-    metrics: ClassVar[tuple[Metric, ...]] = (
-        Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),
-        Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
+    metrics: ClassVar[tuple[base.Metric, ...]] = (
+        base.Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),
+        base.Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
     )
 
-    def __init__(self, facts: SmoothFacts) -> None:
+    def __init__(self, facts: base.SmoothFacts) -> None:
         self.facts = facts
         self._eigenvalues = np.array(facts.eigenvalues)
 
@@ -107,7 +92,7 @@ class QuadraticProblem(SmoothProblem):
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         return self._eigenvalues * x
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         x = output["x"]
         gap = 0.5 * (self._eigenvalues * x**2).sum(axis=1)
         return {"objective_gap": gap, "gradient_norm": np.linalg.norm(self._eigenvalues * x, axis=1)}

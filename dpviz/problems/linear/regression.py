@@ -5,12 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Parts
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric
-from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, Rows, gradient_clip, norms
+from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, gradient_clip, norms
 from dpviz.specification import number
 
 BOTH: tuple[Norm, Norm] = ("l1", "l2")
@@ -37,8 +36,8 @@ class LeastSquares(LinearModel):
             return self.feature_radius(norm)
         return self.clip_in(norm)
 
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[RegressionProblem]":
-        (rows, caps, shortened), targets = yield from _regression(self, tables)
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
+        (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
             radii = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH)
             caps = np.maximum(np.minimum(*radii), 1.0)  # less than 1 by rounding only
@@ -55,16 +54,7 @@ class HuberRegression(LinearModel):
     kind: ClassVar[str] = "problems.regression.huber"
     title: ClassVar[str] = "Huber regression"
     data: DatasetSpecification = UniformLinear()
-    threshold: float = number(
-        0.25,
-        0.01,
-        2.0,
-        label="Threshold",
-        symbol="δ",
-        scale="log",
-        help="Of the Huber loss: residuals beyond it count linearly. In half widths of the target's range. The "
-        "sensitivity grows with it.",
-    )
+    threshold: float = number(0.25, 0.01, 2.0, **CONTROLS["threshold"])
 
     def largest_loss(self, prediction: float) -> float:
         return float(_huber(np.array(prediction + 1), np.array(self.threshold)))
@@ -73,8 +63,8 @@ class HuberRegression(LinearModel):
         radius = self.threshold * self.feature_radius(norm)
         return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
 
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[HuberProblem]":
-        (rows, caps, shortened), targets = yield from _regression(self, tables)
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
+        (rows, caps, shortened), targets = _regression(self, tables)
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
         return HuberProblem(self, rows, caps, targets, self.threshold, shortened, guess=guess)
 
@@ -123,12 +113,11 @@ class HuberProblem(RegressionProblem):
     )
 
 
-def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Rows, np.ndarray]]:
-    """In parts: the rows, and targets (n,) in [-1, 1]."""
-    data = yield from model.data.load_in_parts(tables)
-    low, high = data.facts.target or (-1.0, 1.0)
-    targets = (data.labels - (low + high) / 2) / ((high - low) / 2)
-    rows = yield from model.rows(data)
+def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
+    """The rows, and targets (n,) in [-1, 1]."""
+    rows, labels = model.loaded(tables)
+    low, high = model.data.facts().target or (-1.0, 1.0)
+    targets = (labels - (low + high) / 2) / ((high - low) / 2)
     return rows, np.clip(targets, -1.0, 1.0)
 
 

@@ -10,14 +10,3 @@ from dpviz.problems.nonconvex.nonconvex import (
     random_start,
     shorten,
 )
-
-__all__ = [
-    "DIRECTIONS",
-    "LogisticTukey",
-    "MarginModel",
-    "NonconvexModel",
-    "RobustComponent",
-    "SigmoidTukey",
-    "random_start",
-    "shorten",
-]

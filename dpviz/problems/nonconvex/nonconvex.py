@@ -9,23 +9,15 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts, finished, slices
+from dpviz import resources
+from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
-from dpviz.errors import UserError
 from dpviz.privacy.events import Laplace
-from dpviz.problems import planes
-from dpviz.problems.base import (
-    SECONDS_PER_DRAWN_ROW,
-    SECONDS_PER_GATHERED,
-    SECONDS_PER_MARK,
-    Cost,
-    Facts,
-    Plane,
-    ProblemSpecification,
-)
+from dpviz.problems import base, planes
 from dpviz.problems.nonconvex.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
 from dpviz.problems.nonconvex.nonconvex_risk import (
+    HALVED,
     MOST_COLUMNS,
     PRODUCTS,
     UNIT,
@@ -41,10 +33,11 @@ from dpviz.specification import choice, number
 # product takes as long as with some more: that is the reading.
 SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_READ, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 0.7e-9, 2.5e-9
 SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.04e-9
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of every field
 DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line
 
 
-class NonconvexModel(ProblemSpecification):
+class NonconvexModel(base.ProblemSpecification):
     """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x), ‖vᵢ‖ ≤ 1: φ need not be convex, and r may bend down, too.
 
     vᵢ is the row of features, scaled, divided by a declared number, and shortened to norm 1 if it is longer; times its
@@ -55,61 +48,15 @@ class NonconvexModel(ProblemSpecification):
 
     risk: ClassVar[type[NonconvexRisk]]
     data: DatasetSpecification = Saddle()
-    scaling: Literal["ranges", "none"] = choice(
-        "ranges",
-        {"ranges": "Declared ranges to [-1, 1]", "none": "None: the numbers as they are"},
-        label="Feature scaling",
-        help="Scaled rows that are longer than 1 are shortened to length 1: that bounds what one row can change.",
-    )
-    divisor: float = number(
-        1.0, 0.1, 100.0, label="Divide rows by", scale="log", help="Larger: fewer rows are shortened, all weigh less."
-    )
-    smoothness: float | None = number(
-        None,
-        1e-3,
-        1000.0,
-        label="Smoothness",
-        symbol="G",
-        scale="log",
-        help="Upper bound on curvature, for step sizes. Empty: what holds for every data set; less is an assumption.",
-    )
-    hessian_lipschitz: float | None = number(
-        None,
-        1e-3,
-        1000.0,
-        label="Hessian's Lipschitz constant",
-        symbol="M",
-        scale="log",
-        help="How fast curvature can change. Empty: what holds for every data set; less is an assumption.",
-    )
-    hessian_bound: Literal["tight", "spectral"] = choice(
-        "tight",
-        {"tight": "Tight", "spectral": "√d times the spectral norm, as published"},
-        label="Sensitivity of the Hessian",
-        help="One row's Hessian has rank one, so its Frobenius norm needs no factor √d.",
-    )
-    start: Literal["zero", "random"] = choice(
-        "zero", {"zero": "Zero", "random": "Random, the same in all repeats"}, label="Start", help="Where runs begin."
-    )
-    start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed draws another N(0, I).")
-    gap: float | None = number(
-        None,
-        1e-3,
-        1e6,
-        label="Initial gap",
-        symbol="Γ",
-        scale="log",
-        help="Bound on f(x₀) - inf f. Empty: what holds for every data set; less is an assumption, unless released.",
-    )
-    gap_cost: float | None = number(
-        None,
-        1e-9,
-        50.0,
-        label="Cost of Γ",
-        symbol="ε_Γ",
-        scale="log",
-        help="What a private release of f(x₀) spent to find the gap. Empty: it was not released.",
-    )
+    scaling: Literal["ranges", "none"] = choice("ranges", **CONTROLS["scaling"])
+    divisor: float = number(1.0, 0.1, 100.0, **CONTROLS["divisor"])
+    smoothness: float | None = number(None, 1e-3, 1000.0, **CONTROLS["smoothness"])
+    hessian_lipschitz: float | None = number(None, 1e-3, 1000.0, **CONTROLS["hessian_lipschitz"])
+    hessian_bound: Literal["tight", "spectral"] = choice("tight", **CONTROLS["hessian_bound"])
+    start: Literal["zero", "random"] = choice("zero", **CONTROLS["start"])
+    start_seed: int = number(0, 0, 2**31 - 1, **CONTROLS["start_seed"])
+    gap: float | None = number(None, 1e-3, 1e6, **CONTROLS["gap"])
+    gap_cost: float | None = number(None, 1e-9, 50.0, **CONTROLS["gap_cost"])
 
     @model_validator(mode="after")
     def _what_was_paid_for_is_stated(self) -> Self:
@@ -130,7 +77,7 @@ class NonconvexModel(ProblemSpecification):
     def problem_type(cls) -> type[NonconvexRisk]:
         return cls.risk
 
-    def _plane(self) -> Plane | None:
+    def _plane(self) -> base.Plane | None:
         if isinstance(self.data, Saddle):
             return planes.first_two(DIRECTIONS)
         return planes.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
@@ -172,17 +119,18 @@ class NonconvexModel(ProblemSpecification):
             ),
         )
 
-    def cost(self, facts: Facts) -> Cost:
+    def cost(self, facts: base.Facts) -> base.Cost:
         """A pass over the table per step, also for a large batch, and beside that Hessians."""
         n, d = facts.n, facts.d
         evaluation = n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
-        hessian = n * (SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2)
-        drawn = SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d
+        square = SECONDS_PER_SQUARE * (0.6 if d >= HALVED else 1.0) * d**2
+        hessian = n * (SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + square)
+        drawn = base.SECONDS_PER_DRAWN_ROW + base.SECONDS_PER_GATHERED * d
         whole = d <= MOST_COLUMNS
-        return Cost(
+        return base.Cost(
             evaluation=evaluation,
             batch_row=drawn,
-            batch=evaluation + n * SECONDS_PER_MARK,
+            batch=evaluation + n * base.SECONDS_PER_MARK,
             diagnostic=evaluation + n * SECONDS_PER_LOSS,
             expensive=hessian + eigenvalue_seconds(d)
             if whole
@@ -196,15 +144,13 @@ class NonconvexModel(ProblemSpecification):
             hessian_row=drawn + SECONDS_PER_SQUARE * d**2,
         )
 
-    def rows(self, data: Dataset) -> Parts[tuple[np.ndarray, float]]:
-        """In parts: the rows (n, d) of the risk, of norm at most 1 whatever the data, and the share of those that were
+    def rows(self, data: Dataset) -> tuple[np.ndarray, float]:
+        """The rows (n, d) of the risk, of norm at most 1 whatever the data, and the share of those that were
         longer."""
         rows = np.empty(data.features.shape)
         ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)
         low, high, longer = ranges[:, 0], ranges[:, 1], 0
         for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):
-            if part.start:
-                yield
             block = rows[part]
             block[:] = data.features[part]
             if self.scaling == "ranges" and not self.data.scaled:  # features of categories stay 0 and 1
@@ -218,11 +164,7 @@ class NonconvexModel(ProblemSpecification):
         return rows, longer / len(rows)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Parts[NonconvexRisk]:
-        data = yield from self.data.load_in_parts(tables)
-        rows, longer = yield from self.rows(data)
+        rows, longer = self.rows(self.data.load(tables))
         facts = self.facts()
         return self.risk(facts, self.cost(facts), self.penalty, rows, longer)
 
@@ -248,17 +190,12 @@ def shorten(rows: np.ndarray) -> int:
 class MarginModel(NonconvexModel):
     """A loss of margins zᵢ⟨uᵢ, x⟩, labels zᵢ = ±1, plus Tukey's penalty λ Σ xⱼ²/(1 + xⱼ²)."""
 
-    regularisation: float = number(
-        1e-3, 1e-6, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ Σ xⱼ²/(1 + xⱼ²)."
-    )
+    regularisation: float = number(1e-3, 1e-6, 1.0, **CONTROLS["tukey"])
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
         if self.data.facts().target is not None:
-            raise UserError(
-                "The loss needs two classes. Choose the robust principal component, or another target.",
-                title="The target is a number",
-            )
+            raise base.refusal("no_classes")
         return self
 
     @property
@@ -289,9 +226,7 @@ class RobustComponent(NonconvexModel):
     kind: ClassVar[str] = "problems.nonconvex.robust_component"
     title: ClassVar[str] = "Robust principal component"
     risk: ClassVar[type[NonconvexRisk]] = RobustRisk
-    regularisation: float = number(
-        0.05, 1e-4, 1.0, label="Regularisation", symbol="μ", scale="log", help="Weight of μ/2 ‖x‖²."
-    )
+    regularisation: float = number(0.05, 1e-4, 1.0, **CONTROLS["ridge"])
 
     @property
     def penalty(self) -> Penalty:

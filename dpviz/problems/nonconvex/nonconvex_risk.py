@@ -3,15 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, finished
+from dpviz.checkpoints import checkpoint, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import SECONDS_PER_PRODUCT, Cost, Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.linear.linear_sums import GATHERED, LinearSums, bounded
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
@@ -19,8 +20,8 @@ Loss = Literal["logistic", "sigmoid", "robust"]
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 _HALVINGS = 52
 _MISJUDGED = 1e-6  # probability that the smallest eigenvalue is below what a diagnostic says, with many columns
-SECONDS_PER_FALL = 1.5e-8  # of a row, at one step
 _EIGENVALUES, _AT_ONCE = 4096, 20  # that are remembered; replicates whose Hessians are formed for a diagnostic
+HALVED = 32  # columns from which on half a Hessian and its mirror image are quicker than the whole
 MOST_COLUMNS, PRODUCTS = 300, 60  # of Hessians that diagnostics form; products with those that they do not
 
 
@@ -143,11 +144,7 @@ class NonconvexRisk(LinearSums, Problem):
         Metric("objective", "Objective f(x_t)", headline=1),
         Metric("gradient_norm", "Gradient norm ‖∇f(x_t)‖", scale="log", headline=2),
         Metric(
-            "smallest_eigenvalue",
-            "Smallest eigenvalue λ_min(∇²f(x_t))",
-            headline=3,
-            cost="expensive",
-            better="higher",
+            "smallest_eigenvalue", "Smallest eigenvalue λ_min(∇²f(x_t))", headline=3, cost="expensive", better="higher"
         ),
     )
     loss: ClassVar[Loss]
@@ -194,11 +191,7 @@ class NonconvexRisk(LinearSums, Problem):
 
         at_state : with the sensitivity at x, which is public, where it is smaller than that anywhere.
         """
-        return finished(self.mean_gradient_in_parts(x, batch, at_state))
-
-    def mean_gradient_in_parts(self, x: np.ndarray, batch: Batch | None = None, at_state: bool = False) -> Parts[Query]:
-        """`mean_gradient`, with pauses where it takes long."""
-        total = yield from self._sum_in_parts(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        total = self._sum(x, batch, self._cost.diagnostic, self._cost.batch_row)
         change: float | np.ndarray = self.facts.gradient_sensitivity
         if at_state:
             change = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
@@ -207,33 +200,23 @@ class NonconvexRisk(LinearSums, Problem):
 
     def hessian(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Query:
         """Mean of the rows' Hessians at x (R', d), without the penalty, `packed`; (R', d(d+1)/2), "l2"."""
-        return finished(self.hessian_in_parts(x, batch, shape))
-
-    def hessian_in_parts(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Parts[Query]:
-        """`hessian`, with pauses where it takes long."""
         m = self._divisor(batch)
-        total = yield from self._bend(x, batch)
-        return Query(packed(total, shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
+        return Query(packed(self._bend(x, batch), shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
 
     def hessian_products(self, x: np.ndarray) -> MatrixQuery:
         """The mean of the rows' Hessians at x (R', d), without the penalty, known by its products: two passes over the
-        table for each, and no matrix."""
-        x = bounded(x)
+        table for each, and no matrix. The rows' curvatures (R', n) are kept for all of them."""
+        with np.errstate(over="ignore"):
+            kept = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
 
         def times(directions: np.ndarray) -> np.ndarray:
             total = np.zeros_like(directions)
-            for _, rows, arguments, _ in self._blocks(x):
-                with np.errstate(over="ignore"):
-                    weights = self.curvatures(arguments)
-                weights *= directions @ rows.T
-                total += weights @ rows
+            for (_, rows, along, _), curvatures in zip(self._blocks(directions), kept, strict=True):
+                along *= curvatures
+                total += along @ rows
             return total / self.facts.n
 
         return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
-
-    def product_seconds(self, replicates: int) -> float:
-        """What a product with each of their Hessians takes, about."""
-        return product_seconds(self._cost, replicates)
 
     def mean_value(self, x: np.ndarray) -> Query:
         """Mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
@@ -253,16 +236,11 @@ class NonconvexRisk(LinearSums, Problem):
         x, directions : (R', d). steps : (R', k), positive. A loss falls by at most its slope times the distance;
         that is enforced row by row, as the difference of two large numbers may be off by more.
         """
-        return finished(self.decrease_in_parts(x, directions, steps))
-
-    def decrease_in_parts(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Parts[Query]:
-        """`decrease`, with pauses where it takes long."""
         x, directions = bounded(x), bounded(directions)
         most = self.steepest * np.linalg.norm(directions, axis=1)
-        total, pace = np.zeros(steps.shape), Pace()
+        total = np.zeros(steps.shape)
         for _, rows, arguments, _ in self._blocks(x):
-            if pace.due(arguments.size * steps.shape[1] * SECONDS_PER_FALL):
-                yield
+            checkpoint()
             slopes, here = directions @ rows.T, self.losses(arguments)
             for k in range(steps.shape[1]):
                 fall = here - self.losses(arguments + steps[:, k, None] * slopes)
@@ -275,12 +253,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     def smallest_eigenvalue(self, x: np.ndarray) -> Query:
         """λ_min(∇²f(x)) (R', 1), "l2", the penalty included: a number where the Hessian is a matrix."""
-        return finished(self.smallest_eigenvalue_in_parts(x))
-
-    def smallest_eigenvalue_in_parts(self, x: np.ndarray) -> Parts[Query]:
-        """`smallest_eigenvalue`, with pauses where it takes long."""
-        found = yield from self._smallest(x)
-        return Query(found[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
+        return Query(self._smallest(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
 
     # -------------------------------------------------------------------------------------------- what needs no noise
 
@@ -294,10 +267,13 @@ class NonconvexRisk(LinearSums, Problem):
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=True))
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        found = evaluated_in_slices(self._evaluate_cheap, output, self._cost.diagnostic)
+        if expensive:
+            found["smallest_eigenvalue"] = self._remembered(output["x"])
+        return found
 
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = bounded(output["x"])
         loss, total = np.zeros(len(x)), np.zeros_like(x)
         for _, rows, arguments, _ in self._blocks(x):
@@ -316,13 +292,7 @@ class NonconvexRisk(LinearSums, Problem):
             },
         }
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
-        found = yield from evaluated_in_slices(self.evaluate_cheap, output, self._cost.diagnostic)
-        if expensive:
-            found["smallest_eigenvalue"] = yield from self._remembered(output["x"])
-        return found
-
-    def _remembered(self, x: np.ndarray) -> Parts[np.ndarray]:
+    def _remembered(self, x: np.ndarray) -> np.ndarray:
         """λ_min (R,), computed where no replicate was before: those that have ended stay where they are."""
         keys = [row.tobytes() for row in x]
         with self._lock:
@@ -331,7 +301,7 @@ class NonconvexRisk(LinearSums, Problem):
         new = list({keys[i]: i for i in new}.values())
         find = self._smallest if self.facts.d <= MOST_COLUMNS else self._about_smallest
         for some in (new[start : start + _AT_ONCE] for start in range(0, len(new), _AT_ONCE)):
-            found = yield from find(x[some])
+            found = find(x[some])
             known |= {keys[i]: float(value) for i, value in zip(some, found, strict=True)}
         with self._lock:
             self._eigenvalues |= known
@@ -339,22 +309,20 @@ class NonconvexRisk(LinearSums, Problem):
                 del self._eigenvalues[next(iter(self._eigenvalues))]
         return np.array([known[key] for key in keys])
 
-    def _smallest(self, x: np.ndarray) -> Parts[np.ndarray]:
+    def _smallest(self, x: np.ndarray) -> np.ndarray:
         """λ_min (R,) of the Hessians at x (R, d)."""
-        matrices = yield from self._bend(x, None)
+        matrices = self._bend(x, None)
         matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)
         matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
         return np.linalg.eigvalsh(matrices)[:, 0]
 
-    def _about_smallest(self, x: np.ndarray) -> Parts[np.ndarray]:
+    def _about_smallest(self, x: np.ndarray) -> np.ndarray:
         """A bound on λ_min (R,) from below, hardly under it, from a few products. For diagnostics: it has no
         sensitivity that is known."""
         products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
-        _, lowest, _ = yield from lanczos(
-            lambda v: products.times(v) + diagonal * v, start, PRODUCTS, self.product_seconds(len(x)), _MISJUDGED
-        )
+        _, lowest, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
         return lowest
 
     # --------------------------------------------------------------------------------------------------- sums over rows
@@ -362,28 +330,40 @@ class NonconvexRisk(LinearSums, Problem):
     def _divisor(self, batch: Batch | None) -> int:
         return self.facts.n if batch is None else batch.divisor(self.facts.n)
 
-    def _bend(self, x: np.ndarray, batch: Batch | None) -> Parts[np.ndarray]:
-        """Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or all of them without one."""
-        x, pace = bounded(x), Pace()
+    def _bend(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
+        """Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or all of them without one.
+
+        Of a product of a matrix with itself NumPy computes half, which is quicker with some columns. So each row gets
+        the root of φ'' - least, where the least φ'' is 0, or Σ vvᵀ of the same rows is known."""
+        x, least, halved = bounded(x), self.bends[0], self.facts.d >= HALVED
         total = np.zeros((len(x), self.facts.d, self.facts.d))
         if batch is not None and not batch.whole:
             indices = batch.indices
             if indices is None:
                 raise ValueError("a block of the table is no batch of single rows")
             self._check_rows(indices, None)
-            blocks = self._batch_blocks(x, indices)
+            blocks, halved = self._batch_blocks(x, indices), halved and not least
         else:
             blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
+            if halved and least:
+                total += least * self._gram
         for replicates, rows, arguments in blocks:
             with np.errstate(over="ignore"):
                 weights = self.curvatures(arguments)
+            if halved:
+                weights = np.sqrt(np.maximum(weights - least, 0.0))
             scaled = np.empty_like(rows)
             for matrix, weight in zip(total[replicates], weights, strict=True):
                 np.multiply(rows, weight[:, None], out=scaled)
-                matrix += scaled.T @ rows
-            if pace.due(arguments.size * rows.shape[1] ** 2 * SECONDS_PER_PRODUCT):
-                yield
+                matrix += scaled.T @ (scaled if halved else rows)
+            checkpoint()
         return total
+
+    @cached_property
+    def _gram(self) -> np.ndarray:
+        """Σ vvᵀ (d, d) over all rows."""
+        parts = (self._rows[part] for part in slices(self.facts.n, self._cost.hessian / self.facts.n))
+        return np.sum([rows.T @ rows for rows in parts], axis=0)
 
     def _batch_blocks(self, x: np.ndarray, indices: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """Blocks of each replicate's batch (R, m): whose they are, rows (b, d), their arguments (1, b)."""

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import betaincinv
 
-from dpviz.checkpoints import Pace, Parts
+from dpviz.checkpoints import checkpoint
 
 # How noise falls on a symmetric matrix: evenly in every direction ("goe", half the variance off the diagonal), or with
 # the same variance on all entries on and above the diagonal ("upper").
@@ -64,23 +64,22 @@ def smallest_eigenpair(matrices: np.ndarray, gradients: np.ndarray) -> tuple[np.
 
 
 def lanczos(
-    times: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, steps: int, seconds: float, failure: float
-) -> Parts[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """In parts: about the smallest eigenvalues (R,) of symmetric matrices that are known by their products; bounds (R,)
-    on them from below; and unit vectors (R, d) with those curvatures: the best ones in the spaces of so many products.
+    times: Callable[[np.ndarray], np.ndarray], starts: np.ndarray, steps: int, failure: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """About the smallest eigenvalues (R,) of symmetric matrices that are known by their products; bounds (R,) on them
+    from below; and unit vectors (R, d) with those curvatures: the best ones in the spaces of so many products.
 
-    times : from directions (R, d) to products (R, d); takes `seconds`. starts : (R, d) the first directions, not 0.
+    times : from directions (R, d) to products (R, d). starts : (R, d) the first directions, not 0.
     failure : probability that a bound is above its eigenvalue, for a start that is uniform in direction, and was drawn
         without a look at the matrix (`_bound_below`).
     The first ones are never below the true eigenvalue, apart from rounding. With full orthogonalisation, so that the
     directions stay so.
     """
-    (replicates, d), pace = starts.shape, Pace()
+    replicates, d = starts.shape
     basis, images = np.zeros((2, replicates, min(steps, d), d))
     direction, last = starts / _lengths(starts), np.zeros((replicates, basis.shape[1]))
     for k in range(basis.shape[1]):
-        if pace.due(seconds):
-            yield
+        checkpoint()
         basis[:, k], images[:, k] = direction, times(direction)
         rest = images[:, k]
         for _ in range(2):  # the second time for the digits that the first one lost

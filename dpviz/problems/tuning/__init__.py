@@ -14,18 +14,3 @@ from dpviz.problems.tuning.tuning import (
     gradient_slices,
     loss_cap,
 )
-
-__all__ = [
-    "BLOCK",
-    "LOSSES",
-    "Evaluations",
-    "GradientProblem",
-    "TuningFacts",
-    "TuningProblem",
-    "TuningSpecification",
-    "at_a_time",
-    "clipped_sum",
-    "finite",
-    "gradient_slices",
-    "loss_cap",
-]

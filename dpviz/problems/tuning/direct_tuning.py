@@ -9,11 +9,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import minimize
 
-from dpviz.checkpoints import Parts, finished
+from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
-from dpviz.datasets.tuning import NormalDraws, RegressionDraws
+from dpviz.datasets.synthetic import NormalDraws, RegressionDraws
 from dpviz.problems.base import Cost, Facts, Metric
 from dpviz.problems.tuning.tuning import (
+    CONTROLS,
     SECONDS_PER_NUMBER,
     SECONDS_PER_PRODUCT,
     GradientProblem,
@@ -21,26 +22,18 @@ from dpviz.problems.tuning.tuning import (
     TuningSpecification,
     loss_cap,
 )
-from dpviz.problems.tuning.users import Rows, chosen_features, loaded, most_features, rows_of, user_count
+from dpviz.problems.tuning.users import Rows, loaded, rows_of, user_count
 from dpviz.specification import number, switch
 
-ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a pause after each round
+ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a checkpoint after each round
 
 
 class DirectTuning(TuningSpecification):
     """f_i(θ) follows from the user's rows at once; of a user with several rows, the mean over them."""
 
-    data: DatasetSpecification
-    most_features: int = most_features(100)
-    start: float | None = number(
-        None, -4.0, 4.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
-    )
+    start: float | None = number(None, -4.0, 4.0, **CONTROLS["DirectTuning.start"])
     reach: ClassVar[float] = 4.0  # the box is [-reach, reach]
     spread: ClassVar[float] = 1.0  # declared ranges of features become [-spread, spread]
-
-    @property
-    def public(self) -> bool:
-        return self.data.public
 
     @property
     def unit(self) -> str:
@@ -50,11 +43,6 @@ class DirectTuning(TuningSpecification):
     def not_protected(self) -> str:
         return ""
 
-    @property
-    def chosen(self) -> np.ndarray:
-        """Which features are used."""
-        return chosen_features(self.data.facts().d, self.most_features)
-
     @abstractmethod
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """(d,) what is tuned, by the names of the features."""
@@ -63,25 +51,20 @@ class DirectTuning(TuningSpecification):
         known = self.data.facts()
         names = self.parameters(tuple(known.names[j] for j in self.chosen))
         n, d = user_count(known), len(names)
-        return TuningFacts(
-            n=n,
-            d=d,
-            from_data=self.from_data,
+        return self._facts(
+            n,
+            names,
             low=(-self.reach,) * d,
             high=(self.reach,) * d,
-            names=names,
             logarithmic=(False,) * d,
-            loss_cap=self.loss_cap,
             training_seconds=known.n * (d * SECONDS_PER_PRODUCT + SECONDS_PER_NUMBER),
             gradient_seconds=known.n * d * SECONDS_PER_NUMBER / 2,
             start=() if self.start is None else (self.start,) * d,
-            observation_sd=self.observation_sd,
-            shared=self.observation == "shared",
         )
 
-    def rows(self, tables: Mapping[str, np.ndarray]) -> Parts[Rows]:
-        """In parts: the users' rows, features scaled by their declared ranges."""
-        data, places = yield from loaded(self.data, tables)
+    def rows(self, tables: Mapping[str, np.ndarray]) -> Rows:
+        """The users' rows, features scaled by their declared ranges."""
+        data, places = loaded(self.data, tables)
         features, chosen = np.array(data.features[:, self.chosen], order="C"), self.chosen
         if not self.data.scaled:
             low, high = np.array(data.facts.bounds)[chosen].T
@@ -108,19 +91,13 @@ class NormalLocation(DirectTuning):
     spread: ClassVar[float] = 3.0
     data: DatasetSpecification = NormalDraws()
     loss_cap: float = loss_cap(40.0)
-    start: float | None = number(
-        -3.0, -6.0, 6.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
-    )
+    start: float | None = number(-3.0, -6.0, 6.0, **CONTROLS["NormalLocation.start"])
 
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return names
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Location":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[Location]":
-        rows = yield from self.rows(tables)
-        return Location(self.facts(), rows, self.observation_seed)
+        return Location(self.facts(), self.rows(tables), self.observation_seed)
 
 
 class Location(GradientProblem):
@@ -159,13 +136,9 @@ class HuberRegression(DirectTuning):
     title: ClassVar[str] = "Robust regression (Huber)"
     spread: ClassVar[float] = math.sqrt(3)
     data: DatasetSpecification = RegressionDraws()
-    corner: float = number(
-        1.345, 0.1, 10.0, label="Corner", symbol="c", scale="log", help="Residuals beyond it count linearly."
-    )
+    corner: float = number(1.345, 0.1, 10.0, **CONTROLS["corner"])
     weighted: bool = switch(True, label="Mallows weights", help="Long rows count less, so that gradients are bounded.")
-    start: float | None = number(
-        0.0, -4.0, 4.0, label="Start", symbol="β₀", help="Every coordinate. Empty: each run draws its own in the box."
-    )
+    start: float | None = number(0.0, -4.0, 4.0, **CONTROLS["HuberRegression.start"])
 
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return ("intercept", *names)
@@ -181,14 +154,11 @@ class HuberRegression(DirectTuning):
         return replace(cost, preparation=cost.preparation + searched * 60 * (cost.evaluation + cost.expensive))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[Huber]":
-        rows = yield from self.rows(tables)
+        rows = self.rows(tables)
         known = None
         if isinstance(self.data, RegressionDraws):  # without the features that are left out
             known = self.data.coefficients[[0, *1 + self.chosen]]
-        return Huber(self.facts(), rows, self.corner, self.weighted, known, self.observation_seed)
+        return Huber(self, rows, known)
 
 
 class Huber(GradientProblem):
@@ -199,20 +169,12 @@ class Huber(GradientProblem):
         Metric("distance", "Distance to the true coefficients; of a table, to the minimiser", scale="log", headline=3),
     )
 
-    def __init__(
-        self,
-        facts: TuningFacts,
-        rows: Rows,
-        corner: float,
-        weighted: bool,
-        known: np.ndarray | None,
-        observation_seed: int,
-    ) -> None:
-        super().__init__(facts, observation_seed)
+    def __init__(self, settings: HuberRegression, rows: Rows, known: np.ndarray | None) -> None:
+        super().__init__(settings.facts(), settings.observation_seed)
         self._rows = np.column_stack([np.ones(len(rows.features)), rows.features])
-        self._targets, self._users, self._corner, self._known = rows.targets, rows.users, corner, known
+        self._targets, self._users, self._corner, self._known = rows.targets, rows.users, settings.corner, known
         squares = (self._rows**2).sum(axis=1)
-        self._weights = np.minimum(1.0, 2.0 / squares) if weighted else np.ones(len(squares))
+        self._weights = np.minimum(1.0, 2.0 / squares) if settings.weighted else np.ones(len(squares))
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
         residuals = np.abs(self._targets - points @ self._rows.T)
@@ -224,15 +186,15 @@ class Huber(GradientProblem):
         return self._users.means(pull[:, :, None] * self._rows)
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
-        if self._known is None:
-            self._known = finished(self._minimised())
+        self.prepare()
+        assert self._known is not None
         return {"distance": np.linalg.norm(points - self._known, axis=1)}
 
-    def prepare(self) -> Parts[None]:
+    def prepare(self) -> None:
         if self._known is None:
-            self._known = yield from self._minimised()
+            self._known = self._minimised()
 
-    def _minimised(self) -> Parts[np.ndarray]:
+    def _minimised(self) -> np.ndarray:
         """(d,) the minimiser in the box, by L-BFGS, a few steps at a time."""
 
         def value(x: np.ndarray) -> tuple[float, np.ndarray]:
@@ -244,5 +206,5 @@ class Huber(GradientProblem):
             x = np.asarray(found.x)
             if found.success:
                 break
-            yield
+            checkpoint()
         return x

@@ -129,8 +129,7 @@ class VectorLearner(Learner):
         inner, outer = self._kernels(point[:-3], float(point[-1]))
         epsilon, cost = np.exp(point[-3:-1])
         machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it has not converged: its loss tells
+        with warnings.catch_warnings(action="ignore"):  # that it has not converged: its loss tells
             machine.fit(inner, self._y)
         return np.asarray((self._z - _predicted(machine, outer)) ** 2)
 
@@ -147,8 +146,7 @@ class ClassifierLearner(Learner):
             return np.maximum(0.0, 1 - self._z * self._y[0])
         inner, outer = self._kernels(point[:-2], float(point[-1]))
         machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             machine.fit(inner, self._y)
         return np.asarray(np.maximum(0.0, 1 - self._z * _predicted(machine, outer)))
 

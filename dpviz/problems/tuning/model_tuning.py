@@ -8,29 +8,31 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, finished
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
-from dpviz.datasets.tuning import DRAWN, FactorDraws, ProcessDraws
+from dpviz.datasets.synthetic import DRAWN, FactorDraws, ProcessDraws
 from dpviz.problems import planes
 from dpviz.problems.base import Cost, Facts, Plane
 from dpviz.problems.tuning.learners import LEARNERS, SECONDS_PER_FACTORED, Learner, ProcessLearner, training_seconds
 from dpviz.problems.tuning.trainers import Trainers
-from dpviz.problems.tuning.tuning import GradientProblem, TuningFacts, TuningProblem, TuningSpecification
-from dpviz.problems.tuning.users import Users, chosen_features, loaded, most_features, rows_of, user_count
+from dpviz.problems.tuning.tuning import CONTROLS, GradientProblem, TuningFacts, TuningProblem, TuningSpecification
+from dpviz.problems.tuning.users import Users, loaded, rows_of, user_count
 from dpviz.specification import choice, number
 
+MODELS = {
+    "svr": "Support vector regression",
+    "ridge": "Kernel ridge regression (faster; ε does nothing)",
+    "svc": "Support vector classification",
+}
 ROWS_OF_A_USER = 20  # most that count of one user of the validation data
 FURTHEST = 5.0  # standard deviations of the training rows; features beyond are cut there
 
 
 def _training_rows(default: int) -> Any:
-    help = "Not protected. At most half of the users are used for training; a training's time grows with the cube."
-    return number(default, 20, 2000, label="Training rows", symbol="m", scale="log", help=help)
+    return number(default, 20, 2000, **CONTROLS["training_rows"])
 
 
 def _validation_users(default: int) -> Any:
-    help = "Protected. At most what training leaves. More users need less noise each."
-    return number(default, 20, 20_000, label="Validation users", symbol="n", scale="log", help=help)
+    return number(default, 20, 20_000, **CONTROLS["validation_users"])
 
 
 class ModelTuning(TuningSpecification):
@@ -40,22 +42,9 @@ class ModelTuning(TuningSpecification):
     features and targets are scaled by what the training rows say, unless they come scaled, and the box is declared.
     """
 
-    data: DatasetSpecification
-    most_features: int = most_features(100)
     training_rows: int = _training_rows(300)
     validation_users: int = _validation_users(1000)
-    declared_seconds: float | None = number(
-        None,
-        1e-5,
-        60.0,
-        label="Seconds per training",
-        scale="log",
-        help="For the estimate of a run's time and the axis in seconds. Empty, or too little: what the sizes suggest.",
-    )
-
-    @property
-    def public(self) -> bool:
-        return self.data.public
+    declared_seconds: float | None = number(None, 1e-5, 60.0, **CONTROLS["declared_seconds"])
 
     @property
     @abstractmethod
@@ -73,11 +62,6 @@ class ModelTuning(TuningSpecification):
     def settings(self, deviation: float) -> dict[str, float]:
         """What the learner needs beside its rows. deviation : standard deviation of the training targets."""
         return {}
-
-    @property
-    def chosen(self) -> np.ndarray:
-        """Which features are used."""
-        return chosen_features(self.data.facts().d, self.most_features)
 
     @property
     def classes(self) -> bool:
@@ -113,21 +97,15 @@ class ModelTuning(TuningSpecification):
     def facts(self) -> TuningFacts:
         known = self.data.facts()
         names, low, high = zip(*self.box(tuple(known.names[j] for j in self.chosen)), strict=True)
-        n, d = self.split[1], len(names)
         seconds = max(self.suggested_seconds, self.declared_seconds or 0.0)  # else no limit would hold
-        return TuningFacts(
-            n=n,
-            d=d,
-            from_data=self.from_data,
+        return self._facts(
+            self.split[1],
+            names,
             low=tuple(map(math.log, low)),
             high=tuple(map(math.log, high)),
-            names=names,
-            logarithmic=(True,) * d,
-            loss_cap=self.loss_cap,
+            logarithmic=(True,) * len(names),
             training_seconds=seconds,
             gradient_seconds=self.gradient_seconds(seconds),
-            observation_sd=self.observation_sd,
-            shared=self.observation == "shared",
         )
 
     def gradient_seconds(self, training: float) -> float:
@@ -145,9 +123,9 @@ class ModelTuning(TuningSpecification):
             preparation=known.n * known.d * SECONDS_PER_LOADED + drawn**3 * SECONDS_PER_FACTORED,
         )
 
-    def trained(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Learner, Users]]:
-        """In parts: the learner with its rows, and whose the validation rows are."""
-        data, places = yield from loaded(self.data, tables)
+    def trained(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
+        """The learner with its rows, and whose the validation rows are."""
+        data, places = loaded(self.data, tables)
         training, validation = self.split
         features = data.features[:, self.chosen]
         order = self.order
@@ -183,15 +161,7 @@ class LengthScales(ModelTuning):
     data: DatasetSpecification = ProcessDraws()
     training_rows: int = _training_rows(200)
     validation_users: int = _validation_users(500)
-    noise: float | None = number(
-        None,
-        1e-3,
-        100.0,
-        label="Noise given to the model",
-        scale="log",
-        help="Standard deviation of the target's noise, in its unit. Empty: that of drawn data, or a tenth of the "
-        "standard deviation of the training targets.",
-    )
+    noise: float | None = number(None, 1e-3, 100.0, **CONTROLS["noise"])
 
     @property
     def learner(self) -> str:
@@ -210,10 +180,7 @@ class LengthScales(ModelTuning):
         return 1.2 * training
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ProcessProblem":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[ProcessProblem]":
-        learner, users = yield from self.trained(tables)
+        learner, users = self.trained(tables)
         assert isinstance(learner, ProcessLearner)
         return ProcessProblem(self.facts(), learner, users, self.observation_seed)
 
@@ -227,16 +194,7 @@ class KernelMachine(ModelTuning):
     kind: ClassVar[str] = "problems.model_tuning.kernel_machine"
     title: ClassVar[str] = "Kernel machine"
     data: DatasetSpecification = FactorDraws()
-    model: Literal["svr", "ridge", "svc"] = choice(
-        "svr",
-        {
-            "svr": "Support vector regression",
-            "ridge": "Kernel ridge regression (faster; ε does nothing)",
-            "svc": "Support vector classification",
-        },
-        label="Model",
-        help="Of a number, or of two classes. To classify a number, its training mean decides.",
-    )
+    model: Literal["svr", "ridge", "svc"] = choice("svr", MODELS, **CONTROLS["model"])
 
     @property
     def learner(self) -> str:
@@ -255,10 +213,7 @@ class KernelMachine(ModelTuning):
         return planes.coordinates(d - 2, d - 1, (cost, width))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Parts[ModelProblem]":
-        learner, users = yield from self.trained(tables)
+        learner, users = self.trained(tables)
         return ModelProblem(self.facts(), learner, users, self.observation_seed)
 
     def _scaled(
@@ -285,10 +240,10 @@ class ModelProblem(TuningProblem):
     def _losses(self, points: np.ndarray) -> np.ndarray:
         return self._users.means(self._learner.losses(points))
 
-    def _losses_in_parts(self, points: np.ndarray) -> Parts[np.ndarray]:
+    def losses(self, points: np.ndarray) -> np.ndarray:
         if not self._trainers.wanted:
-            return (yield from super()._losses_in_parts(points))
-        return self._users.means((yield from self._trainers.losses_in_parts(points)))
+            return super().losses(points)
+        return self._users.means(self._trainers.losses(points))
 
 
 class ProcessProblem(ModelProblem, GradientProblem):

@@ -1,10 +1,12 @@
 """Trainings that take long, shared out over processes beside the one that asks for them.
 
 A training depends on its setting alone, so who does it makes no difference. The processes belong to one problem: they
-are started when it first has enough to do, and end with it, or with the process that started them.
+are started when it first has enough to do, and end with it, or with the process that started them. Each runs this
+module: `python -m dpviz.problems.tuning.trainers`.
 """
 
 import os
+import time
 import weakref
 from collections import deque
 from contextlib import suppress
@@ -12,10 +14,11 @@ from itertools import count
 
 import numpy as np
 
-from dpviz.checkpoints import Parts
+from dpviz.checkpoints import checkpoint
 from dpviz.messages import pack, unpack
-from dpviz.problems.tuning.learners import Learner
-from dpviz.processes import Child, Ended
+from dpviz.one_thread import one_thread
+from dpviz.problems.tuning.learners import LEARNERS, Learner
+from dpviz.processes import Child, Ended, Parent
 
 VARIABLE, MOST = "DPVIZ_TRAINERS", 3  # processes beside a run, unless the variable says otherwise; 0: none
 SLOW = 5e-3  # declared seconds of a training from which on it is worth to send it elsewhere
@@ -36,7 +39,7 @@ class _Helper:
     """A process, and the numbers of the points that it has."""
 
     def __init__(self) -> None:
-        self.child = Child("dpviz.problems.tuning.trainer")
+        self.child = Child("dpviz.problems.tuning.trainers")
         self.busy: set[int] = set()
         self._ready = False
 
@@ -70,7 +73,7 @@ class _Call:
 class Trainers:
     """Who trains: this process, and others beside it if a training takes `seconds` and that is long.
 
-    Several may ask at a time, in turns: the arms of an experiment share the problem.
+    Who has been stopped while it asked, or asks again at a checkpoint, disturbs no other one.
 
     elsewhere : seconds of computing time that the others have taken so far.
     """
@@ -82,8 +85,8 @@ class Trainers:
         self._started, self._numbers, self.elsewhere = False, count(), 0.0
         weakref.finalize(self, _end, self._helpers)
 
-    def losses_in_parts(self, points: np.ndarray) -> Parts[np.ndarray]:
-        """(P, v) the losses of the validation rows at points (P, d), with a pause after each training."""
+    def losses(self, points: np.ndarray) -> np.ndarray:
+        """(P, v) the losses of the validation rows at points (P, d), with a checkpoint after each training."""
         if not self._started and len(points) > 1:
             self._start()
         call = _Call(points, len(self._learner.arrays["z"]))
@@ -95,8 +98,7 @@ class Trainers:
                     call.take(place, self._learner.losses(points[place : place + 1])[0])
                 for helper in list(self._helpers):
                     self._hear(helper, 0.0 if call.waiting else LOOK)
-                if call.missing:
-                    yield
+                checkpoint()
         finally:  # who has stopped wants no answers
             self._given = {number: asked for number, asked in self._given.items() if asked[0] is not call}
         return call.found
@@ -143,3 +145,22 @@ class Trainers:
 def _end(helpers: list[_Helper]) -> None:
     for helper in helpers:
         helper.child.kill()
+
+
+def main() -> None:
+    """Take a learner, then points, and answer with the losses there, until nobody asks any more."""
+    parent = Parent(lambda _: False)
+    messages = parent.messages()
+    parent.send(pack({"ready": True}, {}))
+    header, arrays = unpack(next(messages))
+    learner = LEARNERS[header["learner"]](arrays, **header["settings"])
+    for message in messages:
+        header, arrays = unpack(message)
+        began = time.process_time()
+        with one_thread:  # as in the run beside it, whatever the environment says
+            losses = learner.losses(arrays["points"])
+        parent.send(pack(header | {"seconds": time.process_time() - began}, {"losses": losses}))
+
+
+if __name__ == "__main__":
+    main()

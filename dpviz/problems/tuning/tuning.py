@@ -12,16 +12,24 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import LONGEST, Pace, Parts, finished, slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED
+from dpviz import resources
+from dpviz.checkpoints import LONGEST, checkpoint, slices
+from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DatasetSpecification
 from dpviz.privacy.queries import Query
 from dpviz.problems import planes
 from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification
+from dpviz.problems.tuning.users import chosen_features
 from dpviz.specification import choice, number
 
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+OBSERVATIONS = {
+    "own": "Independent for every user, as published",
+    "shared": "One draw for all users, as of one noisy model",
+}
 # Measured as those in `base`: one multiplication and addition of a product of matrices, and what else happens to a
 # number of it.
 SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
+SECONDS_PER_DRAW = 9e-9  # of a number of the noise of observations
 BLOCK = 400_000  # numbers of users' gradients that are looked at together
 LOSSES = 4_000_000  # numbers that are kept of losses of which only means are asked
 TOLD, TOGETHER = 20, 8  # parts of many points, to tell how many are done; points that are never parted
@@ -91,37 +99,27 @@ class TuningFacts(Facts):
 
 def loss_cap(default: float) -> Any:
     """The field M."""
-    return number(
-        default,
-        0.1,
-        1000.0,
-        label="Loss cap",
-        symbol="M",
-        scale="log",
-        help="For methods that release losses: a user's loss counts as M at most. Declare it without looking.",
-    )
+    return number(default, 0.1, 1000.0, **CONTROLS["loss_cap"])
 
 
 class TuningSpecification(ProblemSpecification):
     """F(θ) = (1/n) Σ fᵢ(θ), fᵢ the loss of user i of the validation data for the model that was trained with θ."""
 
     loss_cap: float = loss_cap(4.0)
-    observation_sd: float = number(
-        0.0,
-        0.0,
-        10.0,
-        label="Observation noise",
-        symbol="σ",
-        help="Standard deviation of the noise in every evaluation, such as that of a training that is itself private. "
-        "It buys no privacy for the validation users.",
-    )
-    observation: Literal["own", "shared"] = choice(
-        "own",
-        {"own": "Independent for every user, as published", "shared": "One draw for all users, as of one noisy model"},
-        label="Observation noise is",
-        help="What all users share does not average out over them.",
-    )
+    observation_sd: float = number(0.0, 0.0, 10.0, **CONTROLS["observation_sd"])
+    observation: Literal["own", "shared"] = choice("own", OBSERVATIONS, **CONTROLS["observation"])
     observation_seed: int = number(0, 0, 2**31 - 1, label="Seed of it", help="Another seed, other observation noise.")
+    data: DatasetSpecification
+    most_features: int = number(100, 1, 117, **CONTROLS["most_features"])
+
+    @property
+    def public(self) -> bool:
+        return self.data.public
+
+    @property
+    def chosen(self) -> np.ndarray:
+        """Which features are used."""
+        return chosen_features(self.data.facts().d, self.most_features)
 
     @property
     def unit(self) -> str:
@@ -142,6 +140,19 @@ class TuningSpecification(ProblemSpecification):
     def facts(self) -> TuningFacts:
         """The public facts, from settings alone; loads nothing."""
 
+    def _facts(self, n: int, names: tuple[str, ...], **further: Any) -> TuningFacts:
+        """Facts of n users and of what is tuned, with the settings that all of these problems have."""
+        return TuningFacts(
+            n=n,
+            d=len(names),
+            from_data=self.from_data,
+            names=names,
+            loss_cap=self.loss_cap,
+            observation_sd=self.observation_sd,
+            shared=self.observation == "shared",
+            **further,
+        )
+
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "TuningProblem":
         """Load the data; a training is done when it is asked for."""
@@ -149,7 +160,8 @@ class TuningSpecification(ProblemSpecification):
     def cost(self, facts: Facts) -> Cost:
         """One training for the losses at a point; diagnostics take one, too."""
         assert isinstance(facts, TuningFacts)
-        training = facts.training_seconds + facts.n * SECONDS_PER_NUMBER
+        observed = SECONDS_PER_DRAW if facts.observation_sd > 0 and not facts.shared else 0.0
+        training = facts.training_seconds + facts.n * (SECONDS_PER_NUMBER + observed)
         gradients = 16.0 * facts.n * facts.d if facts.has_gradients else 0.0  # of one point
         return Cost(
             evaluation=training,
@@ -184,12 +196,10 @@ class TuningProblem(Problem):
         """(P, n, d) the gradients of the users' losses, as found, at points (P, d). Where they are known."""
         raise TypeError("the gradients of this problem are not known")
 
-    def _losses_in_parts(self, points: np.ndarray) -> Parts[np.ndarray]:
-        """`_losses`, with pauses where it takes long."""
+    def losses(self, points: np.ndarray) -> np.ndarray:
+        """(P, n) the same, some points after the others; not private."""
         found = np.empty((len(points), self.facts.n))
         for part in slices(len(points), self.facts.training_seconds):
-            if part.start:
-                yield
             found[part] = self._losses(points[part])
         return found
 
@@ -199,24 +209,17 @@ class TuningProblem(Problem):
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=True))
-
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return finished(self.evaluate_in_parts(output, expensive=False))
-
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         """Of an output {"x": (R, d)} the objective. Of an internal one, which has also the mean clipped gradient that
         was found at x before noise, "gradient" (R, d), and "clipped" (R,), what that was like."""
         if "gradient" not in output:
-            objective = yield from self._mean_losses(output["x"])
-            return {"objective": objective, **self._compared(output["x"])}
+            return {"objective": self._mean_losses(output["x"]), **self._compared(output["x"])}
         found = {
             "gradient_norm": np.linalg.norm(output["gradient"], axis=1),
             "clipped_share": np.array(output["clipped"], dtype=float),
         }
         if expensive and self.facts.has_gradients:
-            exact = yield from self._mean_gradients(output["x"])
+            exact = self._mean_gradients(output["x"])
             found["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
             found["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
         return found
@@ -225,20 +228,18 @@ class TuningProblem(Problem):
         """Further diagnostics (P,) of points (P, d), where something is known to compare with."""
         return {}
 
-    def _mean_losses(self, points: np.ndarray) -> Parts[np.ndarray]:
+    def _mean_losses(self, points: np.ndarray) -> np.ndarray:
         """(P,) F, the losses of some points after the others: there may be many, as of the ground of two settings."""
         found, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
         for start in range(0, len(points), size):
-            losses = yield from self._losses_in_parts(points[start : start + size])
+            losses = self.losses(points[start : start + size])
             found[start : start + size] = finite(losses, self.facts.loss_cap).mean(axis=1)
         return found
 
-    def _mean_gradients(self, points: np.ndarray) -> Parts[np.ndarray]:
+    def _mean_gradients(self, points: np.ndarray) -> np.ndarray:
         """(P, d) ∇F, nothing clipped."""
         found = np.empty(points.shape)
         for part in gradient_slices(len(points), self.facts):
-            if part.start:
-                yield
             found[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
         return found
 
@@ -277,27 +278,25 @@ class Evaluations:
 
     # ---------------------------------------------------------------------------------------------------- what is asked
 
-    def add_in_parts(self, points: Sequence[np.ndarray]) -> Parts[None]:
-        """Evaluate (b_r, d) further points for each replicate; b_r may be 0. With pauses where it takes long."""
-        found = yield from self._observed(points)
+    def add(self, points: Sequence[np.ndarray]) -> None:
+        """Evaluate (b_r, d) further points for each replicate; b_r may be 0."""
+        found = self._observed(points)
         for r, (new, losses) in enumerate(zip(points, found, strict=True)):
             if len(new):
                 self.points[r] = self._latest(np.concatenate([self.points[r], new]))
                 self._losses[r] = self._latest(np.concatenate([self._losses[r], losses]))
 
-    def gradient_in_parts(self, weights: Sequence[np.ndarray], clip: float) -> Parts[Query]:
+    def gradient(self, weights: Sequence[np.ndarray], clip: float) -> Query:
         """Mean of the users' gradients Yᵀ W, each clipped to length `clip`; (R, d), "l2". W must not depend on losses.
 
         weights : for each replicate (N_r, d), one row per point that is kept; further rows, such as those that fill up
             an array (R, N, d), do not count.
         """
-        value, pace = np.zeros((len(self.count), self.facts.d)), Pace()
+        value = np.zeros((len(self.count), self.facts.d))
         for r, (losses, every) in enumerate(zip(self._losses, weights, strict=True)):
             w, clipped = np.ascontiguousarray(every[: len(losses)]), 0
             for users in self._blocks():
-                size = users.stop - users.start
-                if pace.due(size * w.shape[1] * (SECONDS_PER_PRODUCT * len(w) + SECONDS_PER_NUMBER)):
-                    yield
+                checkpoint()
                 with np.errstate(over="ignore", invalid="ignore"):
                     rows = losses[:, users].T @ w
                 total, count = clipped_sum(rows, clip)
@@ -306,51 +305,45 @@ class Evaluations:
             self.clipped_share[r] = clipped / self.facts.n
         return self._gradient_query(value, clip)
 
-    def exact_gradient_in_parts(self, x: np.ndarray, clip: float) -> Parts[Query]:
+    def exact_gradient(self, x: np.ndarray, clip: float) -> Query:
         """The same of the users' true gradients at x (R, d), for methods that may ask for more than losses. It takes a
         training; nothing is kept."""
         value = np.zeros((len(x), self.facts.d))
         for part in gradient_slices(len(x), self.facts):
-            if part.start:
-                yield
             for r, rows in enumerate(self._problem._gradients(x[part]), part.start):
                 value[r], clipped = clipped_sum(rows, clip)
                 self.clipped_share[r] = clipped / self.facts.n
         self.count += 1
         return self._gradient_query(value, clip)
 
-    def utilities_in_parts(self, points: np.ndarray) -> Parts[Query]:
+    def utilities(self, points: np.ndarray) -> Query:
         """Minus the users' mean losses, each in [0, M], at points (R, k, d); (R, k), "range". Nothing is kept."""
-        value = yield from self._means(points)
-        return Query(-value, 2 * self.facts.loss_sensitivity, "range")
+        return Query(-self._means(points), 2 * self.facts.loss_sensitivity, "range")
 
-    def mean_loss_in_parts(self, points: np.ndarray) -> Parts[Query]:
+    def mean_loss(self, points: np.ndarray) -> Query:
         """The users' mean loss, each in [0, M], at one point (R, d) per replicate; (R, 1), "l2". Nothing is kept."""
-        value = yield from self._means(points[:, None])
-        return Query(value, self.facts.loss_sensitivity, "l2")
+        return Query(self._means(points[:, None]), self.facts.loss_sensitivity, "l2")
 
     # -------------------------------------------------------------------------------------------------- how it is found
 
     def _gradient_query(self, total: np.ndarray, clip: float) -> Query:
         return Query(total / self.facts.n, self.facts.gradient_sensitivity(clip), "l2")
 
-    def _means(self, points: np.ndarray) -> Parts[np.ndarray]:
+    def _means(self, points: np.ndarray) -> np.ndarray:
         """(R, k) means over the users at points (R, k, d), of some points after the others: `count` tells how many."""
-        means, many, pace = np.empty(points.shape[:2]), points.shape[1], Pace()
+        means, many = np.empty(points.shape[:2]), points.shape[1]
         size = at_a_time(len(points), many, self.facts.n)
         for start in range(0, many, size):
-            if pace.due(size * len(points) * self.facts.training_seconds):
-                yield
+            checkpoint()
             part = slice(start, min(start + size, many))
-            found = yield from self._observed(list(points[:, part]))
+            found = self._observed(list(points[:, part]))
             means[:, part] = [np.clip(losses, 0.0, self.facts.loss_cap).mean(axis=1) for losses in found]
         return means
 
-    def _observed(self, points: Sequence[np.ndarray]) -> Parts[list[np.ndarray]]:
+    def _observed(self, points: Sequence[np.ndarray]) -> list[np.ndarray]:
         """For each replicate (b_r, n) losses with observation noise, those that are no finite number at the cap."""
         sizes = [len(new) for new in points]
-        losses = yield from self._problem._losses_in_parts(np.concatenate(points))
-        found = np.split(losses, np.cumsum(sizes)[:-1])
+        found = np.split(self._problem.losses(np.concatenate(points)), np.cumsum(sizes)[:-1])
         self.count += sizes
         sigma, users = self.facts.observation_sd, 1 if self.facts.shared else self.facts.n
         if sigma > 0:

@@ -2,30 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from dpviz.checkpoints import Parts
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification
 from dpviz.datasets.users import UserDataset, UserFacts
-from dpviz.specification import number
 
 
 def user_count(facts: DatasetFacts) -> int:
     """Users of a table; every row is one where nothing is said of users."""
     return facts.users if isinstance(facts, UserFacts) else facts.n
-
-
-def most_features(default: int) -> Any:
-    """The field that says how many features a model takes."""
-    return number(
-        default,
-        1,
-        117,
-        label="Most features",
-        help="Of a table with more, so many are drawn at random: the number of parameters is what tuning pays for.",
-    )
 
 
 def chosen_features(p: int, most: int) -> np.ndarray:
@@ -64,9 +50,9 @@ class Rows:
     users: Users
 
 
-def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> Parts[tuple[Dataset, np.ndarray]]:
-    """In parts: a data set, and whose each of its rows is (n,)."""
-    found = yield from data.load_in_parts(tables)
+def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tuple[Dataset, np.ndarray]:
+    """A data set, and whose each of its rows is (n,)."""
+    found = data.load(tables)
     return found, found.users if isinstance(found, UserDataset) else np.arange(found.facts.n)
 
 

@@ -3,25 +3,27 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, finished, slices
+from dpviz import resources
+from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import planes
 from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, Plane, ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import random_start, shorten
-from dpviz.problems.values.directions import bank_bytes
+from dpviz.problems.values.directions import MOST_SEEN
 from dpviz.problems.values.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
-from dpviz.problems.values.value_problem import BLOCK, HALF, POINTS, TEMPORARIES, ValueFacts, ValueProblem
+from dpviz.problems.values.value_problem import BLOCK, GROUPS, HALF, POINTS, TEMPORARIES, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 # Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, of a row's
 # gradient in diagnostics, of a value's products, and of a value of all rows at one point.
-SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 25e-9, 0.15e-9, 10e-9
-NO_BOUND = math.inf  # on the difference of two values of a row
+SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 8e-9, 0.15e-9, 10e-9
 
 
 def _rows(default: int) -> Any:
@@ -32,115 +34,79 @@ def _seed() -> Any:
     return number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
+class Function(NamedTuple):
+    """What is known of a row's function f without any data.
+
+    loss : what is computed of a row. n : rows. start : (d,) x₀. largest : the largest value at the start; no value is
+    negative. slope : a Lipschitz constant of every row's f, inf if there is none. value_range : the largest difference
+    of two values of one row's f.
+    """
+
+    loss: ValueLoss
+    n: int
+    start: np.ndarray
+    largest: float
+    slope: float = 1.0
+    value_range: float = math.inf
+
+
 class BlackBox(ProblemSpecification):
     """F(x) = (1/n) Σ f(x, zᵢ), smoothed over a ball of radius r: F̂_r(x) = E F(x + rv), v uniform in the unit ball."""
 
-    radius: float = number(
-        0.1,
-        0.01,
-        1.0,
-        label="Smoothing radius",
-        symbol="r",
-        scale="log",
-        help="Values are compared at distance r. Larger: less noise, but kinks are looked at from farther away.",
-    )
-    lipschitz: float | None = number(
-        None,
-        0.1,
-        10.0,
-        label="Lipschitz constant",
-        symbol="L",
-        scale="log",
-        help="Declared: values that differ by more than L times the distance are clipped. Empty: what holds for every "
-        "row. Too small costs accuracy, never privacy.",
-    )
-    gap: float | None = number(
-        None,
-        1e-3,
-        100.0,
-        label="Initial gap",
-        symbol="F*",
-        scale="log",
-        help="A guess of F(x₀) - inf F, for bounds only, which rest on it. Empty: what holds for every data set.",
-    )
+    radius: float = number(0.1, 0.01, 1.0, **CONTROLS["radius"])
+    lipschitz: float | None = number(None, 0.1, 10.0, **CONTROLS["lipschitz"])
+    gap: float | None = number(None, 1e-3, 100.0, **CONTROLS["gap"])
 
     def _plane(self) -> Plane | None:
         return planes.first_two(("Parameter x₁", "Parameter x₂"))
 
-    @property
     @abstractmethod
-    def size(self) -> tuple[int, int]:
-        """(n, d)."""
+    def function(self) -> Function:
+        """What is known of f without any data."""
 
-    @property
-    @abstractmethod
-    def slope(self) -> float:
-        """A Lipschitz constant of every row's f; inf if there is none."""
-
-    @property
-    def value_range(self) -> float:
-        """The largest difference of two values of one row's f."""
-        return NO_BOUND
-
-    @property
-    @abstractmethod
-    def largest(self) -> float:
-        """The largest value at the start; no value is negative."""
-
-    @abstractmethod
-    def starting_point(self) -> np.ndarray:
-        """(d,) x₀."""
-
-    @abstractmethod
     def loss(self) -> ValueLoss:
         """What is computed of a row."""
+        return self.function().loss
 
     @abstractmethod
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
-        """In parts: rows (n, p) of norm at most 1, and targets (n, t)."""
-
-    @property
-    def declared(self) -> float:
-        """L."""
-        return self.lipschitz or (self.slope if math.isfinite(self.slope) else 1.0)
+    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Rows (n, p) of norm at most 1, and targets (n, t)."""
 
     def facts(self) -> ValueFacts:
-        n, d = self.size
+        known = self.function()
+        declared = self.lipschitz or (known.slope if math.isfinite(known.slope) else 1.0)
         return ValueFacts(
-            n=n,
-            d=d,
+            n=known.n,
+            d=len(known.start),
             from_data=self.from_data,
-            lipschitz=self.declared,
-            exact=self.slope <= self.declared,
+            lipschitz=declared,
+            exact=known.slope <= declared,
             radius=self.radius,
-            value_range=self.value_range,
-            gap=self.largest if self.gap is None else self.gap,
-            guessed=self.gap is not None and self.gap < self.largest,
-            start=tuple(self.starting_point().tolist()),
+            value_range=known.value_range,
+            gap=known.largest if self.gap is None else self.gap,
+            guessed=self.gap is not None and self.gap < known.largest,
+            start=tuple(known.start.tolist()),
         )
 
     def cost(self, facts: Facts) -> Cost:
         """A value of one row, at a point of its own, takes a product with d numbers for each of its k arguments; these
         are looked at together. Blocks of values and the diagnostics' directions are there once for all arms."""
-        n, d, weight = facts.n, facts.d, (1 + self.loss().count) / 2
-        row, each = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d)
-        sample = min(2 * HALF, n)
+        n, d, k = facts.n, facts.d, self.loss().count
+        weight, sample, m = (1 + k) / 2, min(2 * HALF, n), min(d, MOST_SEEN)
+        row, slope = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d
         return Cost(
             evaluation=n * weight * row,
             batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
-            value=each,
+            value=weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d),
             diagnostic=n * weight * row,
-            expensive=sample * (2 * d * each + POINTS * weight * SECONDS_PER_DIAGNOSED),
+            expensive=sample * weight * (2 * m * SECONDS_PER_VALUE + POINTS * slope),
             preparation=n * d * SECONDS_PER_LOADED,
-            table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + bank_bytes(d, d),
-            replicate=8.0 * (16 * d + 2 * sample * d),
+            table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + 8.0 * sample * m * k,
+            replicate=8.0 * ((16 + (GROUPS + 2) * POINTS) * d + 3 * sample * k),
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> ValueProblem:
-        return finished(self.build_in_parts(tables))
-
-    def build_in_parts(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Parts[ValueProblem]:
-        rows, targets = yield from self.drawn(tables)
+        rows, targets = self.drawn(tables)
         facts = self.facts()
         return ValueProblem(facts, self.cost(facts), self.loss(), rows, targets)
 
@@ -154,21 +120,9 @@ class TableModel(BlackBox):
 
     data: DatasetSpecification = UniformLinear()
     intercept: bool = switch(True, label="Intercept", help="A further feature that is the same in all rows.")
-    divisor: float | None = number(
-        None,
-        0.1,
-        100.0,
-        label="Divide rows by",
-        scale="log",
-        help="Rows longer than 1 are shortened. Empty: by the root of the number of features, so that no row is.",
-    )
+    divisor: float | None = number(None, 0.1, 100.0, **CONTROLS["divisor"])
 
-    targets: Literal["symmetric", "unit"] = choice(
-        "symmetric",
-        {"symmetric": "[-1, 1]", "unit": "[0, 1]"},
-        label="Target's range becomes",
-        help="Runs begin at 0, or near it: choose the range in which most targets are near 0, too.",
-    )
+    targets: Literal["symmetric", "unit"] = choice("symmetric", **CONTROLS["targets"])
 
     @property
     def public(self) -> bool:
@@ -183,18 +137,12 @@ class TableModel(BlackBox):
         """p, with the intercept."""
         return self.data.facts().d + self.intercept
 
-    @property
-    def slope(self) -> float:
-        return 1.0
-
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
-        data = yield from self.data.load_in_parts(tables)
+    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        data = self.data.load(tables)
         p, divisor = data.facts.d, math.sqrt(self.features) if self.divisor is None else self.divisor
         low, high = np.array(data.facts.bounds).T
         rows = np.ones((data.facts.n, self.features))
         for part in slices(data.facts.n, self.features * SECONDS_PER_LOADED):
-            if part.start:
-                yield
             rows[part, :p] = (data.features[part] - (low + high) / 2) / ((high - low) / 2)
             rows[part] /= divisor
             shorten(rows[part])
@@ -213,23 +161,9 @@ class CappedRegression(TableModel):
     title: ClassVar[str] = "Robust regression (capped error)"
     cap: float = number(1.0, 0.05, 2.0, label="Cap", symbol="τ", scale="log", help="Largest error that counts.")
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.data.facts().n, self.features
-
-    @property
-    def value_range(self) -> float:
-        return self.cap
-
-    @property
-    def largest(self) -> float:
-        return min(self.cap, 1.0)
-
-    def starting_point(self) -> np.ndarray:
-        return np.zeros(self.features)
-
-    def loss(self) -> ValueLoss:
-        return Capped(self.cap)
+    def function(self) -> Function:
+        start = np.zeros(self.features)
+        return Function(Capped(self.cap), self.data.facts().n, start, min(self.cap, 1.0), value_range=self.cap)
 
 
 class ReluNetwork(TableModel):
@@ -244,19 +178,9 @@ class ReluNetwork(TableModel):
     def _plane(self) -> Plane | None:
         return planes.first_two(("First weight of unit 1", "Second weight of unit 1"))
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.data.facts().n, self.units * self.features
-
-    @property
-    def largest(self) -> float:
-        return 1.0 + float(np.linalg.norm(self.starting_point()))
-
-    def starting_point(self) -> np.ndarray:
-        return self.start_scale * random_start(self.size[1], self.start_seed)[0]
-
-    def loss(self) -> ValueLoss:
-        return Network(self.units)
+    def function(self) -> Function:
+        start = self.start_scale * random_start(self.units * self.features, self.start_seed)[0]
+        return Function(Network(self.units), self.data.facts().n, start, 1.0 + float(np.linalg.norm(start)))
 
 
 # ------------------------------------------------------------------------------------------------------- simulated data
@@ -273,39 +197,19 @@ class PhaseRetrieval(BlackBox):
     title: ClassVar[str] = "Phase retrieval"
     rows: int = _rows(50_000)
     dimension: int = number(6, 2, 100, label="Parameters", symbol="d", scale="log", help="Each gets noise.")
-    form: Literal["absolute", "squared"] = choice(
-        "absolute",
-        {"absolute": "||⟨a, x⟩| - y|", "squared": "|⟨a, x⟩² - y²|: not Lipschitz, shows clipping"},
-        label="Loss",
-        help="The squared one is steeper the farther away x is: no Lipschitz constant holds.",
-    )
+    form: Literal["absolute", "squared"] = choice("absolute", **CONTROLS["form"])
     seed: int = _seed()
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.rows, self.dimension
+    def function(self) -> Function:
+        start = np.append((1.0, -0.6), np.zeros(self.dimension - 2))
+        if self.form == "squared":
+            return Function(SquaredPhase(), self.rows, start, 1.36, slope=math.inf)
+        return Function(Phase(), self.rows, start, math.sqrt(1.36))
 
-    @property
-    def slope(self) -> float:
-        return 1.0 if self.form == "absolute" else math.inf
-
-    @property
-    def largest(self) -> float:
-        return 1.36 if self.form == "squared" else math.sqrt(1.36)
-
-    def starting_point(self) -> np.ndarray:
-        x = np.zeros(self.dimension)
-        x[:2] = 1.0, -0.6
-        return x
-
-    def loss(self) -> ValueLoss:
-        return Phase() if self.form == "absolute" else SquaredPhase()
-
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
+    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         rows = _unit_rows(np.random.default_rng(self.seed), self.rows, self.dimension)
         seen = np.abs(rows.sum(axis=1, keepdims=True)) / math.sqrt(self.dimension)
         return rows, seen if self.form == "absolute" else seen**2
-        yield
 
 
 class Votes(BlackBox):
@@ -318,39 +222,19 @@ class Votes(BlackBox):
     kind: ClassVar[str] = "problems.black_box.votes"
     title: ClassVar[str] = "Up-votes and down-votes"
     rows: int = _rows(60_000)
-    answer: Literal["rating", "vote"] = choice(
-        "vote", {"rating": "A rating in [0, 1]", "vote": "A vote, 0 or 1"}, label="Users give", help="What is asked."
-    )
+    answer: Literal["rating", "vote"] = choice("vote", **CONTROLS["answer"])
     seed: int = _seed()
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.rows, len(WANTED)
+    def function(self) -> Function:
+        start, vote = np.zeros(len(WANTED)), self.answer == "vote"
+        loss = Vote() if vote else Capped(1.0)
+        return Function(loss, self.rows, start, 1.0, math.inf if vote else 1.0, value_range=1.0)
 
-    @property
-    def slope(self) -> float:
-        return 1.0 if self.answer == "rating" else math.inf
-
-    @property
-    def value_range(self) -> float:
-        return 1.0
-
-    @property
-    def largest(self) -> float:
-        return 1.0
-
-    def starting_point(self) -> np.ndarray:
-        return np.zeros(len(WANTED))
-
-    def loss(self) -> ValueLoss:
-        return Capped(1.0) if self.answer == "rating" else Vote()
-
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
+    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
         rows = _unit_rows(generator, self.rows, len(WANTED))
         wanted = rows @ np.array(WANTED) + 0.1 * generator.standard_normal(self.rows)
         return rows, np.column_stack([wanted, generator.random(self.rows)])
-        yield
 
 
 class BentValley(BlackBox):
@@ -364,28 +248,12 @@ class BentValley(BlackBox):
     rows: int = _rows(40_000)
     seed: int = _seed()
 
-    @property
-    def size(self) -> tuple[int, int]:
-        return self.rows, 2
+    def function(self) -> Function:
+        return Function(Valley(), self.rows, np.array([-0.8, 1.2]), 1.3, slope=math.hypot(2.25, 1.0))
 
-    @property
-    def slope(self) -> float:
-        return math.hypot(2.25, 1.0)
-
-    @property
-    def largest(self) -> float:
-        return 1.3
-
-    def starting_point(self) -> np.ndarray:
-        return np.array([-0.8, 1.2])
-
-    def loss(self) -> ValueLoss:
-        return Valley()
-
-    def drawn(self, tables: Mapping[str, np.ndarray]) -> Parts[tuple[np.ndarray, np.ndarray]]:
+    def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         shifts = np.random.default_rng(self.seed).uniform(-0.2, 0.2, (self.rows, 2))
         return np.zeros((self.rows, 1)), shifts
-        yield
 
 
 WANTED = (0.8, -0.5, 0.3, 0.0, 0.2)

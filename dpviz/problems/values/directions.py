@@ -6,14 +6,18 @@ from typing import Literal
 
 import numpy as np
 
+from dpviz.checkpoints import checkpoint
+
 Kind = Literal["iid", "orthonormal"]
 
 MOST_SETS, BANK_BYTES, FEWEST_SETS = 1024, 32_000_000, 16
+MOST_SEEN, AT_ONCE = 32, 400_000  # directions of a row in diagnostics; numbers that are drawn at once for these
 _SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
 
 
 def haar(normals: np.ndarray) -> np.ndarray:
-    """Rotations (and reflections) (..., d, d), uniform over all, from standard normal numbers (..., d, d).
+    """Rotations (and reflections) (..., d, d), uniform over all, from standard normal numbers (..., d, d); of (..., d,
+    k) numbers the first k columns of such.
 
     The signs matter: without them the first column would prefer one half of the sphere (Mezzadri 2007).
     """
@@ -42,6 +46,18 @@ def bank(kind: Kind, count: int, d: int) -> np.ndarray:
         sets = np.empty((size, count, d))
         for one in sets:  # so that no (P, d, d) array is needed for few directions in a large space
             one[:] = haar(generator.standard_normal((d, d)))[:, :count].T
+    sets.flags.writeable = False
+    return sets
+
+
+@lru_cache(maxsize=4)
+def seen(count: int, d: int, size: int) -> np.ndarray:
+    """(m, size, k) coordinates of the first m = min(d, 32) of d orthonormal directions, in uniform position, along k
+    fixed ones, read-only: what each of so many rows sees that looks at k numbers."""
+    generator, sets = np.random.default_rng((_SEED, count, d, size)), np.empty((min(d, MOST_SEEN), size, count))
+    for part in np.array_split(sets, -(-size * d * count // AT_ONCE), axis=1):  # views
+        checkpoint()
+        part[:] = haar(generator.standard_normal((part.shape[1], d, count)))[:, :MOST_SEEN].transpose(1, 0, 2)
     sets.flags.writeable = False
     return sets
 

@@ -27,7 +27,7 @@ class ValueLoss(ABC):
         return np.asarray(np.matmul(rows, vectors)[:, :, None])
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """(R, b) how long A_zᵀ w is for a w of length 1."""
+        """(R, b) how long A_zᵀ w is for a w of length 1, whichever: A_z A_zᵀ is its square times the identity."""
         return np.asarray(np.linalg.norm(rows, axis=2))
 
     def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, finished
+from dpviz.checkpoints import checkpoint
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
-from dpviz.problems.values.directions import Directions, bank, haar
+from dpviz.problems.values.directions import Directions, seen
 from dpviz.problems.values.least_norm import mixed, shortest
 from dpviz.problems.values.value_losses import ValueLoss
 
@@ -87,15 +87,9 @@ class ValueProblem(Problem):
 
         x : (R', d). clip : largest |difference| that counts. radius : r, if it is not that of the facts.
         """
-        return finished(self.slope_in_parts(x, batch, directions, clip, radius))
-
-    def slope_in_parts(
-        self, x: np.ndarray, batch: Batch, directions: Directions, clip: float, radius: float | None = None
-    ) -> Parts[Query]:
-        """`slope`, with pauses where it takes long."""
         r = self.facts.radius if radius is None else radius
         clips = np.full(len(x), float(clip))
-        total = yield from self._summed(((1, x, 1), (-1, x, -1)), batch, directions, clips, r)
+        total = self._summed(((1, x, 1), (-1, x, -1)), batch, directions, clips, r)
         return self._query(total, directions.d / (2 * r), clips, batch, directions)
 
     def change(
@@ -113,22 +107,10 @@ class ValueProblem(Problem):
         x, before : (R', d). clips : (R',) largest |difference| that counts; public, such as L ‖x - before‖.
         symmetric : half of that for u minus that for -u.
         """
-        return finished(self.change_in_parts(x, before, batch, directions, clips, symmetric))
-
-    def change_in_parts(
-        self,
-        x: np.ndarray,
-        before: np.ndarray,
-        batch: Batch,
-        directions: Directions,
-        clips: np.ndarray,
-        symmetric: bool = False,
-    ) -> Parts[Query]:
-        """`change`, with pauses where it takes long."""
         terms: Terms = ((1, x, 1), (-1, before, 1))
         if symmetric:
             terms = ((0.5, x, 1), (-0.5, x, -1), (-0.5, before, 1), (0.5, before, -1))
-        total = yield from self._summed(terms, batch, directions, clips, self.facts.radius)
+        total = self._summed(terms, batch, directions, clips, self.facts.radius)
         return self._query(total, directions.d / self.facts.radius, clips, batch, directions)
 
     def directional(
@@ -171,17 +153,15 @@ class ValueProblem(Problem):
 
     def _summed(
         self, terms: Terms, batch: Batch, directions: Directions, clips: np.ndarray, radius: float
-    ) -> Parts[np.ndarray]:
+    ) -> np.ndarray:
         """(1/m) Σ_ij h_ij u_ij (R', d) over the rows of a batch, h = Σ weight · f(point ± ru) clipped at `clips`."""
         count, d = terms[0][1].shape
         terms = tuple((weight, bounded(x), sign) for weight, x, sign in terms)
-        total, each = np.zeros((count, d)), count * directions.count
-        pace, b = Pace(), self._size(batch)
-        for part, sets, turns in directions.parts(b):
+        total = np.zeros((count, d))
+        for part, sets, turns in directions.parts(self._size(batch)):
             turned = np.zeros((count, d))
             for rows in self._blocks(part.stop - part.start, count * max(directions.count, d) * self.loss.count):
-                if pace.due((rows.stop - rows.start) * each * len(terms) * self._cost.value):
-                    yield
+                checkpoint()
                 z, y = self._gathered(batch, slice(part.start + rows.start, part.start + rows.stop))
                 kept = _clipped(self._differences(terms, z, y, sets[rows], turns, radius), clips)
                 turned += kept.reshape(-1, count).T @ sets[rows].reshape(-1, d)
@@ -206,7 +186,9 @@ class ValueProblem(Problem):
         return total
 
     def _arguments(self, z: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """A_z x (b, 1, R, k) at x (R, d)."""
+        """A_z x (b, 1, R, k) at x (R, d); z (R, b, p), or (1, b, p) where all have the same rows."""
+        if len(z) == 1:  # one product, for which the rows are read once
+            return self.loss.arguments(z, x.T[None]).transpose(1, 0, 3, 2)
         return self.loss.arguments(z, x[:, :, None]).transpose(1, 3, 0, 2)
 
     def _values(self, arguments: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -233,10 +215,14 @@ class ValueProblem(Problem):
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return self.evaluate_cheap(output) | self._sampled(bounded(output["x"]))
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        cost = self._cost.diagnostic + expensive * self._cost.expensive
+        return evaluated_in_slices(self._evaluate if expensive else self._evaluate_cheap, output, cost)
 
-    def evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self._evaluate_cheap(output) | self._sampled(bounded(output["x"]))
+
+    def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = bounded(output["x"])
         total = np.zeros(len(x))
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
@@ -244,20 +230,18 @@ class ValueProblem(Problem):
             total += self._values(self._arguments(z, x), y).sum(axis=(0, 1))
         return {"objective": total / self.facts.n}
 
-    def evaluate_in_parts(self, output: Mapping[str, np.ndarray], expensive: bool) -> Parts[dict[str, np.ndarray]]:
-        cost = self._cost.diagnostic + expensive * self._cost.expensive
-        return (yield from evaluated_in_slices(self.evaluate if expensive else self.evaluate_cheap, output, cost))
-
     def _sampled(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """What a sample of rows says of the smoothed gradient, of stationarity, and of clipping; the same rows and
         directions every time."""
         generator, facts = np.random.default_rng(_SEED), self.facts
         half = max(1, min(HALF, facts.n // 2))
         order = generator.permutation(facts.n)[: 2 * half]
-        vectors, clipping = self._gradients(x, order, generator)
-        one, two = vectors[:half].mean(axis=0), vectors[half:].mean(axis=0)
+        weights, clipping = self._sloped(x, order)
+        z = self._rows[order]
+        one, two = (self._pulled(z[part], weights[part]) / len(z[part]) for part in (slice(half), slice(half, None)))
         product, mean = (one * two).sum(axis=1), (one + two) / 2
-        along = np.einsum("brd,rd->br", vectors, mean) / np.maximum(np.linalg.norm(mean, axis=1), 1e-12)
+        along = (weights * self._arguments(z[None], mean)[:, 0]).sum(axis=2)
+        along /= np.maximum(np.linalg.norm(mean, axis=1), 1e-12)
         bound, error = self._stationarity(x, order, generator)
         return {
             "smoothed_gradient_norm": np.sign(product) * np.sqrt(np.abs(product)),
@@ -267,26 +251,32 @@ class ValueProblem(Problem):
             **clipping,
         }
 
-    def _gradients(
-        self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator
-    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Each row's own estimate (b, R, d) of ∇F̂_r(x), with d orthonormal directions, not clipped; and what a clip at
-        2rL would have done."""
-        (count, d), r = x.shape, self.facts.radius
+    def _sloped(self, x: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Each row's own estimate of ∇F̂_r(x) from orthonormal directions, not clipped, as the weights w (b, R, k) of
+        A_zᵀ w; and what a clip at 2rL would have done.
+
+        Of a direction u a row sees A_z u alone, k numbers; over all u with these the mean is A_zᵀ A_z u/l², as A_z A_zᵀ
+        is l² times the identity, and what is beside it only adds noise. A_z u/l has the same law in every row.
+        """
+        (count, d), r, k = x.shape, self.facts.radius, self.loss.count
         clip, beyond, lost, whole = 2 * r * self.facts.lipschitz, np.zeros(count), np.zeros(count), np.zeros(count)
-        sets, turn = bank("orthonormal", d, d), haar(generator.standard_normal((d, d)))
-        turns, found = np.broadcast_to(turn, (count, d, d)), np.empty((len(order), count, d))
-        for rows in self._blocks(len(order), max(count, d) * d * self.loss.count):  # d² of each row's directions
-            chosen, these = order[rows], sets[np.arange(rows.start, rows.stop) % len(sets)]
-            z, y = (np.broadcast_to(t[chosen], (count, len(chosen), t.shape[1])) for t in (self._rows, self._targets))
-            differences = self._differences(((1, x, 1), (-1, x, -1)), z, y, these, turns, r)
-            found[rows] = np.matmul(differences.transpose(0, 2, 1), these) @ turn.T
-            sizes = np.abs(differences)
-            whole += sizes.sum(axis=(0, 1))
-            beyond += (sizes > clip * (1 + ROUNDING)).sum(axis=(0, 1))
-            lost += np.maximum(sizes - clip, 0.0).sum(axis=(0, 1))
+        sets, found = seen(k, d, len(order)), np.empty((len(order), count, k))
+        m = len(sets)
+        for rows in self._blocks(len(order), 4 * count * m * k):  # no larger than the cache
+            z, y, along = self._rows[None, order[rows]], self._targets[order[rows]], sets[:, rows]
+            lengths = self.loss.lengths(z)[0, :, None]
+            here, shifts = np.ascontiguousarray(self._arguments(z, x).transpose(2, 1, 0, 3)), r * lengths * along
+            with np.errstate(invalid="ignore", over="ignore"):
+                differences = self.loss.values(here + shifts, y) - self.loss.values(here - shifts, y)  # (R, m, b)
+            differences[~np.isfinite(differences)] = 0.0
+            pulls = np.einsum("rmb,mbk->brk", differences, along)
+            found[rows] = pulls * (d / (2 * r * m)) / np.maximum(lengths, 1e-300)[:, None]
+            sizes = np.abs(differences, out=differences)
+            whole += sizes.sum(axis=(1, 2))
+            beyond += (sizes > clip * (1 + ROUNDING)).sum(axis=(1, 2))
+            lost += np.maximum(sizes - clip, 0.0).sum(axis=(1, 2))
         mass = np.divide(lost, whole, out=np.zeros(count), where=beyond > 0)
-        return found / (2 * r), {"clipped_share": beyond / (len(order) * d), "clipped_mass": mass}
+        return found, {"clipped_share": beyond / (len(order) * m), "clipped_mass": mass}
 
     def _stationarity(
         self, x: np.ndarray, order: np.ndarray, generator: np.random.Generator
@@ -321,10 +311,13 @@ class ValueProblem(Problem):
         """(P, d) gradients of the mean of some rows at points (P, d)."""
         total = np.zeros(points.shape)
         for rows in self._blocks(len(chosen), len(points) * self.loss.count):
-            z, y = self._rows[None, chosen[rows]], self._targets[None, chosen[rows]]
-            weights = self.loss.slopes(self.loss.arguments(z, points[:, :, None])[..., 0], y)
-            total += self.loss.pulled(np.broadcast_to(z, (len(points), *z.shape[1:])), weights)
+            z, y = self._rows[chosen[rows]], self._targets[chosen[rows], None]
+            total += self._pulled(z, self.loss.slopes(self._arguments(z[None], points)[:, 0], y))
         return total / len(chosen)
+
+    def _pulled(self, z: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Σ A_zᵀ w (R, d) over rows (b, p), the same for all, with weights w (b, R, k): in one product."""
+        return self.loss.pulled(z[None], weights.reshape(1, len(z), -1)).reshape(weights.shape[1], -1)
 
 
 def bounded(x: np.ndarray) -> np.ndarray:

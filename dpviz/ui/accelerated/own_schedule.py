@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import streamlit as st
 
-from dpviz.families.accelerated import custom_schedule, texts
+from dpviz.families.accelerated import texts, theory
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
 from dpviz.families.accelerated.smoothness import assumed
@@ -22,12 +22,11 @@ FIELD = "knots"
 HANDLES, TABLE = (f"{PREFIX}_own_{name}" for name in ("handles", "table"))
 POWER = "Power of ten, by percent of the steps"
 ACROSS = Ruler("Percent of the steps", 0.0, 100.0, False)
-UP = Ruler("Noise, relative", -custom_schedule.LIMIT, custom_schedule.LIMIT, True)
-PLACES = tuple(np.linspace(0, 1, len(custom_schedule.EVEN)).tolist())
+UP = Ruler("Noise, relative", -theory.LIMIT, theory.LIMIT, True)
+PLACES = tuple(np.linspace(0, 1, len(theory.EVEN)).tolist())
 # An arrow is a tenth of a power of ten, a page key five.
-KEYS = (0.1 / (2 * custom_schedule.LIMIT), 0.5 / (2 * custom_schedule.LIMIT))
+KEYS = (0.1 / (2 * theory.LIMIT), 0.5 / (2 * theory.LIMIT))
 HEIGHT = 300
-HOW = "Only the shape counts: whatever you draw, the noise is scaled until the guarantee holds."
 
 EXACT = "Exact for this quadratic."
 OPTIMAL = "Optimal means: after the last step. On the way it may be far worse."
@@ -53,7 +52,7 @@ def show(shown: PlanView) -> None:
             _table(method.knots)
 
 
-def _handles(knots: custom_schedule.Knots, told: Mapping[str, Compared]) -> None:
+def _handles(knots: theory.Knots, told: Mapping[str, Compared]) -> None:
     known, best = [], next(iter(told), None)
     if best is not None:
         noise = told[best].noise
@@ -61,27 +60,28 @@ def _handles(knots: custom_schedule.Knots, told: Mapping[str, Compared]) -> None
         places = UP.place(noise[across]).tolist()
         known = list(zip((across / max(len(noise) - 1, 1)).tolist(), places, strict=True))
     sheet = Sheet(ACROSS, UP, known, None, PLACES, HEIGHT)
-    at = [(knot + custom_schedule.LIMIT) / (2 * custom_schedule.LIMIT) for knot in knots]
+    at = [(knot + theory.LIMIT) / (2 * theory.LIMIT) for knot in knots]
     label = "Your noise schedule: six handles for the noise from the first step to the last"
     curve.draw(HANDLES, sheet, at, label, _moved, keys=KEYS, edition=number_table.edition(HANDLES, knots))
-    st.caption(HOW if best is None else f"{HOW} Dashed: the {_best(told[best])} schedule of {best}, as far as it fits.")
+    dashed = "" if best is None else f" Dashed: the {_best(told[best])} schedule of {best}, as far as it fits."
+    st.caption(f"{texts.SHAPE}{dashed}")
 
 
 def _moved() -> None:
     places = curve.values(HANDLES, len(PLACES))
     if places is not None:
-        knots = tuple(round((2 * place - 1) * custom_schedule.LIMIT, 2) + 0.0 for place in places)
+        knots = tuple(round((2 * place - 1) * theory.LIMIT, 2) + 0.0 for place in places)
         number_table.remember(HANDLES, knots)
         _take(knots)
 
 
 def _shapes() -> None:
     with st.container(horizontal=True, gap="small"):
-        for name, knots in custom_schedule.SHAPES.items():
+        for name, knots in theory.SHAPES.items():
             st.button(name, key=f"{PREFIX}_shape_{name}", on_click=_take, args=(knots,))
 
 
-def _take(knots: custom_schedule.Knots) -> None:
+def _take(knots: theory.Knots) -> None:
     Panel(PREFIX).write({FIELD: knots})
 
 
@@ -105,7 +105,7 @@ def _best(found: Compared) -> str:
     return "optimal" if found.proven else "recommended"
 
 
-def _table(knots: custom_schedule.Knots) -> None:
+def _table(knots: theory.Knots) -> None:
     """The same numbers to type."""
     number_table.table(
         TABLE,
@@ -113,12 +113,12 @@ def _table(knots: custom_schedule.Knots) -> None:
         [f"{100 * place:g} %" for place in PLACES],
         _typed,
         heading=POWER,
-        limits=(-custom_schedule.LIMIT, custom_schedule.LIMIT),
+        limits=(-theory.LIMIT, theory.LIMIT),
         help="Of the noise: 1 is ten times as much.",
     )
 
 
 def _typed(numbers: tuple[float, ...], _: int) -> tuple[float, ...]:
-    knots = tuple(min(custom_schedule.LIMIT, max(-custom_schedule.LIMIT, number)) for number in numbers)
+    knots = tuple(min(theory.LIMIT, max(-theory.LIMIT, number)) for number in numbers)
     _take(knots)
     return knots

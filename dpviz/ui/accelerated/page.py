@@ -2,39 +2,29 @@
 
 from dpviz.families import accelerated
 from dpviz.families.accelerated import presets, texts
-from dpviz.ui.accelerated import closer_look, own_schedule, plan, problem, results, runs
-from dpviz.ui.experiment.controls import Catalogue, Group
+from dpviz.ui.accelerated import own_schedule, plan, plan_tabs, problem, results, runs
 from dpviz.ui.experiment.page import FamilyPage
 
-PAGE = FamilyPage(
-    prefix=own_schedule.PREFIX,
-    package=accelerated,
-    texts=texts,
-    catalogue=Catalogue(
-        presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=("schedule", "horizon"), words=texts.WORDS
-    ),
-    presets=presets.PRESETS,
-    groups=(
-        Group("", ("iterations", "relative_step", "batch_fraction")),
-        Group(
-            "Noise and momentum",
-            ("noise", "schedule", "knots", "horizon", "stage_lengths", "momentum_rule", "momentum"),
-            only={"knots": ("schedule", "own"), "momentum": ("momentum_rule", "own")},
-        ),
-    ),
-    choose=problem.data,
-    build=problem.model,
-    settings_of=problem.settings_of,
-    predict=plan.predict,
-    advice=own_schedule.show,
-    noise=plan.noise,
-    drawings=plan.drawings,
-    alts=plan.ALTS,
-    looks=closer_look.looks,
-    note=plan.batch_note,
-    assumptions=plan.assumptions,
-    options=plan.options,
-    summary=results.summary,
-    verdict=results.verdict,
-    scenery=runs.SCENERY,
-)
+
+class AcceleratedPage(FamilyPage):
+    """The methods, their settings, and what the page shows of them."""
+
+    prefix = own_schedule.PREFIX
+    package = accelerated
+    by_name = ("schedule", "horizon")
+    words = texts.WORDS
+    default_methods = presets.DEFAULT_METHODS
+    problems = problem.MENU
+    predict = staticmethod(plan.predict)
+    advice = staticmethod(own_schedule.show)
+    drawings = staticmethod(plan.drawings)
+    looks = staticmethod(plan_tabs.looks)
+    note = staticmethod(plan.batch_note)
+    assumptions = staticmethod(plan.assumptions)
+    options = staticmethod(plan.options)
+    summary = staticmethod(results.summary)
+    verdict = staticmethod(results.verdict)
+    scenery = runs.SCENERY
+
+
+PAGE = AcceleratedPage()

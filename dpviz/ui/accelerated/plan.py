@@ -1,6 +1,6 @@
 """The plan of the accelerated methods: what the budget buys, before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,14 +14,14 @@ from dpviz.families.accelerated.comparison import Compared, compare
 from dpviz.families.accelerated.smoothness import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
+from dpviz.plots.elements.chart import Chart
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
-from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options, plain_options
-from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.uploads.file import missing_rule
 
 WORST_CASE = "Above the error of the start it says nothing."
@@ -77,23 +77,14 @@ def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
     return Theory(bounds, exact, by_horizon, tuple(without), start, own)
 
 
-def overlays(shown: PlanView) -> dict[str, Mapping[str, np.ndarray]]:
-    """Curves of theory that a run can be compared with, by name."""
-    found: dict[str, Mapping[str, np.ndarray]] = {"bound": shown.theory.bounds}
-    return found | ({"exact expectation": shown.theory.exact} if shown.theory.exact else {})
-
-
 def options(shown: PlanView) -> Options:
     """How the curves of a run of this experiment are drawn."""
     rests_on = texts.condition(assumed(shown.experiment.problem))
     remarks = {name: words.format(rests_on) for name, words in REMARKS.items()}
+    curves = {"bound": shown.theory.bounds} | ({"exact expectation": shown.theory.exact} if shown.theory.exact else {})
     conditions = {"bound": rests_on}
     return replace(
-        plain_options(shown),
-        second="gradient_norm",
-        overlays=overlays(shown),
-        remarks=remarks,
-        conditions=conditions,
+        plain_options(shown), second="gradient_norm", overlays=curves, remarks=remarks, conditions=conditions
     )
 
 
@@ -104,40 +95,23 @@ def bound_words(shown: PlanView) -> str:
     return texts.bound(assumed(problem), released)
 
 
-def noise(shown: PlanView) -> Drawing:
-    """The scale of the noise in each step."""
-    heading, figure, _ = plan_view.noise(shown)
-    return heading, figure, f"Noise added to each coordinate of the mean gradient. {SETTINGS_ONLY}"
-
-
-def drawings(shown: PlanView) -> Shown:
-    """The other figures of the plan, with headings and captions."""
+def drawings(shown: PlanView) -> Iterator[Chart]:
+    """The noise in each step, the privacy spent, and what the error bounds promise."""
+    theory: Theory = shown.theory
     rests_on = texts.condition(assumed(shown.experiment.problem))
-    none = f" No bound is known for {', '.join(dict.fromkeys(shown.theory.without))}." if shown.theory.without else ""
-    return [
-        plan_view.privacy_spent(shown),
-        (
-            "Predicted error",
-            plan_figures.error_bounds(shown.theory.bounds, shown.styles, start=shown.theory.start, condition=rests_on),
-            f"{bound_words(shown)} {WORST_CASE}{none}",
-        ),
-        (
-            "How many steps?",
-            plan_figures.bound_by_horizon(
-                shown.theory.by_horizon, shown.styles, start=shown.theory.start, condition=rests_on
-            ),
-            f"Error bound{rests_on}, where the whole budget is spread over T steps. -opt and -T* take the best T up to "
-            f"yours.{none}",
-        ),
-    ]
-
-
-ALTS = (
-    "Scale of the noise in each step, one line per method",
-    "Privacy spent after each step, one line per method, and the budget",
-    "Upper bound on the expected excess loss after each step, one line per method",
-    "Error bound against the number of steps that share the budget; the best number is marked",
-)
+    none = f" No bound is known for {', '.join(dict.fromkeys(theory.without))}." if theory.without else ""
+    by_step = f"{bound_words(shown)} {WORST_CASE}{none}"
+    by_horizon = (
+        f"Error bound{rests_on}, where the whole budget is spread over T steps. -opt and -T* take the best T up to "
+        f"yours.{none}"
+    )
+    words = "Noise added to each coordinate of the mean gradient."
+    yield plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    yield plan_view.privacy_spent(shown)
+    yield plan_figures.error_bounds(theory.bounds, shown.styles, by_step, start=theory.start, condition=rests_on)
+    yield plan_figures.bound_by_horizon(
+        theory.by_horizon, shown.styles, by_horizon, start=theory.start, condition=rests_on
+    )
 
 
 def batch_note(shown: PlanView) -> str:

@@ -1,37 +1,27 @@
 """Choosing what is minimised: a data set with its model, or the quadratic test bench."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import DatasetSpecification, UniformLogistic
-from dpviz.families.accelerated import smoothness
+from dpviz.families.accelerated import smoothness, texts
 from dpviz.numbers import short
-from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.linear.regression import HuberRegression, LeastSquares
-from dpviz.specification import Specification
 from dpviz.ui import explain
-from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment.bought import TYPED, Purchase
-from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.controls import Panel, Settings
+from dpviz.ui.experiment import problem_menu
+from dpviz.ui.experiment.private_fact import Purchase, say_typed
 from dpviz.ui.uploads import file as upload_file
-from dpviz.ui.uploads import table as data_panel
+from dpviz.ui.uploads import table
 
 QUADRATIC = "quadratic"
-SOURCES = {
-    **{name: cls.title for name, cls in data_panel.GENERATORS.items()},
-    data_panel.UPLOAD: "Your own file",
-    QUADRATIC: Quadratic.title,
-}
 # The losses, by the names that are part of the address.
 LOSSES: Mapping[str, type[LinearModel]] = {
     "logistic": LogisticRegression,
@@ -41,95 +31,28 @@ LOSSES: Mapping[str, type[LinearModel]] = {
 LOSS_TITLES = {"logistic": "Logistic", "squared": "Squared", "huber": "Huber"}
 # The usual default and that of an upload. Without a constant column a model must say ½ where all features are at their
 # lowest. A coefficient of 5 costs 0.25 at λ = 0.01, a third of what guessing costs (ln 2), and 0.025 at 0.001.
-UPLOADS: Mapping[str, tuple[Any, Any]] = {
-    "intercept": ("no", "yes"),
-    "regularisation": (0.01, 0.001),
-}
+UPLOADS: Mapping[str, tuple[Any, Any]] = {"intercept": ("no", "yes"), "regularisation": (0.01, 0.001)}
 MODEL = ("regularisation", "scaling", "intercept", "clip", "clip_norm", "clipping", "start", "initial_gap")
+SMOOTHNESS = ("smoothness_source", "smoothness", "smoothness_cost")
+EXPANDER = "Model and clipping"
 
 
-@dataclass(frozen=True)
-class Data:
-    """What the data controls chose: settings of a generator or of the quadratic; or an upload, None until ready."""
-
-    source: str
-    settings: Settings[DatasetSpecification] | Settings[Quadratic] | None = None
-    upload: DatasetSpecification | None = None
-    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
-    leads = False  # the steps lead
-
-    @property
-    def number(self) -> bool:
-        """Whether the target is a number and not one of two classes."""
-        dataset = self.upload or data_panel.GENERATORS.get(self.source, UniformLogistic)()
-        return dataset.facts().target is not None
-
-    @property
-    def uploaded(self) -> bool:
-        """Whether the data are the visitor's own file."""
-        return self.source == data_panel.UPLOAD
+def _loss(chosen: problem_menu.Selection) -> problem_menu.Menu:
+    """The losses. Two controls, since a target that is a number leaves fewer, and each remembers what was chosen."""
+    data = chosen.upload or table.GENERATORS.get(chosen.source, UniformLogistic)()
+    assert isinstance(data, DatasetSpecification)
+    if data.facts().target is None:
+        both = f"{texts.LOSS_HELP} The squared and the Huber loss learn the classes as the numbers -1 and +1."
+        return problem_menu.Menu("loss", "Loss", LOSS_TITLES, "logistic", both)
+    fitting = {name: title for name, title in LOSS_TITLES.items() if name != "logistic"}
+    return problem_menu.Menu("number_loss", "Loss", fitting, "squared", texts.LOSS_HELP)
 
 
-def data(panel: Panel, main: DeltaGenerator, _lead: DeltaGenerator) -> Data:
-    """Choose the data; the panel for an upload is drawn in `main`. None of the controls leads."""
-    help = "What the algorithms learn from. Your own file stays on this server."
-    source = data_panel.source(panel, "data", SOURCES, "uniform", help, UPLOADS)
-    if source == data_panel.UPLOAD:
-        with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
-            upload, tables = data_panel.uploaded(panel.page)
-        return Data(source, upload=upload, tables=tables)
-    with st.expander("Data settings"):
-        if source != QUADRATIC:
-            return Data(source, data_panel.generated(panel, source))
-        names = [control.name for control in Quadratic.controls()]
-        return Data(source, Settings(Quadratic, panel.specification(Quadratic, names, prefix="quadratic_")))
-
-
-def model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
-    """The problem and, in an expander, its controls: see `_model`."""
-    with st.expander("Model and clipping"):
-        return _model(panel, chosen, budget, seed)
-
-
-def _model(panel: Panel, chosen: Data, budget: Settings[Budget], seed: int | None) -> ProblemSpecification | None:
-    """The problem: for a data set, the controls of a linear model on it. None if there are no data yet.
-
-    The last of the controls that make an experiment: raises UserError for any mistake in them.
-    """
-    if chosen.source == QUADRATIC:
-        st.caption("The quadratic is set under “Data settings”.")
-        panel.check()
-        assert chosen.settings is not None
-        quadratic = chosen.settings.build()
-        assert isinstance(quadratic, Quadratic)
-        return quadratic
-    cls = _loss(panel, chosen.number)
-    names = ("threshold",) * (cls is HuberRegression) + MODEL
-    own = {name: default for name, (_, default) in UPLOADS.items()} if chosen.uploaded else {}
-    values = panel.specification(cls, names, defaults=own)
-    fields = _smoothness(panel)
-    panel.check()
-    dataset = chosen.upload if chosen.settings is None else chosen.settings.build()
-    if dataset is None:
-        return None
-    with in_place(go_on=False):
-        problem = Settings(cls, {**values, "data": dataset}).build()
-        fields = _computed(panel, problem, chosen.tables, fields, budget.build(), seed)
-        return Settings(cls, {**values, **fields, "data": dataset}).build()
-
-
-def _loss(panel: Panel, number: bool) -> type[LinearModel]:
-    """The loss. Two controls, since a target that is a number leaves fewer, and each remembers what was chosen."""
-    offered = {name: title for name, title in LOSS_TITLES.items() if not (number and name == "logistic")}
-    help = "The Huber loss grows linearly beyond a threshold: it minds outliers less, and needs less noise."
-    if number:
-        return LOSSES[panel.choice("number_loss", "Loss", offered, "squared", help)]
-    both = f"{help} The squared and the Huber loss learn the classes as the numbers -1 and +1."
-    return LOSSES[panel.choice("loss", "Loss", offered, "logistic", both)]
-
-
-def _smoothness(panel: Panel) -> dict[str, Any]:
+def _draw_smoothness(panel: Panel, cls: type[ProblemSpecification], _values: Mapping[str, Any]) -> dict[str, Any]:
     """Controls for L; the fields that they set."""
+    if cls is Quadratic:
+        st.caption("The quadratic is set under “Data settings”.")
+        return {}
     declared = {control.name: control for control in LinearModel.controls()}
     source = panel.control(declared["smoothness_source"], "smoothness_source")
     if source == "bounds":
@@ -141,16 +64,16 @@ def _smoothness(panel: Panel) -> dict[str, Any]:
     return fields
 
 
-def _computed(
-    panel: Panel,
-    problem: LinearModel,
-    tables: Mapping[str, np.ndarray],
-    fields: dict[str, Any],
-    budget: Budget,
-    seed: int | None,
-) -> dict[str, Any]:
-    """Buttons that compute L from the data; the fields to use, none as long as there is no L."""
-    source, value = fields.get("smoothness_source"), fields.get("smoothness")
+def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
+    """Buttons that compute L from the data; the values to use, none for L as long as there is no L."""
+    if draft.cls is Quadratic:
+        return draft.values
+    panel, seed, tables = draft.panel, draft.seed, draft.tables
+    fields = {name: draft.values[name] for name in SMOOTHNESS if name in draft.values}
+    others = {name: value for name, value in draft.values.items() if name not in fields}
+    problem = Settings(draft.cls, others).build()
+    assert isinstance(problem, LinearModel)
+    source, value, budget = fields.get("smoothness_source"), fields.get("smoothness"), draft.budget.build()
     file = None if problem.public else upload_file.known_as(panel.page)
     bought = Purchase(panel, "smoothness", "ε_L", "L", problem.to_json(), file)
     if source == "estimated":
@@ -172,8 +95,8 @@ def _computed(
     bought.warn(released, "with L “Released privately”", value if source in ("estimated", "released") else None)
     if fields and value is None:
         st.caption("Until there is a value, the plan uses L from the ranges.")
-        return {}
-    return fields
+        return others
+    return others | fields
 
 
 def _as_found(panel: Panel, bought: Purchase, fields: dict[str, Any], value: float) -> dict[str, Any]:
@@ -192,24 +115,28 @@ def _as_found(panel: Panel, bought: Purchase, fields: dict[str, Any], value: flo
     if source == "declared":
         bought.typed(value)
     elif bought.is_typed(value):
-        st.caption(f"This L is {TYPED}")
+        say_typed("L")
         return {**fields, "smoothness_source": "declared", "smoothness_cost": None}
     return fields
 
 
-def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
-    """The controls that rebuild a problem: the inverse of `data` and `model`.
-
-    Raises ValueError for a problem that the page cannot express, such as one on an uploaded table.
-    """
-    if isinstance(problem, Quadratic):
-        return {"data": QUADRATIC, **fields_of(problem, "quadratic_")}
-    loss = next((name for name, cls in LOSSES.items() if type(problem) is cls), None)
-    if loss is None or not isinstance(problem, LinearModel):
-        raise ValueError(f"the page has no controls for {problem.kind}")
-    chosen = {"loss" if problem.data.facts().target is None else "number_loss": loss}
-    for source, cls in data_panel.GENERATORS.items():
-        if type(problem.data) is cls:
-            dataset: Specification = problem.data
-            return {"data": source, **chosen, **fields_of(dataset, f"{source}_"), **fields_of(problem)}
-    raise ValueError(f"the page has no controls for {problem.data.kind}")
+MENU = problem_menu.ProblemMenu(
+    problems={
+        name: problem_menu.Problem(cls, groups={EXPANDER: ("threshold",) * (cls is HuberRegression) + MODEL})
+        for name, cls in LOSSES.items()
+    }
+    | {QUADRATIC: problem_menu.Problem(Quadratic, f"{QUADRATIC}_", first=problem_menu.settings(Quadratic))},
+    menu=_loss,
+    sources={
+        problem_menu.ANY: {
+            **problem_menu.generators(table.GENERATORS),
+            problem_menu.UPLOAD: problem_menu.Source("Your own file", upload=table.uploaded),
+            QUADRATIC: problem_menu.Source(Quadratic.title),
+        }
+    },
+    help="What the algorithms learn from. Your own file stays on this server.",
+    expanders=(EXPANDER,),
+    upload_defaults=UPLOADS,
+    more=_draw_smoothness,
+    complete=_with_smoothness,
+)

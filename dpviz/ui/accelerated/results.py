@@ -4,32 +4,25 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.numbers import short
 from dpviz.problems.linear.linear_base import LinearModel
+from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain
 
-CONSTANT = "(constant)"
-NAMED = 3  # of the coefficients, in words
-
 
 def summary(panel: Panel, run: Run, trace: Trace) -> None:
     """What comes first in the results of a user's file; nothing for public data, whose curves come first."""
     problem = run.experiment.problem
-    lanes = {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+    lanes = released_model.of_each(trace)
     if problem.public or not lanes or not isinstance(problem, LinearModel):
         return
-    facts = problem.data.facts()
-    low, high = np.array(facts.bounds).T
-    table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
-    if problem.intercept == "yes":
-        table.loc[len(table)] = [CONSTANT, np.nan, np.nan]
+    table = released_model.coefficients(problem.data.facts(), problem.intercept == "yes")
     table = table.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
     words = {label: _words(trace, label, lane, list(table["column"])) for label, lane in lanes.items()}
     released_model.show(panel, run, words, table, _meaning(problem))
@@ -64,9 +57,7 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     share = _reached(problem.to_json(), run.tables)
     what = {"rows": "these are scaled down to it", "gradients": "their gradients can be longer, and are cut to it then"}
     reaches = f"reaches {short(100 * share)} % of the rows: {what[problem.clipping]}" if share else "reaches no row"
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**The clip** C = {short(problem.clip)} {reaches}.", width="content")
-        st.badge("not private", icon=":material/visibility:", color="orange")
+    explain.read_off(f"**The clip** C = {short(problem.clip)} {reaches}.")
     st.caption("Counted in the raw data. A smaller C needs less noise, but changes more rows.")
 
 
@@ -102,7 +93,5 @@ def _reached(text: str, _tables: Mapping[str, np.ndarray]) -> float:
 def _words(trace: Trace, label: str, lane: ArmTrace, names: list[str]) -> str:
     """The released model in one sentence."""
     x, distance = lane.output["x"][0], trace.last(label, "distance")
-    heaviest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
-    named = ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in heaviest)
     travelled = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
-    return f"{travelled}largest coefficients: {named}."
+    return f"{travelled}largest coefficients: {released_model.heaviest(x, names)}."

@@ -4,7 +4,7 @@ of public data, its objective."""
 import numpy as np
 
 from dpviz.experiments.experiment import Arm
-from dpviz.families.accelerated import clouds
+from dpviz.families.accelerated import figures
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.landscape import Background
@@ -22,17 +22,17 @@ def _ground(run: Run, x: Ruler, y: Ruler) -> Background | None:
     facts = problem.facts()
     assert isinstance(facts, SmoothFacts)
     if facts.eigenvalues:
-        return clouds.ground(facts, *grid)
+        return figures.ground(facts, *grid)
     cost = problem.cost(facts)
-    if not isinstance(problem, LinearModel) or cost.preparation + clouds.KNOTS**2 * cost.diagnostic > SECONDS:
+    if not isinstance(problem, LinearModel) or cost.preparation + figures.KNOTS**2 * cost.diagnostic > SECONDS:
         return None
     assert isinstance(run.problem, LinearProblem)
-    return clouds.section(run.problem, *grid)
+    return figures.section(run.problem, *grid)
 
 
 def _region(run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
     assert isinstance(arm.algorithm, GradientMethod)
-    return clouds.ellipse(arm.algorithm, run.plans[arm.label])
+    return figures.ellipse(arm.algorithm, run.plans[arm.label])
 
 
 SCENERY = PlaneView(ground=_ground, region=_region)

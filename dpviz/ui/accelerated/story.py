@@ -6,7 +6,8 @@ import streamlit as st
 
 from dpviz.families.accelerated import story
 from dpviz.numbers import short
-from dpviz.plots import landscape, story_figures
+from dpviz.plots import landscape, planner_figures
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import PALETTE, ArmStyle
 from dpviz.plots.landscape import Background, Cloud
 from dpviz.privacy.budgets import PureDP
@@ -14,10 +15,7 @@ from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.explain import SETTINGS_ONLY
 
-LOOKS = {
-    story.PRIVATE: ArmStyle(PALETTE["private"], "solid"),
-    story.REFERENCE: ArmStyle(PALETTE["theory"], "dot"),
-}
+LOOKS = {story.PRIVATE: ArmStyle(PALETTE["private"], "solid"), story.REFERENCE: ArmStyle(PALETTE["theory"], "dot")}
 
 
 @st.fragment
@@ -43,16 +41,19 @@ def _one_answer(epsilon: float) -> None:
         "The more the curves overlap, the less anyone can tell what **you** said."
     )
     found = story.answers(epsilon)
-    figure = story_figures.two_densities(
+    figure = planner_figures.two_densities(
         found.values, (found.without, found.with_you), ("if you say no", "if you say yes"), "Published count"
     )
     noise = short(found.scale)
     highest = f"highest at {story.OTHERS} if you say no and at {story.OTHERS + 1} if you say yes"
-    charts.plain(figure, "home_answer", f"How likely each published count is, with noise of scale {noise}: {highest}")
-    st.caption(
+    chart = Chart(
+        figure,
+        "Noise on one answer",
+        f"How likely each published count is, with noise of scale {noise}: {highest}",
         f"Laplace noise of scale b = {noise}. No published count is more than {short(found.factor)} times "
-        f"(e^ε) as likely under one answer as under the other. {SETTINGS_ONLY}"
+        f"(e^ε) as likely under one answer as under the other. {SETTINGS_ONLY}",
     )
+    charts.picture(chart, "home_answer")
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
@@ -66,7 +67,7 @@ def _walked(epsilon: float) -> tuple[go.Figure, dict[str, float]]:
         clouds,
         LOOKS,
         ("First parameter", "Second parameter"),
-        height=story_figures.HEIGHT,
+        height=planner_figures.HEIGHT,
     )
     # Between two other pictures there is more room to the left of the frame than to its right.
     figure.update_annotations({"x": 1, "xanchor": "right"}, selector={"name": "not private"})
@@ -81,11 +82,15 @@ def _every_step(epsilon: float) -> None:
     )
     figure, ends = _walked(epsilon)
     half = f"half of the runs end within {short(ends[story.PRIVATE])} of the lowest value"
-    charts.plain(figure, "home_walk", f"Runs downhill in a valley: with privacy, {half}")
-    st.caption(
+    chart = Chart(
+        figure,
+        "Noise on every step",
+        f"Runs downhill in a valley: with privacy, {half}",
         f"With privacy, {half}; without, {short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which "
-        "are made up."
+        "are made up.",
+        "not private",
     )
+    charts.picture(chart, "home_walk")
 
 
 _price_curve = st.cache_resource(show_spinner=False)(story.price)
@@ -97,7 +102,7 @@ def _price(epsilon: float) -> None:
         "More privacy, less accuracy. Each step adds noise, so at every budget another number of steps is best."
     )
     curve, (best, bound) = _price_curve(), story.planned(epsilon)
-    figure = story_figures.price(*curve, (epsilon, bound), "Bound on the error")
+    figure = planner_figures.price(*curve, (epsilon, bound), "Bound on the error")
     charts.plain(figure, "home_price", f"Error bound against the budget; at yours it is {short(bound)}")
     st.metric(
         f"Best number of steps, {story.METHOD}",

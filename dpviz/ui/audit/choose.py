@@ -40,30 +40,19 @@ def controls(panel: Panel) -> Chosen:
     cases = families.audits()
     titles = {family.name: family.title for family in pages.FAMILIES if family.name in cases}
     titles[BROKEN] = "Broken on purpose"
-    family = panel.choice("family", "Family", titles, next(iter(titles)), "Methods of this tool, or known mistakes.")
+    family = panel.choice("family", "Family", titles, next(iter(titles)), texts.FAMILY_HELP)
     rest: dict[str, Any] = {}
     budgets: tuple[Budget, ...]
     if family == BROKEN:
         mistakes = {mistake.name: mistake for mistake in families.broken()}
-        name = panel.choice(
-            "mistake",
-            "Mistake",
-            {name: mistake.title for name, mistake in mistakes.items()},
-            next(iter(mistakes)),
-            "Each is caught: by the attack on the claim, or by the tests of the implementation.",
-        )
+        named = {name: mistake.title for name, mistake in mistakes.items()}
+        name = panel.choice("mistake", "Mistake", named, next(iter(named)), texts.MISTAKE_HELP)
         rest = panel.specification(Auditing, ["mended"])
         budgets, usual, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
         worst = {case.title: case for case in reversed(cases[family])}  # of each method the first, its worst case
         methods = {case.name: case.title for case in cases[family] if worst[case.title] is case}
-        method = panel.choice(
-            f"method_{family}",
-            "Method",
-            methods,
-            next(iter(methods)),
-            "The code that the method's own page runs, on data sets made for the attack.",
-        )
+        method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
         budgets, usual = worst[methods[method]].budgets, worst[methods[method]].runs
         prefix = f"{family}_{method}"
         name = _canary(panel, prefix, [case for case in cases[family] if case.title == methods[method]])
@@ -80,13 +69,9 @@ def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
     """The name of one of a method's cases, the first of which is the worst that is known."""
     if len(cases) == 1:
         return cases[0].name
-    return panel.choice(
-        f"{prefix}_canary",
-        "Canary",
-        {case.name: case.canary_name for case in cases},
-        cases[0].name,
-        f"{TERMS['canary'].sentence} Another one changes neither the method nor its claim.",
-    )
+    names = {case.name: case.canary_name for case in cases}
+    help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
+    return panel.choice(f"{prefix}_canary", "Canary", names, cases[0].name, help)
 
 
 def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
@@ -95,13 +80,8 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
     currencies = {name: cls for name, cls in CURRENCIES.items() if cls in audited}
     currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
     if len(currencies) > 1:
-        currency = panel.choice(
-            f"{prefix}_currency",
-            "Guarantee",
-            {name: cls.name for name, cls in currencies.items()},
-            currency,
-            "In which currency the method states what it keeps to.",
-        )
+        names = {name: cls.name for name, cls in currencies.items()}
+        currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
     cls = currencies[currency]
     controls = [replace(control, default=getattr(audited[cls], control.name)) for control in cls.controls()]
     return Settings(cls, {control.name: panel.control(control, f"{prefix}_{control.name}") for control in controls})

@@ -16,9 +16,7 @@ _SEEN, _SHOWN = "_seen", "_shown"
 
 def wanted(panel: Panel) -> bool:
     """Whether the visitor wants to guess before seeing."""
-    return panel.switch(
-        "guess", "Your own guess first", False, "Hides what the attack finds until you have placed a threshold."
-    )
+    return panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
 
 
 def seen(panel: Panel, auditing: Auditing) -> float | None:
@@ -38,18 +36,8 @@ def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
     practised = len(progress.present) >= progress.tuning
     edges = results.bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
     far = float(f"{np.abs(edges).max():.1g}") * 2
-    threshold = panel.number(
-        Control(
-            "threshold",
-            "Your threshold",
-            "You say D for every run that scores at least as much.",
-            0.0,
-            float,
-            -far,
-            far,
-        ),
-        "threshold",
-    )
+    control = Control("threshold", "Your threshold", texts.THRESHOLD_HELP, 0.0, float, -far, far)
+    threshold = panel.number(control, "threshold")
     usable = practised and threshold is not None and not panel.mistakes
     st.button(
         "Count it",
@@ -60,7 +48,7 @@ def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
         on_click=_see,
         args=(panel, auditing.to_json(), threshold),
     )
-    results.scores(auditing, progress, threshold, practice=True).show(panel)
+    results.show(panel, "scores", results.scores(auditing, progress, threshold, practice=True))
 
 
 def _see(panel: Panel, text: str, threshold: float) -> None:
@@ -70,24 +58,23 @@ def _see(panel: Panel, text: str, threshold: float) -> None:
 
 def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
     """How well the visitor's threshold did, beside the attacker's; and another round."""
-    found, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
-    if found is None:
+    outcome, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
+    if outcome is None:
         return
-    mine, best = proven_at(auditing, progress, threshold), found.looks[-1].bound
+    mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
     beside = "as much as" if mine == best else "more than" if mine > best else "less than"
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not st.session_state[panel.key(_SEEN)][-1]:
         proves = "would prove"
         fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
-    st.markdown(
-        f"**Your threshold {short(threshold)} {proves} {symbol} ≥ {short(mine)}**, {beside} the attacker's "
-        f"{short(found.attack.threshold)}: {short(best)}. {fixed}"
-    )
+    proven, most = f"{symbol} ≥ {short(mine)}", f"{short(outcome.attack.threshold)}: {short(best)}"
+    said = texts.PROVES.format(threshold=short(threshold), proves=proves, proven=proven, beside=beside, most=most)
+    st.markdown(f"{said} {fixed}")
     if st.button(
         "Another round",
         key=panel.key("again"),
         icon=":material/replay:",
-        help="The next seed: fresh noise, and runs that nobody has seen.",
+        help=texts.AGAIN_HELP,
         on_click=lambda: panel.write({"seed": auditing.seed + 1}),
     ):
         st.rerun()  # this part is drawn by itself, and the seed stands outside of it

@@ -1,92 +1,67 @@
 """The figures of an audit, while it goes on and after it: rates against the claim, the rising bound, the scores."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.audits.audit import Attack, Progress
 from dpviz.execution.auditing import Auditing, rates
 from dpviz.plots import audit_figures
-from dpviz.plots.guarantee_figures import RATES
+from dpviz.plots.elements.chart import Chart
+from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.audit import clopper_pearson
 from dpviz.ui import charts
+from dpviz.ui.audit import texts
 from dpviz.ui.controls import Panel
 
 WORLDS = "on D", "on D'"
 BINS = 40
-RATIO = "Score: logarithm of how much more likely the releases of a run are on D than on D', under the declared noise."
-OWN = "Score: what an attacker who knows the mistake computes from the releases of a run."
-PUBLIC = "The data sets are made up, so nobody's data are read."
 
 
-class Picture(NamedTuple):
-    """A figure with its words. name : of its key."""
-
-    figure: go.Figure
-    name: str
-    heading: str
-    alt: str
-    caption: str
-
-    def show(self, panel: Panel) -> None:
-        """Draw it."""
-        charts.show(self.figure, panel.key(f"chart_{self.name}"), self.heading, self.alt, f"{self.caption} {PUBLIC}")
-
-
-def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None) -> None:
-    """Rates and, from the first look on, the bound beside them; below, the scores of the runs that count. guess : the
-    visitor's threshold, if there is one."""
-    *above, below = pictures(auditing, progress, guess)
-    for place, picture in zip(st.columns(2), above, strict=False):
+def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None, first: DeltaGenerator) -> None:
+    """Rates in the first place; below, from the first look on, the bound, and the scores of the runs that count.
+    guess : the visitor's threshold, if there is one."""
+    drawn = pictures(auditing, progress, guess)
+    for place, (name, chart) in zip((first, *st.columns(2)), drawn.items(), strict=False):
         with place:
-            picture.show(panel)
-    below.show(panel)
+            show(panel, name, chart)
 
 
-def pictures(auditing: Auditing, progress: Progress, guess: float | None) -> list[Picture]:
-    """All figures of an audit so far."""
-    found = [
-        Picture(
-            roc(auditing, progress, guess),
-            "roc",
-            "What the attacker achieves",
-            "True against false positive rate of the attack at every threshold, and the most that the claim allows",
-            "Every point is a threshold: how often D is recognised, against how often D' is taken for it. Band: both "
-            "rates at one threshold by itself, each with 95 % confidence. The claim is refuted where all of the band "
-            "is in the shaded part.",
-        )
-    ]
+def show(panel: Panel, name: str, chart: Chart) -> None:
+    """Draw a chart; name : of its key."""
+    charts.show(replace(chart, caption=f"{chart.caption} {texts.PUBLIC}"), panel.key(f"chart_{name}"))
+
+
+def pictures(auditing: Auditing, progress: Progress, guess: float | None) -> dict[str, Chart]:
+    """All charts of an audit so far, by the names in their keys."""
+    drawn = {"roc": Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)}
     if progress.looks:
-        found.append(
-            Picture(
-                bound(auditing, progress),
-                "bound",
-                f"The bound on {auditing.audit.claim.symbol} rises",
-                "What is proven at each announced look, and the claim",
-                "At each look, with the attacker's threshold. Dotted: what the measured rates say; the band is what "
-                "they leave open, at all looks together with 95 % confidence. Solid: what is proven.",
-            )
+        drawn["bound"] = Chart(
+            bound(auditing, progress),
+            f"The bound on {auditing.audit.claim.symbol} rises",
+            "What is proven at each announced look, and the claim",
+            texts.LOOKS,
         )
-    return [*found, scores(auditing, progress, guess, practice=len(progress.present) <= progress.tuning)]
+    return drawn | {"scores": scores(auditing, progress, guess, practice=len(progress.present) <= progress.tuning)}
 
 
-def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Picture:
+def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
     """How often each score was seen in both worlds, with the thresholds. practice : in the runs before those that
     count, in which the attacker has none yet."""
-    thresholds = {} if practice or progress.attack is None else {"the attacker's": progress.attack.threshold}
+    thresholds = {} if practice or progress.attack is None else {"attacker's threshold": progress.attack.threshold}
     if guess is not None:
-        thresholds["yours"] = guess
+        thresholds["your threshold"] = guess
     part = slice(None, progress.tuning) if practice else slice(progress.tuning, None)
     present, absent = progress.present[part], progress.absent[part]
-    meaning = RATIO if auditing.audit.case.score is None else OWN
-    return Picture(
+    meaning = texts.RATIO if auditing.audit.case.score is None else texts.OWN
+    return Chart(
         histogram(present, absent, thresholds),
-        "scores",
         f"Scores of the {'practice runs' if practice else 'runs that count'}",
         f"How often each score was seen on D and on D', in {len(present):,} runs on each",
         f"{meaning} What lies beyond is counted in the outermost bins.",

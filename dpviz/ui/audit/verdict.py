@@ -8,7 +8,6 @@ from dpviz.numbers import short
 from dpviz.privacy import audit
 from dpviz.ui.audit import texts
 
-ONLY = "That is a lower bound, for this pair of data sets; it does not make the claim true."
 LITTLE = 0.02  # of the claim: what is proven is as good as nothing
 
 
@@ -19,66 +18,59 @@ def verdict(auditing: Auditing, progress: Progress | None) -> Verdict | None:
 
 def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
     """The verdict in a sentence or two. ended : whether no more runs will come."""
-    found = verdict(auditing, progress)
-    if found is None:
+    outcome = verdict(auditing, progress)
+    if outcome is None:
         done, practice = 0 if progress is None else len(progress.present), auditing.audit.tuning
         text = f"{done:,} of {practice:,} practice runs are done." if done < practice else "The practice runs are done."
         first = f"after {auditing.audit.ends()[0]:,} runs on each data set"
         more = f"It ended before the first look, {first}." if ended else f"The first look is {first}."
         st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
-    _boxed(auditing, found, ended)
+    _boxed(auditing, outcome, ended)
     if ended:
-        _tests(auditing, found)
+        _tests(auditing, outcome)
 
 
-def _boxed(auditing: Auditing, found: Verdict, ended: bool) -> None:
+def _boxed(auditing: Auditing, outcome: Verdict, ended: bool) -> None:
     """What the attack on the claim has proven."""
-    level = f"{100 * found.confidence:g} % confidence"
-    proven, claimed = f"{found.symbol} ≥ {short(found.bound)}", short(found.claim)
+    level = f"{100 * outcome.confidence:g} % confidence"
+    proven, claimed = f"{outcome.symbol} ≥ {short(outcome.bound)}", short(outcome.claim)
     mistake = auditing.mistake
-    if found.violation:
+    if outcome.violation:
         why = "" if mistake is None else f" **Because:** {mistake.why}"
-        why += f"\n\n{found.implementation.sentence()}" if found.implementation and found.faulty else ""
-        st.error(
-            f"The attack proves {proven}, where {claimed} is claimed, with {level}. "
-            f"Found after {found.flagged_at:,} runs on each data set.{why}",
-            title="VIOLATION",
-            icon=":material/gpp_bad:",
-        )
+        why += f"\n\n{outcome.implementation.sentence()}" if outcome.implementation and outcome.faulty else ""
+        said = texts.REFUTED.format(proven=proven, claimed=claimed, level=level, runs=outcome.flagged_at)
+        st.error(said + why, title="VIOLATION", icon=":material/gpp_bad:")
         return
-    if found.bound < LITTLE * found.claim:
+    if outcome.bound < LITTLE * outcome.claim:
         proven = f"next to nothing, {proven},"
     text = f"This attack proves {proven} of the claimed {claimed}, with {level}. "
     if not ended:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
     elif mistake is not None and mistake.by == "attack":
-        text += f"There is a mistake, but in the attack it does not show in so few runs. {mistake.why}"
+        text += texts.HIDDEN_FROM_ATTACK.format(why=mistake.why)
         st.warning(text, title="Not caught", icon=":material/search_off:")
-    elif found.faulty:
-        text += "Releases that are not what was declared are found beside the attack."
+    elif outcome.faulty:
+        text += texts.BESIDE
         st.info(text, title="No violation found", icon=":material/search:")
     else:
-        st.success(text + ONLY, title="No violation found", icon=":material/verified_user:")
+        st.success(text + texts.ONLY, title="No violation found", icon=":material/verified_user:")
 
 
-def _tests(auditing: Auditing, found: Verdict) -> None:
+def _tests(auditing: Auditing, outcome: Verdict) -> None:
     """What the tests of the implementation have found; of a refuted claim that is said with it."""
-    implementation, mistake = found.implementation, auditing.mistake
+    implementation, mistake = outcome.implementation, auditing.mistake
     if implementation is None:
-        st.caption("The implementation is tested when all runs are done; this audit ended before.")
+        st.caption(texts.NOT_TESTED)
         return
-    if found.faulty and not found.violation:
+    if outcome.faulty and not outcome.violation:
         why = "" if mistake is None else f" **Because:** {mistake.why}"
         st.error(implementation.sentence() + why, title="NOT AS DECLARED", icon=":material/gpp_bad:")
-    elif not found.faulty:
+    elif not outcome.faulty:
         st.markdown(f":material/fact_check: **Tests of the implementation.** {implementation.sentence()}")
         if mistake is not None and mistake.by == "tests":
-            st.warning(
-                f"There is a mistake, but it does not show in so few runs. {mistake.why}",
-                title="Not caught",
-                icon=":material/search_off:",
-            )
+            hidden = texts.HIDDEN_FROM_TESTS.format(why=mistake.why)
+            st.warning(hidden, title="Not caught", icon=":material/search_off:")
     with st.expander("What was tested of the implementation", icon=":material/fact_check:"):
         rows = [
             (texts.TESTS[finding.kind], "not as declared" if finding.fault else "as declared", texts.chance(finding.p))
@@ -90,33 +82,28 @@ def _tests(auditing: Auditing, found: Verdict) -> None:
 
 def cards(auditing: Auditing, progress: Progress | None) -> None:
     """The claim, what is proven of it, and how good the attacker's guesses were."""
-    claim, found = auditing.audit.claim, verdict(auditing, progress)
-    row = st.container(horizontal=True)
-    row.metric(f"Claimed {claim.symbol}", short(claim.value), border=True, help=_kept(auditing))
-    if progress is None or found is None:
+    claim, outcome = auditing.audit.claim, verdict(auditing, progress)
+    left, right = st.columns(2)
+    left.metric(f"Claimed {claim.symbol}", short(claim.value), border=True, help=_kept(auditing))
+    if progress is None or outcome is None:
         return
-    row.metric(
-        f"Proven {claim.symbol}",
-        f"≥ {short(found.bound)}",
-        border=True,
-        help=f"A lower bound: {short(100 * found.tightness)} % of the claim. Clopper-Pearson intervals for both rates, "
-        f"at {auditing.audit.looks} looks of which each has its share of the error.",
-    )
-    which, side, hits, false_hits = recognised(found)
-    rule = f"The attacker says {which} for every run whose score is {side} {short(found.attack.threshold)}."
-    row.metric(f"{which} recognised", f"{short(100 * hits)} %", border=True, help=rule)
-    row.metric("False alarms", f"{short(100 * false_hits)} %", border=True, help=f"Guessed {which} where it was not.")
+    help = texts.PROVEN_HELP.format(tightness=short(100 * outcome.tightness), looks=auditing.audit.looks)
+    right.metric(f"Proven {claim.symbol}", f"≥ {short(outcome.bound)}", border=True, help=help)
+    which, side, hits, false_hits = recognised(outcome)
+    rule = f"The attacker says {which} for every run whose score is {side} {short(outcome.attack.threshold)}."
+    left.metric(f"{which} recognised", f"{short(100 * hits)} %", border=True, help=rule)
+    right.metric("False alarms", f"{short(100 * false_hits)} %", border=True, help=f"Guessed {which} where it was not.")
 
 
-def recognised(found: Verdict) -> tuple[str, str, float, float]:
+def recognised(outcome: Verdict) -> tuple[str, str, float, float]:
     """Which data set the attacker looks for, on which side of the threshold, how often it is found where it is, and
     where it is not. Where most runs are taken for one, the test is told as one that looks for the other."""
-    look, which, side = found.looks[-1], "D", "at least"
+    look, which, side = outcome.looks[-1], "D", "at least"
     hits, false_hits = look.hits / look.runs, look.false_hits / look.runs
-    if found.attack.reverse:
+    if outcome.attack.reverse:
         which, side = "D'", "at most"
     if hits + false_hits > 1:
-        which, side = ("D", "above") if found.attack.reverse else ("D'", "below")
+        which, side = ("D", "above") if outcome.attack.reverse else ("D'", "below")
         hits, false_hits = 1 - false_hits, 1 - hits
     return which, side, hits, false_hits
 
@@ -125,14 +112,11 @@ def _kept(auditing: Auditing) -> str:
     """How the number that is tested follows from the budget that was set."""
     symbol, budget = auditing.audit.claim.symbol, auditing.budget
     if symbol == "largest η":
-        return (
-            f"The largest range of one selection among those that {budget.describe()} pays for. Tested is what all "
-            "selections of the plan allow together, which is less than the budget."
-        )
+        return texts.LARGEST_RANGE.format(budget=budget.describe())
     if symbol == "η":
-        return f"The range of the one selection that the method pays {budget.describe()} for."
+        return texts.ONE_RANGE.format(budget=budget.describe())
     if symbol == "μ" and budget.symbol != "μ":
-        return f"All noise is Gaussian: what the method does for {budget.describe()} is μ-GDP exactly."
+        return texts.ALL_GAUSSIAN.format(budget=budget.describe())
     return "The budget that the method states to keep to."
 
 

@@ -1,20 +1,24 @@
 """What a visitor of the page sees first: the validation loss falling with every training."""
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
-from dpviz.experiments.outcome import outcome
+from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.numbers import short
+from dpviz.plots import landscape as plane
+from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Background, Cloud, contours
+from dpviz.plots.landscape import Background
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import Run, about_problem
 
 LOSS = "objective"
 GROUND = 0.4  # seconds of trainings that the ground of two settings may take
@@ -22,7 +26,7 @@ ALIKE = 1.05  # ratio of two ends up to which a search does as well
 FEWEST, MOST = 9, 41  # points of it along each setting
 
 
-def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
+def picture(run: Run, diagnostics: bool) -> Chart | None:
     """A dot for every run on the loss of two settings; of more of them, loss against trainings; without diagnostics
     what each method releases, by step."""
     if run.job.trace is None:
@@ -32,11 +36,12 @@ def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
     trace = run.job.trace.visible(diagnostics)
     if LOSS not in trace.metrics:
         return hero.curves(run, diagnostics, most=len(presets.METHODS))
-    figure = figures.by_trainings(trace, LOSS, arm_styles(run.experiment.arms), height=hero.HEIGHT)
+    figure = figures.by_trainings(trace, LOSS, arm_styles(run.experiment.arms))
     metric = trace.metrics[LOSS]
     privacy = results.privacy(metric, trace, run.experiment)
     caption = f"{metric.label} after so many trainings. {explain.spread(run.experiment.replicates)} {privacy}"
-    return hero.Picture(figure, f"{metric.label} against trainings, one line per method", caption)
+    alt = f"{metric.label} against trainings, one line per method"
+    return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
 
 def has_ground(run: Run) -> bool:
@@ -52,20 +57,18 @@ def facts_of(run: Run) -> TuningFacts:
     return facts
 
 
-def landscape(run: Run, trace: Trace) -> hero.Picture | None:
+def landscape(run: Run, trace: Trace) -> Chart | None:
     """Contours, and what every run of every method would release; None before the first step."""
-    clouds = {
-        label: Cloud(lane.output["x"], np.array(lane.path["x"]))
-        for label, lane in trace.lanes.items()
-        if "x" in lane.output and lane.path.get("x")
-    }
-    if not clouds:
-        return None
-    facts, looks = facts_of(run), arm_styles(run.experiment.arms)
-    across, up = facts.axes
-    figure = contours(_ground(run), clouds, looks, (across, up), height=hero.HEIGHT)
-    caption = f"{texts.LANDSCAPE} **Not private**: it reads the validation losses."
-    return hero.Picture(figure, "Contours of the validation loss, with a dot for every run", caption)
+    across, up = facts_of(run).axes
+    return plane.landscape(
+        trace,
+        partial(_ground, run),
+        arm_styles(run.experiment.arms),
+        (across, up),
+        what="validation loss",
+        heading="The validation loss below the runs",
+        caption=f"{texts.LANDSCAPE} **Not private**: it reads the validation losses.",
+    )
 
 
 def below(run: Run, *_: Ruler) -> Background | None:
@@ -73,21 +76,13 @@ def below(run: Run, *_: Ruler) -> Background | None:
     return _ground(run) if has_ground(run) else None
 
 
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
 def _ground(run: Run) -> Background:
-    return _evaluated(run.experiment.problem.to_json(), run)
-
-
-@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(about: str, _run: Run) -> Background:  # noqa: ARG001 (what the cache knows it by)
-    """The mean loss of a run, whose problem as JSON text is `about`, over both settings: at points as many as are
-    quick."""
-    facts = facts_of(_run)
-    points = int(np.clip(np.sqrt(GROUND / max(facts_of(_run).training_seconds, 1e-9)), FEWEST, MOST))
+    """The mean loss of a run over both settings: at points as many as are quick."""
+    facts = facts_of(run)
+    points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), FEWEST, MOST))
     low, high = facts.box
-    x, y = (np.linspace(low[j], high[j], points) for j in range(2))
-    places = np.stack([np.tile(x, points), np.repeat(y, points)], axis=1)
-    values = _run.problem.evaluate_cheap({"x": places})["objective"]
-    return Background(x, y, values.reshape(points, points))
+    return plane.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:

@@ -1,5 +1,6 @@
 """The plan of private tuning: who is protected, when to stop looking, and what that takes."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import streamlit as st
@@ -9,21 +10,17 @@ from dpviz.datasets.users import UserFacts
 from dpviz.families.bayesian_optimization import figures, texts
 from dpviz.families.bayesian_optimization.forecast import Forecast
 from dpviz.numbers import short
+from dpviz.plots.elements.chart import Chart
 from dpviz.problems.tuning.tuning import TuningSpecification
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import plan as page_plan
-from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import missing_rule
 
 PREFIX = "tuning"
-ALTS = (
-    "Length of the planned bias against the bias level, beside the length of the noise",
-    "Trainings of a run against the bias level",
-    "Privacy spent after each step, one line per method, and the budget",
-)
 
 
 def protected(problem: TuningSpecification) -> str:
@@ -38,7 +35,7 @@ def protected(problem: TuningSpecification) -> str:
 
 
 def verdict(shown: PlanView) -> None:
-    """Who is protected and who is not, the advised bias level, and a button that takes it."""
+    """Who is protected and who is not, and the advised bias level with a button that takes it."""
     found: Forecast = shown.theory
     problem = shown.experiment.problem
     assert isinstance(problem, TuningSpecification)
@@ -49,23 +46,17 @@ def verdict(shown: PlanView) -> None:
         right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or nobody}")
     if found.advice is None:
         return
-    with st.container(border=True):
-        row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
-        level = found.advice.level
-        fixed = found.method.batch_size is not None or found.method.placing.design == "central"
-        said = f" {texts.FIXED}" if fixed else ""
-        row.markdown(f"**Stop looking at ω = {short(level)}.** {found.advice.why}{said}", width="stretch")
-        row.button(
-            "Use this bias level",
-            key=f"{PREFIX}_advised",
-            icon=":material/tune:",
-            on_click=_apply,
-            args=(level,),
-            disabled=found.method.bias_level == float(short(level)) and not fixed,
-            help="Sets the bias level, and leaves the number of evaluations per step to it.",
-        )
-        with st.expander("Every bias level, in numbers"):
-            _levels(found)
+    level = found.advice.level
+    fixed = found.method.batch_size is not None or found.method.placing.design == "central"
+    page_plan.advised(
+        f"**Stop looking at ω = {short(level)}.** {texts.FIXED if fixed else 'Why: “Advice” below.'}",
+        f"{PREFIX}_advised",
+        "Use this bias level",
+        on_click=_apply,
+        args=(level,),
+        disabled=found.method.bias_level == float(short(level)) and not fixed,
+        help="Sets the bias level, and leaves the number of evaluations per step to it.",
+    )
 
 
 def _apply(level: float) -> None:
@@ -75,8 +66,13 @@ def _apply(level: float) -> None:
     Panel(PREFIX).write(settings)
 
 
-def _levels(found: Forecast) -> None:
-    assert found.advice is not None
+def reasons(shown: PlanView) -> None:
+    """Why a bias level is advised, and every one in numbers."""
+    found: Forecast = shown.theory
+    if found.advice is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    st.markdown(found.advice.why)
     rows = [
         {
             "Bias level ω": row.level,
@@ -88,21 +84,14 @@ def _levels(found: Forecast) -> None:
         for row in found.advice.rows
     ]
     show_table(rows, style=explain.readable, alt="Of every bias level: first batch, bias, noise, and trainings")
-    st.caption(f"{texts.TRAININGS} {SETTINGS_ONLY}")
+    st.caption(f"{texts.TEXTS['CHARTS']['trainings_by_level']['caption']} {SETTINGS_ONLY}")
 
 
-def noise(shown: PlanView) -> Drawing:
-    """Bias beside noise."""
-    return "Bias beside noise", figures.bias_and_noise(shown.theory), f"{texts.BIAS} {SETTINGS_ONLY}"
-
-
-def drawings(shown: PlanView) -> Shown:
-    """The other figures of the plan, with headings and captions."""
-    found: Forecast = shown.theory
-    return [
-        ("What it takes", figures.trainings_by_level(found), f"{texts.TRAININGS} {SETTINGS_ONLY}"),
-        page_plan.privacy_spent(shown),
-    ]
+def drawings(shown: PlanView) -> Iterator[Chart]:
+    """Bias beside noise, the trainings that it takes, and the privacy spent."""
+    yield figures.bias_and_noise(shown.theory)
+    yield figures.trainings_by_level(shown.theory)
+    yield page_plan.privacy_spent(shown)
 
 
 def size_note(shown: PlanView) -> str:

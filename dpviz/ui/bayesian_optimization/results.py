@@ -60,18 +60,11 @@ def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         return []
     plan, experiment = run.plans[arm.label], run.experiment
     noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])
-    figure = figures.signal_and_noise(trace, arm.label, noise)
-    heading = "Is less bias worth a training?"
     privacy = explain.released(experiment, experiment.replicates)
     if diagnostics:
         said = explain.diagnostic(experiment.replicates, experiment.problem.public)
         privacy = f"{privacy} Of the curves named in the frame: {said}"
-    caption = f"{arm.label}, medians. {texts.SIGNAL} {privacy}"
-    alt = "Length of the mean gradient, of its bias bound and of the noise in every step"
-    private = trace.lanes[arm.label].privacy
-    status = charts.status_of([private, "not private"] if diagnostics else [private])
-    charts.show(figure, panel.key("chart_signal"), heading, alt, caption, status)
-    return [(heading, figure, caption)]
+    return [charts.show(figures.signal_and_noise(trace, arm.label, noise, privacy), panel.key("chart_signal"))]
 
 
 @st.fragment
@@ -86,13 +79,10 @@ def _paths(panel: Panel, run: Run, trace: Trace) -> None:
     st.subheader("Where did the settings go?", anchor=False)
     row = st.container(horizontal=True)
     chosen = [_setting(row, panel, facts, f"path_{axis}", axis, title) for axis, title in enumerate(("Across", "Up"))]
-    figure = figures.paths(lanes, arm_styles(experiment.arms), facts, (chosen[0], chosen[1]))
-    charts.plain(
-        figure, panel.key("chart_paths"), "Two settings: a dot for every run, the way of the first, and the box"
-    )
     said = explain.released(experiment, experiment.replicates)
     references = "" if all(lane.private for lane in lanes.values()) else f" {explain.REFERENCES}"
-    st.caption(f"{texts.PATHS} {said}{references}")
+    pair, privacy = (chosen[0], chosen[1]), f"{said}{references}"
+    charts.picture(figures.paths(lanes, arm_styles(experiment.arms), facts, pair, privacy), panel.key("chart_paths"))
 
 
 def _setting(
@@ -125,9 +115,7 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
     found = _curve(run.experiment.to_json(), arm.label, step, setting, run, lane)
     name = facts.names[setting].capitalize()
-    figure = figures.process(found, name, facts.logarithmic[setting])
-    charts.plain(figure, panel.key("chart_process"), f"The validation loss along one setting at step {step:,}")
-    st.caption(f"{texts.PROCESS} **Not private**: it reads the validation losses.")
+    charts.picture(figures.process(found, name, facts.logarithmic[setting], step), panel.key("chart_process"))
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
@@ -146,7 +134,7 @@ def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
     """What one run of each private method would release: the settings where it ended, in their own units."""
     facts, problem = facts_of(run), run.experiment.problem
     assert isinstance(problem, TuningSpecification)
-    lanes = {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+    lanes = released_model.of_each(trace)
     if not lanes:
         return
     low, high = facts.natural(np.array(facts.box))
@@ -174,8 +162,6 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     if not len(shares) or not np.isfinite(shares).all():
         return
     share = float(shares.mean())
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**Clipped**: {texts.clipped(share, arm.label)}", width="content")
-        explain.diagnostic_badge()
+    explain.read_off(f"**Clipped**: {texts.clipped(share, arm.label)}")
     if share > MUCH:
         st.warning(texts.MUCH_CLIPPED, title=f"{short(100 * share, 2)} % of the gradients are clipped")

@@ -13,22 +13,14 @@ from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, registered
+from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.explain import SETTINGS_ONLY
 
-ERROR = Control(
-    name="error",
-    label="Error you can live with",
-    help="The bound on the expected error shall be at most this.",
-    default=0.2,
-    type=float,
-    low=1e-9,
-    high=1e6,
-    scale="log",
-)
+_HELP = "The bound on the expected error shall be at most this."
+ERROR = Control("error", "Error you can live with", _HELP, 0.2, float, 1e-9, 1e6, scale="log")
 POINTS = 24
 
 
@@ -42,10 +34,7 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
 def view(panel: Panel, delta: float, is_open: bool) -> tuple[Shown, None]:
     """Choose a method and an error; while the tab is open, the smallest budget and what else reduces the error. Nothing
     is planned to be released."""
-    st.caption(
-        "Here the guarantee is the answer. Method, error and rows are set below; of the sidebar only δ counts, and "
-        "only for an answer in (ε, δ)."
-    )
+    st.caption(texts.ACCURACY)
     offered = bounds()
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -53,13 +42,8 @@ def view(panel: Panel, delta: float, is_open: bool) -> tuple[Shown, None]:
         name = panel.choice("method", "Algorithms", titles, next(iter(offered)), "Whose error bound is used.")
         bound = offered[name]
         target = panel.number(ERROR, "error")
-        currency = panel.choice(
-            "error_currency",
-            "Currency of the answer",
-            {key: cls.name for key, cls in CURRENCIES.items()},
-            "pure",
-            "In which currency the smallest budget is wanted.",
-        )
+        names = {key: cls.name for key, cls in CURRENCIES.items()}
+        currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
         values = panel.specification(bound, [control.name for control in bound.controls()], prefix=f"{name}_")
     if not is_open:
         return [], None
@@ -73,54 +57,41 @@ def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: flo
     required = accuracy.required_budget(bound, target, currency, delta)
     control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
-    row = st.container(horizontal=True)
-    row.metric(
-        "Smallest budget",
-        f"{'≤' if required.at_least else ''} {required.budget.describe()}".strip(),
-        border=True,
-        help="Guarantees the error for every data set within the declared bounds, at the best number of steps.",
-    )
-    row.metric("Steps", f"{required.best.iterations:,}", border=True, help="The best number of steps for the bound.")
-    row.metric(
-        "Error without privacy",
-        short(floor) if floor > 1e-12 else "about 0",
-        border=True,
-        help="What remains of the bound under an infinite budget.",
+    smallest = f"{'≤' if required.at_least else ''} {required.budget.describe()}".strip()
+    least = short(floor) if floor > 1e-12 else "about 0"
+    planner_view.metrics(
+        {
+            "Smallest budget": (smallest, texts.SMALLEST_HELP),
+            "Steps": (f"{required.best.iterations:,}", "The best number of steps for the bound."),
+            "Error without privacy": (least, "What remains of the bound under an infinite budget."),
+        }
     )
     st.markdown(f"To **halve the error** from {short(required.best.bound)} you would need {_levers(bound, required)}.")
     assert control.low is not None and control.high is not None
     amounts = np.geomspace(max(control.low, amount / 30), min(control.high, amount * 30), POINTS)
     fixed = {other.name: getattr(required.budget, other.name) for other in currency.controls()[1:]}
     proven = np.array([bound.best(currency(**{control.name: float(value)}, **fixed)).bound for value in amounts])
-    shown = planner_view.show(
-        planner_figures.error_by_budget(amounts, proven, control.symbol, bound.error_title, target, amount),
-        "planner_chart_error",
-        "Guaranteed error against the budget",
-        "Smallest proven error against the budget, with the wanted error",
-        f"Bound on the {bound.error_title}, at the best number of steps. Real errors are usually far smaller: the "
-        f"bound holds for the worst data. {SETTINGS_ONLY}",
+    figure = planner_figures.error_by_budget(amounts, proven, control.symbol, bound.error_title, target, amount)
+    shown = planner_view.chart("error", figure, error=bound.error_title)
+    planner_view.in_python(
+        f"from dpviz.experiments.accuracy import required_budget\n"
+        f"from {type(bound).__module__} import {type(bound).__name__}\n"
+        f"from dpviz.privacy.budgets import {currency.__name__}\n\n"
+        f"bound = {bound.to_python()}\n"
+        f"print(required_budget(bound, {target!r}, {currency.__name__}).budget.describe())"
     )
-    with st.expander("The same in Python", icon=":material/code:"):
-        st.code(
-            f"from dpviz.experiments.accuracy import required_budget\n"
-            f"from {type(bound).__module__} import {type(bound).__name__}\n"
-            f"from dpviz.privacy.budgets import {currency.__name__}\n\n"
-            f"bound = {bound.to_python()}\n"
-            f"print(required_budget(bound, {target!r}, {currency.__name__}).budget.describe())",
-            language="python",
-        )
     return shown
 
 
 def _levers(bound: ErrorBound, required: accuracy.Required) -> str:
     """What alone would halve the error, in words."""
-    found = accuracy.levers(bound, required.budget)
+    levers = accuracy.levers(bound, required.budget)
     control = required.budget.controls()[0]
     parts = []
-    if found.budget is not None:
-        parts.append(f"**{short(found.budget)}×** the {control.symbol}")
+    if levers.budget is not None:
+        parts.append(f"**{short(levers.budget)}×** the {control.symbol}")
     controls = {item.name: item for item in type(bound).controls()}
-    for name, factor in found.controls.items():
+    for name, factor in levers.controls.items():
         if factor is None:
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol

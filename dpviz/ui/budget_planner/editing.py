@@ -162,9 +162,9 @@ class EditedTable:
         text = st.query_params.get(self.key)
         if text:
             try:
-                found = json.loads(text)
-                if isinstance(found, list) and len(found) <= MOST and all(len(x) == len(self.columns) for x in found):
-                    return self._frame([[_harmless(cell) for cell in row] for row in found])
+                rows = json.loads(text)
+                if isinstance(rows, list) and len(rows) <= MOST and all(len(x) == len(self.columns) for x in rows):
+                    return self._frame([[_harmless(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass
             st.warning("The table of analyses in this link cannot be read. The default one is shown.")

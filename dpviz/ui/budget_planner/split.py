@@ -6,41 +6,28 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
 from dpviz.privacy.statistics import allocation
-from dpviz.privacy.statistics.allocation import Analysis, Share
+from dpviz.privacy.statistics.allocation import MECHANISMS, Analysis, Share
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
+from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import EditedTable
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.tables import columns, show_table
 from dpviz.ui.terms import TERMS
 
-NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = (
-    "analysis",
-    "mechanism",
-    "weight",
-    "sensitivity",
-    "rows",
-    "own guarantee",
-    "amount",
-    "δ",
-)
-COLUMNS = (NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA)
+TABLES = resources.data(__package__, "tables.toml")
+COLUMNS = ("analysis", "mechanism", "weight", "sensitivity", "rows", "own guarantee", "amount", "δ")
+NAME, MECHANISM, WEIGHT, MOVE, SET, CURRENCY, AMOUNT, DELTA = COLUMNS
 SHARE = "share of the total"
-MECHANISMS = {
-    "laplace": "Laplace",
-    "gaussian": "Gaussian",
-    "selection": "Selection",
-    "any": "Only a guarantee is known",
-}
 DEFAULT: tuple[tuple[Any, ...], ...] = (
     ("Training", "Laplace", 4.0, 1.0, "", SHARE, None, None),
     ("Summary table", "Laplace", 1.0, 1.0, "", SHARE, None, None),
@@ -51,15 +38,9 @@ RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
     """The table; while the tab is open, the split, the total, and what all of it does to privacy."""
-    st.markdown(
-        "Several analyses of the same people. Each gets a **share of the total** (the guarantee in the sidebar) or "
-        "states a **guarantee of its own** in its own currency. Analyses with the same entry under *rows* use the same "
-        "rows; different entries mean disjoint sets of rows, fixed without looking at them; empty means all rows."
-    )
+    st.markdown(texts.SPLIT)
     table = _table(panel).rows(is_open)
-    rule = panel.choice(
-        "rule", "Shares", RULES, "optimal", "Least noise minimises the sum of weight × variance over all analyses."
-    )
+    rule = panel.choice("rule", "Shares", RULES, "optimal", texts.RULE_HELP)
     if not is_open:
         return [], None
     analyses = [_analysis(row) for row in table]
@@ -76,27 +57,18 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
                 "Costs": [described(share.event) for share in shares],
             }
         ),
-        column_config={
-            "Share": st.column_config.NumberColumn(format="percent", help="Of the total; empty: its own guarantee."),
-            "Noise scale": st.column_config.NumberColumn(format="%.4g", help="b, σ, or that of the Gumbel noise."),
-        },
+        column_config=columns(TABLES["shares"]),
         placeholder="—",
         alt="Share of the budget, noise scale and cost of every analysis",
     )
     total = allocation.together(shares, delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(total)
-    parts = _percents(shares)
+    parts = planner_view.by_name((s.analysis.name, s.fraction and 100 * s.fraction) for s in shares)
     shown: Shown = []
     if parts:
-        shown = planner_view.show(
-            planner_figures.bars(parts, "Share of the total [%]", unit=" %"),
-            "planner_chart_split",
-            "Shares of the budget",
-            "Share of the budget of every analysis",
-            f"Of {type(budget).name}. A share of an analysis on rows of its own costs nothing to the others. "
-            f"{SETTINGS_ONLY}",
-        )
+        figure = planner_figures.bars(parts, "Share of the total [%]", unit=" %")
+        shown = planner_view.chart("split", figure, budget=type(budget).name)
     _in_python(budget, analyses, rule)
     return shown, _releases(shares, means)
 
@@ -106,58 +78,35 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
         name=f"the split below ({planner_view.analyses(len(shares))})",
         protects=planner_view.NEIGHBOURS[means.relation],
-        batches="Every analysis uses all rows, or those that its row of the table names; a row is in one such set.",
-        composition="Shares are fixed in advance. The tightest accountant that applies is used; each is valid.",
-        constants="Sensitivities and guarantees are as you state them, for the neighbours above.",
+        batches=texts.OWN_ROWS,
+        composition=texts.ACCOUNTED,
+        constants=texts.STATED,
     )
 
 
 def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
     """The split as a program."""
-    with st.expander("The same in Python", icon=":material/code:"):
-        rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
-        used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
-        st.code(
-            f"from dpviz.privacy.budgets import {', '.join(used)}\n"
-            f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
-            f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
-            "    print(share.analysis.name, share.noise_scale)",
-            language="python",
-        )
-
-
-def _percents(shares: Sequence[Share]) -> dict[str, float]:
-    """Those of the analyses that have a share; a second one of the same name is numbered."""
-    found: dict[str, float] = {}
-    for number, share in enumerate(shares, 1):
-        if share.fraction is not None:
-            name = share.analysis.name
-            found[f"{name} ({number})" if name in found else name] = 100 * share.fraction
-    return found
+    rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
+    used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
+    planner_view.in_python(
+        f"from dpviz.privacy.budgets import {', '.join(used)}\n"
+        f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
+        f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
+        "    print(share.analysis.name, share.noise_scale)"
+    )
 
 
 def _table(panel: Panel) -> EditedTable:
+    edited = columns(
+        TABLES["split"],
+        mechanism={"options": [*MECHANISMS.values()]},
+        sensitivity={"help": TERMS["sensitivity"].sentence},
+        **{CURRENCY: {"options": [SHARE, *(cls.name for cls in CURRENCIES.values())], "default": SHARE}},
+    )
     return EditedTable(
         panel,
         "split",
-        {
-            NAME: st.column_config.TextColumn("Analysis", required=True, default="Analysis", max_chars=60),
-            MECHANISM: st.column_config.SelectboxColumn(
-                "Mechanism", options=list(MECHANISMS.values()), required=True, default="Laplace"
-            ),
-            WEIGHT: st.column_config.NumberColumn(
-                "Weight", default=1.0, min_value=1e-6, help="How much the variance of its noise matters."
-            ),
-            MOVE: st.column_config.NumberColumn(
-                "Sensitivity", default=1.0, min_value=1e-9, help=TERMS["sensitivity"].sentence
-            ),
-            SET: st.column_config.TextColumn("Rows", default="", help="Name of a disjoint set of rows; empty: all."),
-            CURRENCY: st.column_config.SelectboxColumn(
-                "Guarantee", options=[SHARE, *(cls.name for cls in CURRENCIES.values())], required=True, default=SHARE
-            ),
-            AMOUNT: st.column_config.NumberColumn("Amount", help="ε, ρ or μ of its own guarantee."),
-            DELTA: st.column_config.NumberColumn("δ", format="%.1e", help="Of an (ε, δ) guarantee of its own."),
-        },
+        edited,
         numbers=(WEIGHT, MOVE, AMOUNT, DELTA),
         start=DEFAULT,
         alt="The analyses: name, mechanism, weight, sensitivity, rows, own guarantee",

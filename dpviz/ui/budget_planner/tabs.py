@@ -10,26 +10,16 @@ from dpviz.errors import UserError
 from dpviz.numbers import short
 from dpviz.plots import planner_figures
 from dpviz.privacy.accounting import accountants, closed_forms, textbook
-from dpviz.privacy.accounting.accountants import Method
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.statistics import noisy_means
 from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
+from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.explain import SETTINGS_ONLY
 
-TARGET = Control(
-    name="target",
-    label="Noise you can live with",
-    help="Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives.",
-    default=None,
-    type=float,
-    low=1e-12,
-    high=1e6,
-    scale="log",
-    optional=True,
-)
+_HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives."
+TARGET = Control("target", "Noise you can live with", _HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
 CHECKPOINTS = 10  # beside T itself and the end of the budget
 LONGEST = 10_000  # steps that are drawn
 LONGEST_BAR = 300.0  # times the shortest one; beside a longer one it could not be seen
@@ -49,43 +39,24 @@ def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
 def noise(means: NoisyMeans, budget: Budget) -> Shown:
     """The noise that the budget allows in every mean."""
     scale = means.noise_scale(budget)
-    row = st.container(horizontal=True)
-    row.metric(
-        f"Noise scale {symbol(means)} per step",
-        short(scale),
-        border=True,
-        help=f"In every coordinate of the mean of m = {means.batch_size:,} rows, each clipped to norm C.",
-    )
-    row.metric(
-        "Signal to noise",
-        short(means.clip / scale),
-        border=True,
-        help=f"Largest possible mean C, divided by {symbol(means)}.",
-    )
-    row.metric(
-        "Rows for half the noise",
-        f"{means.rows_needed(budget, scale / 2):,}",
-        border=True,
-        help="At the same budget, number of steps and share of rows per batch.",
+    help = texts.NOISE_HELP.format(batch=means.batch_size)
+    planner_view.metrics(
+        {
+            f"Noise scale {symbol(means)} per step": (short(scale), help),
+            "Signal to noise": (short(means.clip / scale), f"Largest possible mean C, divided by {symbol(means)}."),
+            "Rows for half the noise": (f"{means.rows_needed(budget, scale / 2):,}", texts.HALF_HELP),
+        }
     )
     if isinstance(budget, ApproximateDP) and means.noise == "gaussian" and budget.epsilon < 1:
         waste = closed_forms.gdp_mu(budget.epsilon, budget.delta)
         waste /= textbook.classic_gaussian_mu(budget.epsilon, budget.delta)
-        st.caption(
-            "The noise is calibrated exactly (Balle and Wang 2018). For one release at this ε and δ, the textbook's "
-            f"σ = Δ √(2 ln(1.25/δ))/ε would be {100 * (waste - 1):.0f} % larger, and above ε = 1 it is not proven."
-        )
+        st.caption(texts.CALIBRATED.format(waste=100 * (waste - 1)))
     slow = not budget.adds_up  # each point is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
-    shown = planner_view.show(
-        planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means)),
-        "planner_chart_noise",
-        "Noise against the number of steps",
-        "Noise scale in every mean against the number of steps that share the budget",
-        f"The whole budget is spread evenly over T means. {SETTINGS_ONLY}",
-    )
+    figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
+    shown = planner_view.chart("noise", figure)
     if reason:
         st.caption(f"No point for T = {missing}. {reason}")
     _python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
@@ -106,9 +77,9 @@ def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tup
 def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
     """What a given noise guarantees, and how many steps the budget would last."""
     scale = wanted(means, budget, target)
-    found = noisy_means.guarantee(means.events_of_noise(scale), delta)
+    cost = noisy_means.guarantee(means.events_of_noise(scale), delta)
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
-    planner_view.of_events(found)
+    planner_view.of_events(cost)
     steps = means.affordable_steps(budget, scale)
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
@@ -117,7 +88,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
     limit = None if budget.adds_up else budget.limit_at(delta)
     if limit is not None:  # the curves are in the currency of the budget
-        shown = _accountants_by_steps(means, scale, delta, times, limit, end)
+        shown = _accountants_by_steps(means, scale, delta, times, limit=limit, steps=end)
     else:
         left, right = st.columns(2, gap="medium")
         with left:
@@ -140,34 +111,24 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
         times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
     spent = means.spent(budget, scale, times.tolist())
     title = f"Privacy spent, {control.symbol} ({budget.name})"
-    return planner_view.show(
-        planner_figures.budget_by_steps(times, spent, title, control.symbol, getattr(budget, control.name), steps),
-        "planner_chart_budget",
-        "How long the budget lasts",
-        "Privacy spent after each step of a given noise, in the currency of the budget, with the budget",
-        f"In the currency of the budget, so it lasts until the line meets it. {SETTINGS_ONLY}",
-    )
+    limit = getattr(budget, control.name)
+    figure = planner_figures.budget_by_steps(times, spent, title, control.symbol, limit, steps)
+    return planner_view.chart("budget", figure)
 
 
 def _accountants_by_steps(
-    means: NoisyMeans, scale: float, delta: float, times: np.ndarray, limit: float | None = None, steps: int = 0
+    means: NoisyMeans, scale: float, delta: float, times: np.ndarray, *, limit: float | None = None, steps: int = 0
 ) -> Shown:
     """ε at δ of the noise, by every accountant. limit, steps : a budget in ε at this δ, and how long it lasts."""
     events = means.replaced(iterations=int(times[-1])).events_of_noise(scale)
     # One pass over disjoint blocks is one event, however many means it has.
     counts = np.maximum(np.ceil(times * len(events) / times[-1]), 1).astype(int)
-    curves: dict[Method, np.ndarray] = {}
-    for method in accountants.METHODS:
-        curve = accountants.epsilon_curve(events, delta, method, tuple(counts.tolist()))
-        if np.isfinite(curve[-1]):
-            curves[method] = curve
-    return planner_view.show(
-        planner_figures.spent_by_steps(times, curves, delta, limit, steps),
-        "planner_chart_spent",
-        f"Read as ε at δ = {short(delta)}" if limit is None else "How long the budget lasts",
-        "ε spent after each step of a given noise, one line per accountant",
-        f"Each line is an upper bound; the lowest one holds. {GRID} {SETTINGS_ONLY}",
-    )
+    checkpoints = tuple(counts.tolist())
+    every = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
+    curves = {name: curve for name, curve in every.items() if np.isfinite(curve[-1])}
+    heading = f"Read as ε at δ = {short(delta)}" if limit is None else "How long the budget lasts"
+    figure = planner_figures.spent_by_steps(times, curves, delta, limit, steps)
+    return planner_view.chart("spent", figure, heading=heading, grid=GRID)
 
 
 def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
@@ -181,13 +142,8 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     now = means.noise_scale(budget)
     low, high = sorted((means.rows, needed))
     axis = np.geomspace(max(1, low / 4), high * 4, 50)
-    shown = planner_view.show(
-        planner_figures.noise_by_rows(axis, now * means.rows / axis, scale, needed, symbol(means)),
-        "planner_chart_rows",
-        "Noise against the number of rows",
-        "Noise scale against the number of rows, and the number that gives the wanted noise",
-        f"At the same budget, steps and share of rows per batch: noise falls like 1/n. {SETTINGS_ONLY}",
-    )
+    figure = planner_figures.noise_by_rows(axis, now * means.rows / axis, scale, needed, symbol(means))
+    shown = planner_view.chart("rows", figure)
     _python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return shown
 
@@ -195,31 +151,29 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     """The same noise, counted by every theorem and accountant, with and without credit for sampling."""
     scale = means.noise_scale(budget)
-    found = noisy_means.savings(means, scale, delta)
-    if not found:
+    proven = noisy_means.savings(means, scale, delta)
+    if not proven:
         st.info("No accountant reads this noise at so small a δ. Raise δ.")
         return []
-    best = min(found, key=found.__getitem__)
-    worst = max(found, key=found.__getitem__)
-    least, most = found[best], found[worst]
+    best = min(proven, key=proven.__getitem__)
+    worst = max(proven, key=proven.__getitem__)
+    least, most = proven[best], proven[worst]
     if most <= 1.005 * least:
         st.markdown(f"The noise costs **ε = {short(least)}**, however it is counted.")
     else:
-        st.markdown(
-            f"The **same noise** costs ε = {short(most)} ({SAVINGS[worst]}) or ε = {short(least)} ({SAVINGS[best]}): "
-            f"{short(most / max(least, 1e-300))} times less, for nothing but better counting."
-        )
-    drawn = {SAVINGS[name]: value for name, value in found.items() if value <= LONGEST_BAR * least or least == 0}
-    absent = [f"{SAVINGS[name]}, ε = {short(found[name])}" for name in found if SAVINGS[name] not in drawn]
+        costs = [f"ε = {short(cost)} ({SAVINGS[name]})" for name, cost in ((worst, most), (best, least))]
+        times = short(most / max(least, 1e-300))
+        st.markdown(texts.BETTER_COUNTED.format(most=costs[0], least=costs[1], times=times))
+    drawn = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * least or least == 0}
+    absent = [f"{SAVINGS[name]}, ε = {short(proven[name])}" for name in proven if SAVINGS[name] not in drawn]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
-    shown = planner_view.show(
+    shown = planner_view.chart(
+        "accountants",
         planner_figures.bars(drawn, "ε", SAVINGS[best]),
-        "planner_chart_accountants",
-        f"The same noise at δ = {short(delta)}",
-        "One bar per way to count: the smallest ε that it proves for the same noise",
-        f"Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see who is "
-        f"in the batch. {too_long}{GRID} The CSV is computed on a finer grid. {SETTINGS_ONLY}",
         to_download=partial(_finer_bars, means, scale, delta),
+        delta=short(delta),
+        too_long=too_long,
+        grid=GRID,
     )
     _python(
         f"print(noisy_means.savings(means, means.noise_scale({budget.to_python()}), delta={delta!r}))",
@@ -232,15 +186,13 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
 
 def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
     """The same bars, all of them, by accountants that round losses to a finer grid."""
-    found = noisy_means.savings(means, scale, delta, precision="fine")
-    return planner_figures.bars({SAVINGS[name]: value for name, value in found.items()}, "ε")
+    proven = noisy_means.savings(means, scale, delta, precision="fine")
+    return planner_figures.bars({SAVINGS[name]: value for name, value in proven.items()}, "ε")
 
 
 def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
     """The lines that compute the same."""
-    with st.expander("The same in Python", icon=":material/code:"):
-        st.code(
-            f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
-            f"from dpviz.privacy.statistics.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}",
-            language="python",
-        )
+    planner_view.in_python(
+        f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
+        f"from dpviz.privacy.statistics.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}"
+    )

@@ -1,25 +1,28 @@
 """The budget planner's first part: what a guarantee is worth, in every currency and in words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.numbers import short
-from dpviz.plots import guarantee_figures
+from dpviz.plots import planner_figures
+from dpviz.plots.elements.chart import worded
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.statistics.noisy_means import Guarantee, NoisyMeans
 from dpviz.ui import charts
+from dpviz.ui.budget_planner import texts
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.explain import SETTINGS_ONLY
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
+_worded = worded(__package__)
 ORDER = 8.0  # of the Rényi divergence that is shown
 
 
@@ -55,10 +58,9 @@ def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> R
         events,
         f"the noise below ({means.iterations:,} noisy mean{'s' * (means.iterations != 1)})",
         protected(means),
-        f"All releases here hold under {means.relation} neighbours. Composing them with releases that hold under the "
-        "other relation is refused.",
-        "Number of steps and noise are fixed in advance. The tightest accountant that applies is used; each is valid.",
-        "Clip, rows and steps are declared. Clipping enforces the sensitivity whatever the data are.",
+        texts.NEIGHBOURS.format(relation=means.relation),
+        texts.MEANS_FIXED,
+        texts.MEANS_DECLARED,
     )
 
 
@@ -69,8 +71,8 @@ def analyses(count: int) -> str:
 
 def protected(means: NoisyMeans) -> str:
     """Who is protected, in words; a batch of all rows without replacement is no batch."""
-    whole = means.sampling == "wor" and means.batch_size == means.rows
-    return means.replaced(sampling="all").protects if whole else means.protects
+    uses_all = means.sampling == "wor" and means.batch_size == means.rows
+    return means.replaced(sampling="all").protects if uses_all else means.protects
 
 
 def names(delta: float, order: float) -> dict[str, str]:
@@ -87,32 +89,55 @@ def names(delta: float, order: float) -> dict[str, str]:
 def currencies(budget: Budget, delta: float) -> None:
     """The same guarantee in the other currencies; a dash and the reason where it implies none."""
     order = budget.own_order(ORDER)
-    found = conversions.implied(budget, delta, order)
-    row = st.container(horizontal=True)
+    implied = conversions.implied(budget, delta, order)
+    values: dict[str, tuple[str, str]] = {}
     for name, title in names(delta, order).items():
-        item = found[name]
+        item = implied[name]
         if item.value is None:
-            value, help = "—", item.why
+            values[title] = "—", item.why
         elif item.exact:
-            value, help = short(item.value), "Says exactly as much as the guarantee that was stated."
+            values[title] = short(item.value), "Says exactly as much as the guarantee that was stated."
         else:
-            value, help = f"≤ {short(item.value)}", "What every algorithm with this guarantee has; says less than it."
-        row.metric(title, value, border=True, help=help)
-    missing = list(dict.fromkeys(item.why for item in found.values() if item.value is None))
+            values[title] = f"≤ {short(item.value)}", "What every algorithm with this guarantee has; says less than it."
+    metrics(values)
+    missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
         st.caption(" ".join(missing))
 
 
-def of_events(found: Guarantee) -> None:
+def of_events(cost: Guarantee) -> None:
     """What given releases cost in every currency; a dash and the reason where one does not exist."""
+    values: dict[str, tuple[str, str]] = {}
+    for name, title in names(cost.delta, ORDER).items():
+        if name in cost.values:
+            value = cost.values[name]
+            help = cost.missing.get(name) or "Of these releases, by the best route to this currency."
+            values[title] = "—" if value is None else f"≤ {short(value)}", help
+    metrics(values)
+    if cost.missing:
+        st.caption(" ".join(cost.missing.values()))
+
+
+def metrics(values: Mapping[str, tuple[str, str]]) -> None:
+    """Numbers in a row, by their titles: what is shown of each, and its help."""
     row = st.container(horizontal=True)
-    for name, title in names(found.delta, ORDER).items():
-        if name in found.values:
-            value = found.values[name]
-            help = found.missing.get(name) or "Of these releases, by the best route to this currency."
-            row.metric(title, "—" if value is None else f"≤ {short(value)}", border=True, help=help)
-    if found.missing:
-        st.caption(" ".join(found.missing.values()))
+    for title, (value, help) in values.items():
+        row.metric(title, value, border=True, help=help)
+
+
+def by_name(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
+    """The values by name, None left out; a second one of the same name is numbered by its place."""
+    named: dict[str, float] = {}
+    for number, (name, value) in enumerate(values, 1):
+        if value is not None:
+            named[f"{name} ({number})" if name in named else name] = value
+    return named
+
+
+def in_python(program: str) -> None:
+    """The lines that compute the same."""
+    with st.expander("The same in Python", icon=":material/code:"):
+        st.code(program, language="python")
 
 
 def consequences(budget: Budget, relation: Relation) -> None:
@@ -122,32 +147,17 @@ def consequences(budget: Budget, relation: Relation) -> None:
 
 def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -> Shown:
     """The trade-off curve of the guarantee and, if anything is planned, of all of that together."""
-    rates = guarantee_figures.RATES
+    rates = planner_figures.RATES
     name, curve, said = "", None, ""
     if planned is not None and planned.events:
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
         advantage = tradeoffs.advantage(planned.events)
         right = f"right in at most {short(50 * (1 + advantage))} of 100 such cases"
-        said = f"Of {name}, as a whole: a guess is {right}, an advantage of {short(advantage)}. "
+        said = f"Of {name}, as a whole: a guess is {right}, an advantage of {short(advantage)}."
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
-    return show(
-        guarantee_figures.tradeoff(budget.tradeoff(rates), curve, name),
-        "planner_chart_tradeoff",
-        "What an attacker can do",
-        "Lowest possible rate of missed rows against the rate of false alarms",
-        f"No test of {unit} lies below its trade-off curve. Of the guarantee: worst case over all algorithms with it. "
-        f"{said}{SETTINGS_ONLY}",
-    )
+    return chart("tradeoff", planner_figures.tradeoff(budget.tradeoff(rates), curve, name), unit=unit, said=said)
 
 
-def show(
-    figure: go.Figure,
-    key: str,
-    heading: str,
-    alt: str,
-    caption: str,
-    to_download: Callable[[], go.Figure] | None = None,
-) -> Shown:
-    """Draw one chart, see `charts.show`; what was drawn, for the export."""
-    charts.show(figure, key, heading, alt, caption, to_download=to_download)
-    return [(heading, figure, caption)]
+def chart(name: str, figure: go.Figure, **values: Any) -> Shown:
+    """Draw the chart of this name, with its words and these values in them, as `worded` joins them; for the export."""
+    return [charts.show(_worded(name, figure, **values), f"planner_chart_{name}")]

@@ -4,27 +4,31 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 
 import pandas as pd
 import streamlit as st
 
-from dpviz.compare import comparison, differences
+from dpviz.compare import comparison
 from dpviz.compare.comparison import PRIVACY, SHARE, Curve, Side
+from dpviz.compare.pins import Pin, clean
+from dpviz.experiments import changes
 from dpviz.experiments.plan import worst
-from dpviz.experiments.publishing import Cost
-from dpviz.experiments.results import CONFIDENCE
+from dpviz.experiments.results import CONFIDENCE, Cost
 from dpviz.exports.spreadsheets import as_text
 from dpviz.numbers import short
 from dpviz.plots.comparison_figures import compared
+from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.specification import Control
 from dpviz.ui import charts, explain, families, glossary, links
+from dpviz.ui.compare import texts
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.pins import Pinned
+from dpviz.ui.experiment.run import Run
 from dpviz.ui.families import Entry
 from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import show_table
@@ -32,22 +36,14 @@ from dpviz.ui.tables import show_table
 PREFIX = "compare"
 MOST = 6  # runs that are compared at once: as many as have names in the chart
 SHARE_TITLE = "Share of the start that is left"
-WHAT_SHARE = "Of each run its most telling number, divided by where it started: so runs of different kinds meet."
-EMPTY = (
-    "Nothing is pinned yet. Open one of these pages, let it run, and press **Pin this run** beside its picture. Then "
-    "come back: pins of all pages stand side by side here."
-)
-AS_IF = (
-    "Counted as if all were about the same people: who is one row, or one user, of each table loses no more than that. "
-    "A person with several rows may."
-)
+EXAMPLE = "compare_example"  # in place of a page's prefix: the runs of the example are no pins of any page
 DELTA = Control("delta", "δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
 BEST, EVERY = "best", "all"
 SETTING = "Setting"  # above the names of settings
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
+class _PinnedRun:
     """A pin, the page that it is of, and the name that it has here: its own, unless another one has it, too."""
 
     pinned: Pinned
@@ -65,50 +61,68 @@ def show() -> None:
         st.session_state[panel.key("arrived")] = True
         pins.take(pins.linked(MOST), places, PREFIX)
     st.title("Compare", anchor=False)
-    st.markdown("**Which of your runs is best, what is different about them, and what do they cost together?**")
+    st.markdown(texts.QUESTION)
     glossary.words(panel.key("words"))
-    found = _found(pages)
-    pins.address(panel, [one.pinned for one in found[:MOST]])
+    pinned_runs = _pinned_runs(pages)
+    pins.address(panel, [one.pinned for one in pinned_runs[:MOST]])
     pins.refusals(PREFIX)
-    if not found:
-        st.info(EMPTY, icon=":material/keep:")
-        for entry in families.FAMILIES:
-            st.page_link(entry.address, label=entry.title, icon=entry.icon)
+    if pinned_runs:
+        chosen = _chosen(panel, pinned_runs)
+        _list(pinned_runs)
     else:
-        chosen = _chosen(panel, found)
-        _list(found)
-        sides = [side for one in chosen if (side := _side(one)) is not None]
-        if sides:
-            _compared(panel, sides)
+        st.info(texts.EMPTY, icon=":material/keep:")
+        with st.container(horizontal=True):
+            for entry in families.FAMILIES:
+                st.page_link(entry.address, label=entry.title, icon=entry.icon)
+        chosen = _example(pages)
+    sides = [side for one in chosen if (side := _side(one)) is not None]
+    if sides:
+        _compared(panel, sides)
     with st.container(horizontal=True):
-        if found:
+        if pinned_runs:
             links.show(panel)
-        pins.files(PREFIX, [one.pinned for one in found], places)
+        pins.files(PREFIX, [one.pinned for one in pinned_runs], places)
 
 
-def _found(pages: Mapping[Entry, FamilyPage]) -> list[_Found]:
+def _pinned_runs(pages: Mapping[Entry, FamilyPage]) -> list[_PinnedRun]:
     """All pins, in the order of the pages."""
     every = [(pinned, entry, page) for entry, page in pages.items() for pinned in pins.of(page.prefix)]
     names = _told_apart([pinned.pin.name for pinned, _, _ in every])
-    return [_Found(*one, name) for one, name in zip(every, names, strict=True)]
+    return [_PinnedRun(*one, name) for one, name in zip(every, names, strict=True)]
+
+
+def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
+    """The first presets of the first two families, which run by themselves."""
+    panel, shown = Panel(EXAMPLE), list(pages.items())[:2]
+    if not pins.of(EXAMPLE):
+        first = [Pin(clean(entry.title), page.presets[0].experiment) for entry, page in shown]
+        pins.keep(EXAMPLE, [Pinned(pin, key=f"preset_{number}") for number, pin in enumerate(first)])
+    runs = [
+        _PinnedRun(pinned, entry, page, pinned.pin.name)
+        for pinned, (entry, page) in zip(pins.of(EXAMPLE), shown, strict=True)
+    ]
+    missing = [one for one in runs if one.pinned.summary is None]
+    computing = (pins.computed(panel, "Example", one.pinned, one.page.picture, one.page.ready) for one in missing)
+    pins.wait(list(chain(*computing)))
+    return runs
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
     """The names as they are, but where several are alike, with a number; in tables, too, which they stand above."""
-    written, found = Counter(map(as_text, (SETTING, *names))), list(names)
+    written, distinct = Counter(map(as_text, (SETTING, *names))), list(names)
     for place, name in enumerate(names):
         if written[as_text(name)] > 1:
             numbered = (f"{name} {number}" for number in count(place + 1))
-            found[place] = next(one for one in numbered if as_text(one) not in written)
-            written[as_text(found[place])] = 1
-    return found
+            distinct[place] = next(one for one in numbered if as_text(one) not in written)
+            written[as_text(distinct[place])] = 1
+    return distinct
 
 
-def _chosen(panel: Panel, found: Sequence[_Found]) -> Sequence[_Found]:
+def _chosen(panel: Panel, pinned_runs: Sequence[_PinnedRun]) -> Sequence[_PinnedRun]:
     """Those that are compared."""
-    names = {one.pinned.key: plain(one.name) for one in found}
-    if len(found) <= 1:
-        return found
+    names = {one.pinned.key: plain(one.name) for one in pinned_runs}
+    if len(pinned_runs) <= 1:
+        return pinned_runs
     chosen = st.pills(
         "Runs",
         list(names),
@@ -120,44 +134,41 @@ def _chosen(panel: Panel, found: Sequence[_Found]) -> Sequence[_Found]:
     )
     if not chosen:
         st.info("Choose at least one run.", icon=":material/keep:")
-    return [one for one in found if one.pinned.key in chosen][:MOST]
+    return [one for one in pinned_runs if one.pinned.key in chosen][:MOST]
 
 
-def _list(found: Sequence[_Found]) -> None:
+def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
     """Every pin with its page, and the lines of those that came without any."""
-    under_way = []
-    for one in found:
-        page, stays = one.page, "" if one.pinned.pin.travels else f" {pins.STAYS}"
-        place = pins.row(page.prefix, one.pinned, one.name, f"{one.entry.title}: {plain(_about(one))}.{stays}")
+    under_way: list[Run] = []
+    for one in pinned_runs:
+        page = one.page
+        place = pins.row(page.prefix, one.pinned, one.name, f"{one.entry.title}: {plain(_about(one))}.")
         if place.button(f"Open {plain(one.name)}", key=f"compare_open_{one.pinned.key}", type="tertiary"):
             _open(one)
         if one.pinned.summary is None:
-            title = f"{one.entry.title}, {plain(one.name)}"
-            panel = Panel(page.prefix)
-            if pins.computed(panel, title, one.pinned, page.picture, page.ready):
-                under_way.append(panel.key(f"pin_{one.pinned.key}_job"))
+            under_way += pins.computed(Panel(page.prefix), one.entry.title, one.pinned, page.picture, page.ready)
     pins.wait(under_way)
 
 
-def _about(one: _Found) -> str:
+def _about(one: _PinnedRun) -> str:
     """A run in a few words."""
     experiment = one.pinned.pin.experiment
     methods = sum(not arm.reference for arm in experiment.arms)
     return f"{methods} method{'s' if methods != 1 else ''} at {experiment.guarantee}"
 
 
-def _open(one: _Found) -> None:
+def _open(one: _PinnedRun) -> None:
     """Go to the page of a pin, with its settings, if the page has controls for all of them."""
     try:
         one.page.settings(one.pinned.pin.experiment)
     except ValueError:
-        st.info("That page has no controls for all of these settings, so it opens as you left it.")
+        st.info(texts.NO_CONTROLS)
         return
     preset_menu.open_with(one.page.prefix, one.pinned.pin.experiment)
     st.switch_page(one.entry.address)
 
 
-def _side(one: _Found) -> Side | None:
+def _side(one: _PinnedRun) -> Side | None:
     """What may be shown of a pin; None while it is computed, or if nothing may be."""
     pinned = one.pinned
     if pinned.summary is None:
@@ -175,10 +186,10 @@ def _compared(panel: Panel, sides: Sequence[Side]) -> None:
     first, second, third, fourth = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with first:
-        metric = panel.choice("metric", "What is shown", labels, SHARE, WHAT_SHARE)
+        metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)
     with second:
         axes = comparison.axes(sides)
-        axis = panel.choice("axis", "Along", axes, next(iter(axes)), "What every run has, or what it has cost.")
+        axis = panel.choice("axis", "Along", axes, next(iter(axes)), texts.ALONG_HELP)
     with third:
         options = {BEST: "The best of each run", EVERY: "All"}
         every = panel.choice("methods", "Methods", options, BEST, "With privacy, and lowest in the end.") == EVERY
@@ -187,7 +198,7 @@ def _compared(panel: Panel, sides: Sequence[Side]) -> None:
     if panel.mistakes or delta is None:
         return
     currency = _currency(panel, sides, delta) if axis == PRIVACY else None
-    _chart(panel, sides, metric, labels[metric], axis, every, currency, delta)
+    _chart(panel, sides, metric=metric, title=labels[metric], axis=axis, every=every, currency=currency, delta=delta)
     _ends(sides, metric, every, delta)
     _settings(sides)
     _together(sides, delta)
@@ -198,15 +209,14 @@ def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | N
     common = comparison.currencies(sides)
     options: dict[str, str] = {currency: UNITS[currency].label for currency in common}
     options |= {"at_delta": f"ε at δ = {short(delta)}"}
-    chosen = panel.choice(
-        "currency", "Privacy is counted in", options, next(iter(options)), "A currency that all of these methods have."
-    )
+    chosen = panel.choice("currency", "Privacy is counted in", options, next(iter(options)), texts.CURRENCY_HELP)
     return next((currency for currency in common if currency == chosen), None)
 
 
 def _chart(
     panel: Panel,
     sides: Sequence[Side],
+    *,
     metric: str,
     title: str,
     axis: str,
@@ -218,44 +228,41 @@ def _chart(
     along, told = comparison.axes(sides)[axis], ""
     if axis == PRIVACY:
         along = f"{along}, {UNITS[currency].label if currency else f'ε at δ = {short(delta)}'}"
-        told = f" {comparison.CONVERTED[currency]}"
+        told = f" {texts.CONVERTED[currency or 'at_delta']}"
     missing = "; ".join(map(plain, _missing(sides, metric, every, curves)))
     left_out = f" Not drawn, as they lack such an axis or number: {missing}." if missing else ""
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
-    found = {curve.status for curve in curves}
+    statuses = {curve.status for curve in curves}
     rests_on = plain(_rests_on(sides))
     said = f"**Private only if known beforehand**: {rests_on}." if rests_on else "Private, each run at its own budget."
-    if "not private" in found:
+    if "not private" in statuses:
         public = all(side.experiment.problem.public for side in sides)
-        said = f"{said} {explain.REFERENCES}" if len(found) > 1 else f"**Not private**: {_raw(public)}."
-    charts.show(
+        raw = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
+        said = f"{said} {explain.REFERENCES}" if len(statuses) > 1 else f"**Not private**: {raw}."
+    chart = Chart(
         figure,
-        panel.key("chart"),
         title,
         f"{title} along {along}, one line for each method of each run",
         f"Medians over the repeats.{told}{left_out} {said}",
-        charts.status_of(found),
+        provenance(statuses),
     )
+    charts.show(chart, panel.key("chart"))
 
 
 def _rests_on(sides: Sequence[Side]) -> str:
     """What the guarantees of these runs rest on, run by run."""
-    found = [(side.name, side.experiment.problem.from_data) for side in sides]
-    return "; ".join(f"of {name}, {', '.join(read)}" for name, read in found if read)
+    conditions = [(side.name, side.experiment.problem.from_data) for side in sides]
+    return "; ".join(f"of {name}, {', '.join(read)}" for name, read in conditions if read)
 
 
 def _missing(sides: Sequence[Side], metric: str, every: bool, curves: Sequence[Curve]) -> list[str]:
     """The runs of which nothing is drawn, and the methods of the others that are not."""
-    found = []
+    missing = []
     for side in sides:
         drawn = {curve.method for curve in curves if curve.side == side.name}
-        lacking = [label for label in comparison.methods(side, metric, every) if label not in drawn]
-        found += [f"{side.name}: {label}" for label in lacking] if drawn else [side.name]
-    return found
-
-
-def _raw(public: bool) -> str:
-    return "it reads the raw data, which are public here" if public else "some of it reads your raw data"
+        labels = [label for label in comparison.methods(side, metric, every) if label not in drawn]
+        missing += [f"{side.name}: {label}" for label in labels] if drawn else [side.name]
+    return missing
 
 
 # ----------------------------------------------------------------------------------------------------------- the tables
@@ -266,39 +273,30 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
     numbers = comparison.ends(sides, metric, every)
     if numbers.empty:
         return
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader("Final numbers", anchor=False, width="stretch")
-    with head:
+    with explain.heading("Final numbers"):
         if (status := worst(numbers["status"])) != "private":
             explain.privacy_badge(status)
     read = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
-    shown = pd.DataFrame(
-        {
-            "Run": numbers["run"],
-            "Method": numbers["method"],
-            "Number": numbers["what"],
-            "Median": numbers["median"],
-            f"Median, {100 * CONFIDENCE:.0f} %": [_range(*interval) for interval in numbers["interval"]],
-            "10-90 %": [_range(*ends) for ends in zip(numbers["low"], numbers["high"], strict=True)],
-            "Share of the start": numbers["share"],
-            "Steps": numbers["steps"],
-            "Repeats": numbers["repeats"],
-            "Guarantee": numbers["budget"],
-            f"ε at δ = {short(delta)}": [
-                read[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)
-            ],
-        }
-    )
-    if numbers["guess"].notna().any():
-        shown.insert(4, "Constant guess", numbers["guess"])
-    show_table(shown, "Final numbers of every method of every run", placeholder="–", style=explain.readable)
-    st.caption(
-        f"Median, {100 * CONFIDENCE:.0f} %: where the median of all runs that there could be lies, with this "
-        "confidence; a few repeats cannot tell. 10-90 %: the repeats themselves, without the lowest and the highest "
-        "tenth. ε of one run, by the tightest accountant."
-        + " Constant guess: the best one that is the same for all rows."
-        * bool(numbers["guess"].notna().any())
-    )
+    guessed = numbers["guess"].notna().any()
+    columns = {
+        "Run": numbers["run"],
+        "Method": numbers["method"],
+        "Number": numbers["what"],
+        "Median": numbers["median"],
+        **({"Constant guess": numbers["guess"]} if guessed else {}),
+        f"Median, {100 * CONFIDENCE:.0f} %": [_range(*interval) for interval in numbers["interval"]],
+        "10-90 %": [_range(*ends) for ends in zip(numbers["low"], numbers["high"], strict=True)],
+        "Share of the start": numbers["share"],
+        "Steps": numbers["steps"],
+        "Repeats": numbers["repeats"],
+        "Guarantee": numbers["budget"],
+        f"ε at δ = {short(delta)}": [
+            read[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)
+        ],
+    }
+    every_end = "Final numbers of every method of every run"
+    show_table(pd.DataFrame(columns), every_end, placeholder="–", style=explain.readable)
+    st.caption(texts.ENDS.format(confidence=100 * CONFIDENCE) + (f" {texts.GUESS}" if guessed else ""))
 
 
 def _range(low: float, high: float) -> str | None:
@@ -310,14 +308,14 @@ def _settings(sides: Sequence[Side]) -> None:
     if len(sides) < 2:
         return
     st.subheader("What is set differently", anchor=False)
-    rows = differences.table([side.experiment for side in sides])
+    rows = changes.table([side.experiment for side in sides])
     if not rows:
         st.caption("Nothing: these are the same settings.")
         return
     names = [side.name for side in sides]
     table = pd.DataFrame([(label, *row) for label, row in rows.items()], columns=[SETTING, *names])
     show_table(table, "Settings in which the runs differ, one column for each run")
-    st.caption("Settings that only one of them has are left out. Values of several methods stand side by side.")
+    st.caption(texts.LEFT_OUT)
 
 
 def _together(sides: Sequence[Side], delta: float) -> None:
@@ -326,14 +324,12 @@ def _together(sides: Sequence[Side], delta: float) -> None:
     if not methods:
         return
     st.subheader("What publishing all of them costs", anchor=False)
-    found = _costs(tuple(side.experiment.to_json() for side in sides), delta, sides)
-    costs = [f"one run of each of {methods} methods: {found[0].describe()}"]
-    costs += [f"all {runs:,} runs: {found[1].describe()}"] if runs > methods else []
+    totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, sides)
+    costs = [f"one run of each of {methods} methods: {totals[0].describe()}"]
+    costs += [f"all {runs:,} runs: {totals[1].describe()}"] if runs > methods else []
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
-    st.markdown(
-        f"Publishing {sentence('; publishing '.join(costs))}. {AS_IF} Every method counts, drawn or not: to know which "
-        f"is best, one has to look at all. Protected: {'; '.join(units)}."
-    )
+    published = sentence("; publishing ".join(costs))
+    st.markdown(f"Publishing {published}. {texts.AS_IF} Protected: {'; '.join(units)}.")
 
 
 @st.cache_data(max_entries=64, scope="session", show_spinner=False)

@@ -2,52 +2,68 @@
 terms that say what they mean.
 
 `st.plotly_chart` takes a chart away and draws a new one, two or three times, whenever its data change: the live picture
-must not blink, and a slider with five charts must not lag. The library is the one that the installed plotly package
-ships, fetched once per tab, from this server.
+must not blink, and a slider with five charts must not lag. The library is the part of plotly.js that our charts need, a
+third of what the installed plotly package ships, from npm's plotly.js-cartesian-dist-min; a tab fetches it once.
 """
 
 import json
 from functools import cache
 from pathlib import Path
+from string import Template
 from typing import Any
 
-import plotly
 import plotly.graph_objects as go
 import streamlit as st
 from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
+from dpviz import resources
 from dpviz.plots.elements.style import PLOT_CONFIG
+from dpviz.plots.elements.typeset import printed
 from dpviz.ui.terms import TERMS
 
-_HERE = Path(__file__).parent
 _LIBRARY = "plotly"
-_ADDRESS = f"component/{__name__}.{_LIBRARY}/plotly.min.js"
+_ADDRESS = f"component/{__name__}.{_LIBRARY}/plotly-cartesian-4.1.1.min.js"  # another version, another address
+
+
+def source(name: str) -> str:
+    """A file of this folder."""
+    return resources.text(__package__, name)
+
+
+def style(name: str, **values: object) -> None:
+    """Draw the page by a style sheet of this folder, in which `$name` stands for a value."""
+    st.html(f"<style>\n{Template(source(name)).substitute(values)}</style>")
+
+
+def part(name: str, html: str, **options: Any) -> Any:
+    """A part of a page, from the files of its name in this folder; to be declared once per process."""
+    return st.components.v2.component(
+        f"dpviz_{name}", **{"html": html, "css": source(f"{name}.css"), "js": source(f"{name}.js"), **options}
+    )
 
 
 @cache
 def _plot() -> Any:
     """The component, declared once per process, and with it the address of the library."""
-    declare_component(_LIBRARY, path=Path(plotly.__file__).parent / "package_data")  # never drawn: it serves the file
-    return st.components.v2.component(
-        "dpviz_plot",
-        html='<div class="dpviz-plot" role="figure"></div>',
-        css=(_HERE / "plot.css").read_text(encoding="utf-8"),
-        js=(_HERE / "plot.js").read_text(encoding="utf-8"),
-        isolate_styles=False,
-    )
+    declare_component(_LIBRARY, path=Path(__file__).parent / _LIBRARY)  # never drawn: it serves the file
+    return part("plot", '<div class="dpviz-plot" role="figure"></div>', isolate_styles=False)
 
 
-def plot(figure: go.Figure, key: str, alt: str) -> None:
+def drawing(figure: go.Figure) -> dict[str, Any]:
+    """What a browser draws of a figure: as JSON, with its height in pixels."""
+    drawn = printed(figure)
+    drawn["layout"].pop("template", None)  # plotly's own look, 7 kB; in the browser, the page's takes its place
+    return {"figure": to_json_plotly(drawn), "height": int(figure.layout.height)}
+
+
+def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False) -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
-    alt : what it shows, for those who cannot see it.
+    alt : what it shows, for those who cannot see it. pale : drawn faint.
     """
-    drawn = figure.to_dict()
-    drawn["layout"].pop("template", None)  # plotly's own look, 7 kB; in the browser, the page's takes its place
-    height = int(figure.layout.height)
-    data = {"figure": to_json_plotly(drawn), "alt": alt, "height": height, "config": dict(PLOT_CONFIG)}
-    _plot()(key=key, data={**data, "library": _ADDRESS}, height=height)
+    data = {**drawing, "alt": alt, "config": dict(PLOT_CONFIG), "pale": pale, "library": _ADDRESS}
+    _plot()(key=key, data=data, height=drawing["height"])
 
 
 def awaited(key: str) -> None:
@@ -58,12 +74,10 @@ def awaited(key: str) -> None:
 
 @cache
 def _copy() -> Any:
-    return st.components.v2.component(
-        "dpviz_copy",
-        html='<div class="row"><button type="button"></button><span class="said" role="status"></span></div>'
+    return part(
+        "copy",
+        '<div class="row"><button type="button"></button><span class="said" role="status"></span></div>'
         '<textarea hidden readonly rows="3" aria-label="Text to copy"></textarea>',
-        css=(_HERE / "copy.css").read_text(encoding="utf-8"),
-        js=(_HERE / "copy.js").read_text(encoding="utf-8"),
     )
 
 
@@ -75,13 +89,12 @@ def copy(text: str, key: str, label: str) -> None:
 @cache
 def _words() -> Any:
     told = [{name: getattr(term, name) for name in ("name", "sentence", "formula", "said")} for term in TERMS.values()]
-    return st.components.v2.component(
-        "dpviz_words",
-        html='<button type="button" class="open" popovertarget="panel">Words</button>'
+    return part(
+        "words",
+        '<button type="button" class="open" popovertarget="panel">Words</button>'
         '<div id="panel" class="panel" popover role="dialog" aria-label="Words of this page"><dl></dl>'
         '<button type="button" class="all">All words</button></div>',
-        css=(_HERE / "words.css").read_text(encoding="utf-8"),
-        js=f"const TERMS = {json.dumps(told, ensure_ascii=False)};\n{(_HERE / 'words.js').read_text(encoding='utf-8')}",
+        js=f"const TERMS = {json.dumps(told, ensure_ascii=False)};\n{source('words.js')}",
     )
 
 

@@ -1,22 +1,14 @@
 """Runs that move in a plane, in a panel for each method: play, pause, step by step, without asking the server."""
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import streamlit as st
-
-_HERE = Path(__file__).parent
+from dpviz.ui.components import part
 
 
 @cache
 def _component() -> Any:
-    return st.components.v2.component(
-        "dpviz_cloud",
-        html='<div class="cloud"></div>',
-        css=(_HERE / "cloud.css").read_text(encoding="utf-8"),
-        js=(_HERE / "cloud.js").read_text(encoding="utf-8"),
-    )
+    return part("cloud", '<div class="cloud"></div>')
 
 
 def draw(key: str, animation: bytes) -> None:

@@ -3,24 +3,17 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
 from dpviz.plots.elements.sheets import Sheet
-
-_HERE = Path(__file__).parent
+from dpviz.ui.components import part
 
 
 @cache
 def _component() -> Any:
-    return st.components.v2.component(
-        "dpviz_curve",
-        html='<div class="curve"></div>',
-        css=(_HERE / "curve.css").read_text(encoding="utf-8"),
-        js=(_HERE / "curve.js").read_text(encoding="utf-8"),
-    )
+    return part("curve", '<div class="curve"></div>')
 
 
 def draw(

@@ -53,9 +53,9 @@ function template(node) {
     layout: {
       paper_bgcolor: page,
       plot_bgcolor: page,
-      font: { family, color: text, size: 12 },
+      font: { family, color: text, size: 13 },
       margin: { pad: 4 },
-      hoverlabel: { bgcolor: page, bordercolor: border, font: { family, color: text, size: 12 } },
+      hoverlabel: { bgcolor: page, bordercolor: border, font: { family, color: text, size: 13 } },
       xaxis: axis,
       yaxis: axis,
       coloraxis: { colorbar: { outlinewidth: 0, title } },
@@ -103,6 +103,7 @@ export default function ({ data, parentElement }) {
   states.set(node, Object.assign(known ?? {}, { data }));
   node.style.height = `${data.height}px`;
   node.setAttribute("aria-label", data.alt);
+  node.classList.toggle("pale", Boolean(data.pale));
   draw(node);
   if (known) return;
   screen.observe(node);

@@ -9,8 +9,8 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.outcome import pictured
 from dpviz.experiments.results import quantiles, spent_curve
+from dpviz.experiments.summary import pictured
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import clouds
@@ -24,17 +24,10 @@ from dpviz.ui import explain, presenting
 from dpviz.ui.appearance import theme
 from dpviz.ui.components import cloud
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import results
+from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment.run import Run
 
 PANELS = 3
-HEADING = "Every run, step by step"
-MOVES = "Each dot is one run, the thin line is the way of the first."
-PLAINLY = "Grey: the same update rule without privacy."
-REGION = "Dashes: where about 90 % of the runs should be, by theory."
-GROUND = "Shades: the objective, lowest where they are strongest."
-SECTION = "Shades: the objective, lowest where they are strongest; all other parameters are as at the minimum."
-LEFT_OUT = "Of all methods the three that end lowest: choose fewer to see another."
 
 
 def _nothing(*_: Any) -> None:
@@ -53,12 +46,12 @@ class PlaneView:
     region: Callable[[Run, Arm], tuple[np.ndarray, np.ndarray] | None] = _nothing
 
 
-def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: PlaneView) -> None:
-    """The runs of at most three methods, with their controls; nothing where there is no plane, as for a user's file."""
+def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: PlaneView) -> bool:
+    """The runs of at most three methods, with their controls; False where there is no plane, as for a user's file."""
     plane = run.experiment.problem.plane
     labels = [label for label, lane in trace.lanes.items() if lane.private and len(lane.cloud) > 1]
     if plane is None or not labels:
-        return
+        return False
     look = style.NOT_PRIVATE[theme()], presenting.FACTOR if presenting.on() else 1.0
     if look not in run.films:
         metric = next(iter(results.metrics(trace).values()), None)
@@ -66,14 +59,15 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Plan
         animation = _Filmed(run, trace, metric, currency, scenery).animation(plane, chosen)
         words = [
             *_words(run, animation),
-            *[LEFT_OUT] * (len(chosen) < len(labels)),
+            *[texts.CLOUD_LEFT_OUT] * (len(chosen) < len(labels)),
             _privacy(run, trace, animation, metric),
         ]
         run.films[look] = clouds.packed(animation, *look), " ".join(words)
     film_sent, caption = run.films[look]
-    st.subheader(HEADING, anchor=False)
+    st.subheader(texts.CLOUD, anchor=False)
     cloud.draw(panel.key("cloud"), film_sent)
     st.caption(caption)
+    return True
 
 
 def _chosen(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Sequence[str]:
@@ -169,12 +163,12 @@ def _lower(metric: Metric) -> str:
 
 def _words(run: Run, animation: Animation) -> list[str]:
     """What is drawn."""
-    shades = SECTION if run.experiment.problem.facts().d > 2 else GROUND
+    shades = texts.CLOUD_SECTION if run.experiment.problem.facts().d > 2 else texts.CLOUD_GROUND
     return [
-        MOVES,
+        texts.CLOUD_MOVES,
         *[f"{animation.x.title}. {animation.y.title}."] * bool(animation.corners),
-        *[PLAINLY] * any(walk.plainly is not None for walk in animation.walks),
-        *[REGION] * any(walk.region is not None for walk in animation.walks),
+        *[texts.CLOUD_PLAINLY] * any(walk.plainly is not None for walk in animation.walks),
+        *[texts.CLOUD_REGION] * any(walk.region is not None for walk in animation.walks),
         *[shades] * (animation.ground is not None),
     ]
 

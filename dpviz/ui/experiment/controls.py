@@ -8,12 +8,14 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.specification import Control, Specification
 from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui.experiment import texts
 
 CURRENCIES: dict[str, type[Budget]] = {
     "pure": PureDP,
@@ -23,12 +25,6 @@ CURRENCIES: dict[str, type[Budget]] = {
 }
 BY_NAME = "method"
 USUAL: Mapping[str, float] = MappingProxyType({})
-UNEXPRESSED = "the page's controls cannot express these arms"
-FRESH_SEED = "The seed of the noise is drawn afresh for every run and kept nowhere, so a run cannot be repeated."
-SECRET_SEED = (
-    "**Who knows the seed can subtract the noise.** A fixed one repeats a run and stands in the link and in the "
-    "downloads: keep these as secret as the data."
-)
 
 
 @dataclass(frozen=True)
@@ -101,6 +97,11 @@ class Group:
     title: str
     names: Sequence[str]
     only: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+
+
+def groups_of(package: str) -> tuple[Group, ...]:
+    """Those of a family's page, from `groups.toml` in its package."""
+    return tuple(Group(**group) for group in resources.data(package, "groups.toml")["group"])
 
 
 @dataclass(frozen=True)
@@ -245,7 +246,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     private = [arm for arm in experiment.arms if not arm.reference]
     labels = [arm.label for arm in private]
     if not catalogue.methods.keys() >= set(labels):
-        raise ValueError(UNEXPRESSED)
+        raise ValueError(texts.UNEXPRESSED)
     found: dict[str, Any] = {name: labels}
     found["references"] = len(private) < len(experiment.arms)
     defaults: dict[str, Any] = {shared: control.default for shared, control in catalogue.controls().items()}
@@ -260,7 +261,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     found |= {"replicates": experiment.replicates, "seed": experiment.seed}
     chosen = Chosen(tuple(labels), found["references"], shared)
     if chosen.arms(catalogue) != experiment.arms:
-        raise ValueError(UNEXPRESSED)
+        raise ValueError(texts.UNEXPRESSED)
     return found
 
 
@@ -286,8 +287,8 @@ def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float
     usual = replace(repeats, default=at_first.get(repeats.name, repeats.default))
     values: dict[str, Any] = {repeats.name: panel.control(usual, repeats.name)}
     if not public:
-        fixed = panel.switch("fixed_seed", "Fixed seed", False, SECRET_SEED)
-        st.caption(SECRET_SEED if fixed else FRESH_SEED)
+        fixed = panel.switch("fixed_seed", "Fixed seed", False, texts.SECRET_SEED)
+        st.caption(texts.SECRET_SEED if fixed else texts.FRESH_SEED)
         if not fixed:
             return values | {"seed": None}
     return values | {"seed": panel.control(replace(declared["seed"], optional=False), "seed")}

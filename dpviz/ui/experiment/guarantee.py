@@ -12,8 +12,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.privacy.accounting.refusals import reason
+from dpviz.privacy.accounting.currencies import UNITS, Currency, reason
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Filter

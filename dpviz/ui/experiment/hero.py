@@ -1,39 +1,32 @@
 """What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments.outcome import PRIVATE, Outcome, outcome, pictured
+from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
-from dpviz.numbers import short
+from dpviz.numbers import about, short
 from dpviz.plots import run_figures
+from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.labels import compact, resized
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.style import arm_styles
 from dpviz.ui import charts, components, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import results
+from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
-from dpviz.ui.experiment.plan import Drawing
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.freshness import State
+from dpviz.ui.experiment.run import Ready, Run
 
-HEIGHT, SMALL = 380, 190  # pixels
+HEIGHT, SMALL = 420, 170  # pixels
 FEW = 6  # lines with names in the small figure
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
-NOTHING = "This run records nothing that may be shown in a curve. What it releases stands under Results."
-
-
-class Picture(NamedTuple):
-    """The live picture: its text alternative begins with `alt`, the caption stands below."""
-
-    figure: go.Figure
-    alt: str
-    caption: str
 
 
 class Headline(NamedTuple):
@@ -45,41 +38,87 @@ class Headline(NamedTuple):
     sentence: str
 
 
-Drawn = Callable[[Run, bool], Picture | None]
+class Frame(NamedTuple):
+    """What a picture stands in: the settings of the page, None while they make no run; whether they are about a
+    visitor's own file; and the page's title."""
+
+    ready: Ready | None
+    uploaded: bool
+    title: str
+
+
+Drawn = Callable[[Run, bool], Chart | None]
 Told = Callable[[Run, Trace], Headline | None]
 
 
-def picture(panel: Panel, active: bool, drawn: Drawn) -> None:
-    """The picture of the newest run that has one, and its progress; it follows a run that is under way.
+def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) -> None:
+    """The picture of the newest run that has one, above it number and sentence of the same run, and its progress. It
+    follows a run that is under way; where it belongs to earlier settings it is pale, which a line on it says.
 
     drawn : makes it, given whether diagnostics may be seen; None if nothing may be shown.
     """
-    run_panel.live(panel.page, active, partial(_draw, panel, drawn))
+    run_panel.live(panel.page, active, partial(_draw, panel, drawn, told, frame))
 
 
-def _draw(panel: Panel, make: Drawn) -> None:
-    run = run_panel.pictured(panel.page)
-    if run is None:
+def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
+    run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
+    if run is None or (frame.uploaded and run.returns):
         components.awaited(panel.key("hero"))
+        with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
+            st.markdown(texts.FIRST_RELEASE if frame.uploaded else texts.NOTHING_YET)
+            _offer(panel, frame, state)
         return
-    of, active = (run.job, results.diagnostics_shown(panel, run.experiment)), run.job.active
-    still = not active or bool(st.session_state.get(panel.key("pause")))
+    visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile
+    _number(panel, run, (active, visible), told, pale)
+    with st.container(key=panel.key("on_picture"), horizontal=True, vertical_alignment="center"):
+        if pale:
+            waits = " The new run has no curves yet." if state == "queued" else ""
+            st.markdown(f"{texts.EARLIER}{waits}", width="content")
+            _offer(panel, frame, state)
+    of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end if there is one.
     if not still or drawn is None or last != of or (growing and not active):
-        drawn = make(run, of[1])
+        drawn = make(run, visible)
         st.session_state[panel.key("picture")] = of, drawn, active
     if drawn is None:
-        st.info(NOTHING)
+        st.info(texts.NO_CURVE)
         return
-    figure, alt, caption = drawn
-    charts.plain(figure, panel.key("hero"), alt)
-    st.caption(caption)
+    charts.picture(drawn, panel.key("hero"), pale)
+
+
+def _offer(panel: Panel, frame: Frame, state: State) -> None:
+    """Run, on the picture, where the settings have none and none is on its way."""
+    ready = frame.ready
+    if ready is None or ready.too_much or state == "queued":
+        return
+    took = f" ({about(ready.likely)})" if ready.public else ""
+    if st.button(f"Run these settings{took}", key=panel.key("run_these"), icon=":material/play_arrow:"):
+        run_panel.start(panel.page, frame.title, ready)
+        st.rerun()
+
+
+def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bool) -> None:
+    """What the run of the picture comes to, in a number and a sentence. now : whether it is under way, and whether
+    diagnostics may be seen."""
+    active, diagnostics = now
+    with st.container(key=panel.key("number_pale" if pale else "number")):
+        number, words = st.columns([3, 8], gap="medium", vertical_alignment="center")
+    found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
+    so_far = " so far" if active else ""
+    if found is not None:
+        number.metric(f"{found.label}{so_far}", found.value, help=found.help)
+    if active:
+        words.caption("The sentence follows when the run has ended.")
+        return
+    few = run_panel.only_first(panel.page, run)
+    first = f"**First {few[0]} of {few[1]} runs.** " if few else ""
+    words.markdown(first + (texts.ENDED if found is None else found.sentence))
 
 
 def curves(
     run: Run, diagnostics: bool, name: str = "", limits: Sequence[Limit] = (), most: int = PRIVATE
-) -> Picture | None:
+) -> Chart | None:
     """The curves of the most telling metric, or of that of this name; None if none may be shown.
 
     most : private methods that are drawn, those that end lowest.
@@ -98,28 +137,27 @@ def curves(
     left_out = len(trace.lanes) - len(few.lanes)
     others = f" {left_out} more under Results." if left_out > 0 else ""
     caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
-    return Picture(figure, f"{metric.label} by step, one line per method", caption)
+    alt = f"{metric.label} by step, one line per method"
+    return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
 
 
-def number(panel: Panel, noise: Drawing | None, told: Told) -> None:
-    """What the last run came to, in a number and a sentence, and the noise of each step below it."""
-    run = run_panel.shown(panel.page)
-    found = None
-    if run is not None and run.job.trace is not None:
-        diagnostics = results.diagnostics_shown(panel, run.experiment)
-        found = told(run, run.job.trace.visible(diagnostics))
-    if found is not None:
-        st.metric(found.label, found.value, help=found.help)
-        st.markdown(found.sentence)
-    elif run is not None:
-        st.markdown("Your run has ended. What it releases stands under **Results**.")
-    if noise is not None:
-        heading, figure, _ = noise
-        st.caption(f"{heading}, known before anything runs")
-        small = resized(figure, SMALL)
-        if sum(bool(trace.name) for trace in small.data) > FEW:  # a legend would leave no room for lines
-            small = compact(small).update_layout(showlegend=False, height=SMALL, margin_b=48)
-        charts.plain(small, panel.key("hero_noise"), f"{heading}, one line per method")
+def noise(panel: Panel, chart: Chart) -> None:
+    """The noise of each step, small."""
+    st.caption(f"{chart.heading}, known before anything runs")
+    of, small = st.session_state.get(panel.key("small"), (None, None))
+    if of is not chart:
+        small = replace(chart, figure=_small(chart.figure), alt=f"{chart.heading}, one line per method")
+        st.session_state[panel.key("small")] = chart, small
+    charts.alone(small, panel.key("hero_noise"))
+
+
+def _small(figure: go.Figure) -> go.Figure:
+    small = resized(figure, SMALL)
+    if sum(bool(trace.name) for trace in small.data) > FEW:  # a legend would leave no room for lines
+        small = compact(small).update_layout(showlegend=False, height=SMALL, margin_b=48)
+    for marks in small.select_traces(selector={"mode": "markers+text"}):  # of "advised 0.01" there is room for a word
+        marks.text = tuple(text.partition(" ")[0] for text in marks.text)
+    return small
 
 
 def lowest(_: Run, trace: Trace) -> Headline | None:

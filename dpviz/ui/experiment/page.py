@@ -1,11 +1,11 @@
 """A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from types import ModuleType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from types import MappingProxyType, ModuleType
 from typing import Any, Protocol
 
-import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
@@ -14,35 +14,31 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
+from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import downloads, explain, glossary, links
 from dpviz.ui.controls import Panel, Settings, in_place
-from dpviz.ui.experiment import cloud, controls, guarantee, hero, pins, plan, results, sweep_tab
+from dpviz.ui.experiment import (
+    cloud,
+    controls,
+    guarantee,
+    hero,
+    limits,
+    pins,
+    plan,
+    results,
+    sections,
+    sweep_tab,
+    texts,
+)
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
-from dpviz.ui.experiment.plan import Drawing, PlanView, Predict, Shown
+from dpviz.ui.experiment.plan import PlanView, Shown
+from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
 from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run
-
-NOT_READY = "The plan and the run follow as soon as your table is ready."
-
-
-class Source(Protocol):
-    """What a family's data controls chose."""
-
-    @property
-    def uploaded(self) -> bool:
-        """Whether it is the visitor's own file."""
-
-    @property
-    def tables(self) -> Mapping[str, np.ndarray]:
-        """The file's arrays."""
-
-    @property
-    def leads(self) -> bool:
-        """Whether one of the data controls took the place of the steps above the picture."""
 
 
 class Texts(Protocol):
@@ -53,91 +49,106 @@ class Texts(Protocol):
     NOT_COVERED: str
 
 
-def _nothing(*_: Any) -> None:
-    """A family that has nothing to add here."""
-
-
-def _every(*_: Any) -> Offer:
-    """All methods go with all data."""
-    return EVERY
-
-
-def _all(names: Sequence[str], *_: Any) -> Sequence[str]:
-    """Every setting means something."""
-    return names
-
-
-def _no_looks(*_: Any) -> Mapping[str, Callable[[], None]]:
-    """The plan alone."""
-    return {}
-
-
 def _room(method: type[AnyAlgorithm]) -> str:
     """The family that a method is of, as its kind says."""
     return method.kind.rpartition(".")[0]
 
 
-def _no_pictures(*_: Any) -> Shown:
-    """Curves alone."""
-    return []
-
-
-@dataclass(frozen=True, kw_only=True)
 class FamilyPage:
-    """A family's page describes itself.
+    """A family's page: a subclass describes it, and overrides what it has of its own.
 
-    prefix : of all keys and addresses. package : the family's, whose about.md and THEORY.md the page shows.
-    catalogue, presets, groups : the methods, the named experiments, and how the methods' settings are grouped.
+    prefix : of all keys and addresses. package : the family's, whose about.md and THEORY.md the page shows, and whose
+    `texts` and `presets` have its words, methods and named experiments.
+    groups : how the methods' settings are grouped; usually by `groups.toml` beside the subclass.
+    problems : what is minimised, and on which data.
     references : what the non-private references are, in a sentence; empty if there are none.
     currency, at_first : of the budget, and the numbers in which it, or the repeats, differ from the usual at first:
     "epsilon", "delta", "replicates".
-
-    Hooks, in the order of their calls:
-    choose : data controls; `(panel, place for an upload, place for a leading control)`.
-    offer : which methods go with these data. applicable : which settings mean something for data and currency.
-    build : the last controls and the problem; None while there are no data. settings_of : its inverse.
-    predict : what theory says of the plans. card : one number of a plan's noise, above the tabs. advice : a hint.
-    noise : the plan's first figure, which also stands beside the live picture. drawings : the others; alts : the text
-    alternatives of them all.
-    looks : closer looks, by the title of their tab. note : the size of the data in a line below the settings.
-    assumptions : the box of assumptions.
-    picture, number : the live picture, and the one number beside it.
-    options : how a run's curves are drawn. summary, extra, verdict : what comes before the curves, after, and last.
+    by_name : the settings that the label of a method stands for. default_methods : the labels chosen at first; if
+    empty, all. words : what a label means, spelled out.
     scenery : what is known of the plane in which the runs of a problem that has one are shown.
+
+    The methods from `offer` on stand in the order of their calls. One that is a plain function elsewhere is taken over
+    by `staticmethod`.
     """
 
     prefix: str
     package: ModuleType
-    texts: Texts
-    catalogue: Catalogue
-    presets: Sequence[Preset]
-    groups: Sequence[Group]
-    choose: Callable[[Panel, DeltaGenerator, DeltaGenerator], Any]
-    build: Callable[[Panel, Any, Settings[Budget], int | None], ProblemSpecification | None]
-    settings_of: Callable[[ProblemSpecification], Mapping[str, Any]]
+    groups: Sequence[Group] = ()
+    problems: ProblemMenu
     references: str = "Each update rule once more, without noise: no privacy."
     data_heading: str = "Data"
     currency: str = "pure"
-    at_first: Mapping[str, float] = field(default_factory=dict)
-    offer: Callable[[Any], Offer] = _every
-    offer_of: Callable[[ProblemSpecification], Offer] = _every
-    applicable: Callable[[Sequence[str], Any, type[Budget]], Sequence[str]] = _all
-    predict: Predict = _nothing
-    card: Callable[[str, Plan], guarantee.Card] = guarantee.noise_card
-    advice: Callable[[PlanView], None] = _nothing
-    noise: Callable[[PlanView], Drawing] = plan.noise
-    drawings: Callable[[PlanView], Shown] = plan.drawings
-    alts: Sequence[str] = plan.ALTS
-    looks: Callable[[Panel, PlanView, float], Mapping[str, Callable[[], None]]] = _no_looks
-    note: Callable[[PlanView], str] = plan.size
-    assumptions: Callable[[PlanView], None] = _nothing
-    picture: hero.Drawn = hero.curves
-    number: hero.Told = hero.lowest
-    options: Callable[[PlanView], Options] = results.plain_options
-    summary: Callable[[Panel, Run, Trace], None] = _nothing
-    extra: Callable[[Panel, Run, Trace, bool], Shown] = _no_pictures
-    verdict: Callable[[Run, Trace, bool], None] = _nothing
-    scenery: cloud.PlaneView = field(default_factory=cloud.PlaneView)
+    at_first: Mapping[str, float] = MappingProxyType({})
+    by_name: Sequence[str] = ()
+    default_methods: Sequence[str] = ()
+    words: Mapping[str, str] = MappingProxyType({})
+    scenery: cloud.PlaneView = cloud.PlaneView()
+
+    def __init__(self) -> None:
+        self.groups = self.groups or controls.groups_of(type(self).__module__.rpartition(".")[0])
+        self.texts: Texts
+        self.texts, presets = (import_module(f"{self.package.__name__}.{name}") for name in ("texts", "presets"))
+        default = self.default_methods or tuple(presets.METHODS)
+        self.catalogue = Catalogue(presets.METHODS, presets.arms, default, self.by_name, self.words)
+        self.presets: Sequence[Preset] = presets.PRESETS
+
+    def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
+        """Which methods go with a kind of problem, where that is chosen before its data."""
+        return EVERY
+
+    def applicable(
+        self, names: Sequence[str], _problem: type[ProblemSpecification], _currency: type[Budget], /
+    ) -> Sequence[str]:
+        """Which settings mean something for a kind of problem and a currency."""
+        return names
+
+    def predict(self, _experiment: Experiment, _plans: Mapping[str, Plan], /) -> Any:
+        """What theory says of the plans."""
+
+    def card(self, label: str, plan: Plan, /) -> guarantee.Card:
+        """One number of a plan's noise, above the tabs."""
+        return guarantee.noise_card(label, plan)
+
+    def advice(self, shown: PlanView, /) -> None:
+        """Draw a hint."""
+
+    def drawings(self, shown: PlanView, /) -> Iterator[Chart]:
+        """The plan's charts, made one by one; the first also stands beside the live picture."""
+        return plan.drawings(shown)
+
+    def looks(self, _panel: Panel, _shown: PlanView, _delta: float, /) -> Mapping[str, Callable[[], None]]:
+        """Closer looks, by the title of their tab."""
+        return {}
+
+    def note(self, shown: PlanView, /) -> str:
+        """The size of the data in a line below the settings."""
+        return plan.size(shown)
+
+    def assumptions(self, shown: PlanView, /) -> None:
+        """Draw the box of assumptions."""
+
+    def picture(self, run: Run, diagnostics: bool, /) -> Chart | None:
+        """The live picture; None if nothing may be shown."""
+        return hero.curves(run, diagnostics)
+
+    def number(self, run: Run, trace: Trace, /) -> hero.Headline | None:
+        """The one number above the picture."""
+        return hero.lowest(run, trace)
+
+    def options(self, shown: PlanView, /) -> Options:
+        """How a run's curves are drawn."""
+        return results.plain_options(shown)
+
+    def summary(self, panel: Panel, run: Run, trace: Trace, /) -> None:
+        """Draw what comes before the curves."""
+
+    def extra(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Shown:
+        """Draw what comes after the curves."""
+        return []
+
+    def verdict(self, run: Run, trace: Trace, diagnostics: bool, /) -> None:
+        """Draw what comes last."""
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
@@ -156,23 +167,25 @@ class FamilyPage:
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
         """The controls that rebuild an experiment. Raises ValueError for one that the page cannot express."""
-        offer = self.offer_of(experiment.problem)
-        return controls.settings_of(experiment, self.catalogue, offer.name) | dict(self.settings_of(experiment.problem))
+        offer = self.offer(type(experiment.problem))
+        arms = controls.settings_of(experiment, self.catalogue, offer.name)
+        return arms | self.problems.settings_of(experiment.problem)
 
 
 @dataclass
 class _Chosen:
     """What the controls say; without an experiment while they do not make one.
 
-    noise : the plan's first figure, drawn once for both of its places.
+    noise, drawings : the plan's first chart, made once for both of its places, and what makes the others.
     """
 
     panel: Panel
-    source: Source | None = None
+    source: Selection | None = None
     experiment: Experiment | None = None
     delta: float = guarantee.DELTA
     size: DeltaGenerator | None = None
-    noise: Drawing | None = None
+    noise: Chart | None = None
+    drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
 
 
 @dataclass(frozen=True)
@@ -184,12 +197,11 @@ class _Places:
     bar: DeltaGenerator
     messages: DeltaGenerator
     picture: DeltaGenerator
-    number: DeltaGenerator
+    noise: DeltaGenerator
+    menu: DeltaGenerator
     pins: DeltaGenerator
     line: DeltaGenerator
-    advice: DeltaGenerator
     preset: DeltaGenerator
-    plan: DeltaGenerator
 
 
 def show(page: FamilyPage) -> None:
@@ -201,22 +213,25 @@ def show(page: FamilyPage) -> None:
     places = _reserve(page)
     begun = run_panel.begun(panel.page)
     if begun:  # what was asked for comes first: the rest of the page is as it was
-        with places.picture:
-            hero.picture(panel, True, pins.beneath(panel, page.picture))
+        _picture(page, panel, places, True, hero.Frame(None, False, page.texts.TITLE))
     chosen = _choose(page, panel, places)
     shown = _plan(page, chosen, places)
     _run(page, chosen, shown, places, begun)
-    _results(page, chosen)
-    _closing(page, shown)
+    _Sections(page, chosen, shown).show()
+    with places.menu:
+        _link(page, chosen)
 
 
 def _reserve(page: FamilyPage) -> _Places:
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
-    first, second, bar = st.columns([4, 4, 3], gap="medium", vertical_alignment="bottom")
+    first, second, bar = st.columns([5, 5, 3.2], gap="medium", vertical_alignment="bottom")
     messages = st.container()
-    picture, number = st.columns([7, 4], gap="medium")
-    return _Places(first, second, bar, messages, picture, number, *(st.container() for _ in range(5)))
+    picture = st.container()
+    below, noise = st.columns([7, 4], gap="medium")
+    menu = below.container(horizontal=True, vertical_alignment="center")
+    kept, line, preset = (below.container() for _ in range(3))
+    return _Places(first, second, bar, messages, picture, noise, menu, kept, line, preset)
 
 
 def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
@@ -226,12 +241,12 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
         menu = st.container()
         with in_place(places.messages):
             st.subheader(page.data_heading, anchor=False)
-            chosen.source = source = page.choose(panel, places.messages, places.second)
+            chosen.source = source = page.problems.choose(panel, places.messages, places.second)
             st.subheader("Privacy", anchor=False)
             budget = controls.budget(panel, page.currency, page.at_first, lead=places.first)
             chosen.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
-            offer = page.offer(source)
+            offer = page.offer(source.kind)
             labels = controls.methods(panel, page.catalogue, offer)
             references = bool(page.references) and controls.references(panel, page.references)
             st.subheader("Settings", anchor=False)
@@ -240,12 +255,12 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
                 page.catalogue,
                 page.groups,
                 methods=labels or offer.methods,
-                applicable_names=lambda names: page.applicable(names, source, budget.cls),
+                applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
                 lead=None if source.leads else places.second,
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
-            problem = page.build(panel, source, budget, numbers["seed"])
+            problem = page.problems.build(panel, source, budget, numbers["seed"])
             arms = Chosen(labels, references, settings).arms(page.catalogue)
             if problem is not None:
                 parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
@@ -263,7 +278,7 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
     """What the settings buy: the guarantee in a line, then cards, figures and closer looks."""
     if chosen.experiment is None:
         if chosen.source is not None and chosen.source.uploaded:
-            places.plan.info(NOT_READY, icon=":material/upload_file:")
+            places.line.info(texts.NOT_READY, icon=":material/upload_file:")
         return None
     shown: PlanView | None = None
     with in_place(places.messages):
@@ -272,42 +287,17 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
         chosen.experiment = None
         return None
     chosen.experiment = shown.experiment  # without the methods that have no plan
-    chosen.noise = noise = page.noise(shown)
+    chosen.drawings = drawings = plan.kept(shown, page.drawings(shown))
+    chosen.noise = next(drawings)
+    with places.line:
+        plan.refusals(shown.refused)
+        plan.notes(shown.plans)
     with places.line, st.container(horizontal=True, vertical_alignment="center"):
         guarantee.sentence(shown.experiment, shown.plans)
         glossary.words(chosen.panel.key("words"))
-    with places.advice:
-        page.advice(shown)
-    with places.plan:
-        plan.refusals(shown.refused)
-        plan.notes(shown.plans)
-        st.header("Plan", anchor=False)
-        guarantee.line(shown.experiment, shown.plans, chosen.delta, page.card)
-        _looks(page, chosen, shown, noise)
     if chosen.size is not None:
         chosen.size.caption(page.note(shown))
     return shown
-
-
-def _looks(page: FamilyPage, chosen: _Chosen, shown: PlanView, noise: Drawing) -> None:
-    """The plan's figures in the first tab, a sweep and the closer looks beside it; only the open one is computed."""
-    panel = chosen.panel
-    looks: dict[str, Callable[[], None]] = {
-        "Plan": lambda: plan.draw([noise, *page.drawings(shown)], page.alts, panel.key("chart_plan")),
-        sweep_tab.TITLE: lambda: _sweep(page, chosen, shown),
-        **page.looks(panel, shown, chosen.delta),
-    }
-    for tab, look in zip(st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun"), looks.values(), strict=True):
-        if tab.open:
-            with tab:
-                look()
-
-
-def _sweep(page: FamilyPage, chosen: _Chosen, shown: PlanView) -> None:
-    """How the methods compare as one setting changes, or two."""
-    tables = chosen.source.tables if chosen.source is not None else {}
-    diagnostics = results.diagnostics_shown(chosen.panel, shown.experiment)
-    sweep_tab.show(chosen.panel, page.texts.TITLE, shown.experiment, tables, diagnostics)
 
 
 def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places, pictured: bool) -> None:
@@ -315,69 +305,167 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
 
     pictured : whether the picture has been drawn.
     """
-    panel, ready = chosen.panel, None
-    if shown is not None and chosen.source is not None:
-        ready = Ready(shown.experiment, shown.plans, chosen.source.tables)
+    panel, source, ready = chosen.panel, chosen.source, None
+    if shown is not None and source is not None:
+        ready = Ready(shown.experiment, shown.plans, source.tables)
+    run_panel.settled(panel.page, None if ready is None else replace(ready, tables={}))
     with places.bar:
         active = run_panel.bar(panel, page.texts.TITLE, ready)
-    with places.picture:
-        if not pictured:
-            hero.picture(panel, active, pins.beneath(panel, page.picture))
-        if ready is not None:
-            run_panel.forecast(panel, ready)
-    with places.number:
-        hero.number(panel, chosen.noise, page.number)
+    if not pictured:
+        uploaded = source is not None and source.uploaded
+        _picture(page, panel, places, active, hero.Frame(ready, uploaded, page.texts.TITLE))
+    if ready is not None:
+        with places.pins:
+            limits.refusal(ready)
+        with places.menu:
+            limits.forecast(panel, ready)
+    with places.menu:
         pins.button(panel, page.picture, page.knows)
+    if chosen.noise is not None:
+        with places.noise:
+            hero.noise(panel, chosen.noise)
     with places.pins:
         pins.show(panel, page.texts.TITLE, chosen.experiment, page.picture, page.ready)
 
 
-def _results(page: FamilyPage, chosen: _Chosen) -> None:
-    """What the last run brought, and what of this page can be taken away."""
-    panel, prefix = chosen.panel, page.prefix
-    run, trace = run_panel.shown(prefix), None
-    if run is not None and run.job.trace is not None:
-        run_panel.changed(prefix, chosen.experiment)
-        st.header("Results", anchor=False)
+def _picture(page: FamilyPage, panel: Panel, places: _Places, active: bool, frame: hero.Frame) -> None:
+    with places.picture:
+        hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)
+
+
+def _link(page: FamilyPage, chosen: _Chosen) -> None:
+    """The address that restores the page; complete when all controls have been drawn."""
+    own = None if chosen.experiment is None or chosen.experiment.public else chosen.experiment.problem
+    read = () if own is None else own.read_by_itself
+    links.show(chosen.panel, preset_menu.restoring(chosen.panel, page.presets, page.settings), read)
+
+
+@dataclass
+class _Sections:
+    """What stands below the first screen, one section at a time.
+
+    shown : the plan; None while the settings make none. drawn : the charts of the results, once they were drawn.
+    """
+
+    page: FamilyPage
+    chosen: _Chosen
+    shown: PlanView | None
+    drawn: Shown | None = None
+
+    def show(self) -> None:
+        """The bar, and what is open."""
+        parts = {
+            sections.PLAN: self.plan,
+            sections.RESULTS: self.results,
+            sections.WATCH: self.watch,
+            sections.SWEEP: self.sweep,
+            sections.CHECK: self.check,
+            sections.TAKE_AWAY: self.take_away,
+            sections.BACKGROUND: self.background,
+        }
+        for name in sections.opened(self.chosen.panel):
+            with st.container(key=self.chosen.panel.key(f"heard_{parts[name].__name__}")):
+                st.header(name, anchor=False)
+            if self.shown is None and name in (sections.PLAN, sections.SWEEP, sections.CHECK):
+                st.caption(texts.NO_PLAN)
+            else:
+                parts[name]()
+
+    def plan(self) -> None:
+        """What the settings buy: cards, figures and closer looks, of which only the open one is computed."""
+        assert self.shown is not None and self.chosen.noise is not None
+        panel, delta = self.chosen.panel, self.chosen.delta
+        guarantee.line(self.shown.experiment, self.shown.plans, delta, self.page.card)
+        self.page.advice(self.shown)
+        looks = plan.tabs(self.chosen.noise, self.chosen.drawings, panel.key("chart_plan"))
+        looks |= self.page.looks(panel, self.shown, delta)
+        tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
+        for tab, look in zip(tabs, looks.values(), strict=True):
+            if tab.open:
+                with tab:
+                    look()
+
+    def sweep(self) -> None:
+        """How the methods compare as one setting changes, or two."""
+        assert self.shown is not None
+        tables = self.chosen.source.tables if self.chosen.source is not None else {}
+        diagnostics = results.diagnostics_shown(self.chosen.panel, self.shown.experiment)
+        sweep_tab.show(self.chosen.panel, self.page.texts.TITLE, self.shown.experiment, tables, diagnostics)
+
+    def check(self) -> None:
+        """Audits of these methods."""
+        assert self.shown is not None
+        family = self.page.package.__name__.rpartition(".")[2]
+        sections.check(family, self.page.texts.TITLE, self.shown.experiment)
+
+    def results(self) -> None:
+        """What the last run brought."""
+        if (ended := self._ended()) is None:
+            st.caption(texts.NO_RUN)
+            return
+        page, panel, (run, trace, done) = self.page, self.chosen.panel, ended
         diagnostics = results.diagnostics_shown(panel, run.experiment)
-        delta = run.experiment.budget.own_delta(chosen.delta)
-        done, trace = page.view(run.experiment), run.job.trace.visible(diagnostics)
+        run_panel.changed(page.prefix)
         page.summary(panel, run, trace)
         results.diagnostics_switch(panel, run.experiment)
-        options = page.options(done)
-        drawn = results.curves(panel, run, trace, options)
-        cloud.show(panel, run, trace, options.currency, page.scenery)
-        drawn += page.extra(panel, run, trace, diagnostics)
-        results.table(run, trace, delta)
-        results.publishing_line(run, trace, delta)
+        self.drawn = results.curves(panel, run, trace, page.options(done))
+        self.drawn += page.extra(panel, run, trace, diagnostics)
+        results.table(run, trace, self._delta(run))
+        results.publishing_line(run, trace, self._delta(run))
         page.verdict(run, trace, diagnostics)
-    with st.container(horizontal=True):
-        own = None if chosen.experiment is None or chosen.experiment.public else chosen.experiment.problem
-        read = () if own is None else own.read_by_itself
-        links.show(panel, preset_menu.restoring(panel, page.presets, page.settings), read)
-        if chosen.experiment is not None:
-            downloads.script(prefix, chosen.experiment)
-            downloads.notebook(prefix, chosen.experiment)
-            downloads.settings(prefix, chosen.experiment)
-        if run is not None and trace is not None:
-            downloads.run_files(
-                prefix,
-                run.experiment,
-                run.plans,
-                trace,
-                delta,
-                figures=lambda: [page.noise(done), *page.drawings(done), *drawn],
-            )
 
+    def watch(self) -> None:
+        """The runs as moving points."""
+        if (ended := self._ended()) is None:
+            st.caption(texts.NO_RUN)
+            return
+        run, trace, done = ended
+        run_panel.changed(self.page.prefix)
+        if not cloud.show(self.chosen.panel, run, trace, self.page.options(done).currency, self.page.scenery):
+            st.caption(texts.NO_PLANE)
 
-def _closing(page: FamilyPage, shown: PlanView | None) -> None:
-    """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
-    with st.expander("About this method", icon=":material/menu_book:"):
-        st.markdown(explain.document(page.package, "about.md"))
-        st.caption(page.texts.NOT_COVERED)
-    if shown is not None:
-        page.assumptions(shown)
-    if errata := explain.errata(page.package):
-        with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
-            st.markdown(errata)
-    explain.theory(page.prefix, page.package)
+    def take_away(self) -> None:
+        """Files."""
+        page, experiment = self.page, self.chosen.experiment
+        if (ended := self._ended()) is not None and self.drawn is None:
+            unseen = st.empty()  # their charts are made where they are drawn
+            with unseen.container():
+                self.results()
+            unseen.empty()
+        with st.container(horizontal=True):
+            if experiment is not None:
+                downloads.programs(page.prefix, experiment)
+            if ended is not None:
+                (run, trace, done), drawn = ended, self.drawn or []
+                downloads.run_files(
+                    page.prefix,
+                    run.experiment,
+                    run.plans,
+                    trace,
+                    self._delta(run),
+                    charts=lambda: [*page.drawings(done), *drawn],
+                )
+
+    def background(self) -> None:
+        """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
+        page = self.page
+        with st.expander("About this method", icon=":material/menu_book:"):
+            st.markdown(explain.document(page.package, "about.md"))
+            st.caption(page.texts.NOT_COVERED)
+        if self.shown is not None:
+            page.assumptions(self.shown)
+        if errata := explain.errata(page.package):
+            with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
+                st.markdown(errata)
+        explain.theory(page.prefix, page.package)
+
+    def _ended(self) -> tuple[Run, Trace, PlanView] | None:
+        """The run whose results are shown, what may be seen of it, and its plan."""
+        run = run_panel.shown(self.page.prefix)
+        if run is None or run.job.trace is None:
+            return None
+        diagnostics = results.diagnostics_shown(self.chosen.panel, run.experiment)
+        return run, run.job.trace.visible(diagnostics), self.page.view(run.experiment)
+
+    def _delta(self, run: Run) -> float:
+        return run.experiment.budget.own_delta(self.chosen.delta)

@@ -1,6 +1,6 @@
 """Pins of a page: runs that stay in its picture as faint lines while the settings move on, with what has changed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -10,17 +10,18 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.compare import pins
-from dpviz.compare.differences import differences
 from dpviz.compare.pins import MOST, MOST_NAME, Pin
 from dpviz.errors import UserError
+from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.summary import Summary, summary
 from dpviz.numbers import about
 from dpviz.plots import pinned_overlay
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.pinned_overlay import Drawn
 from dpviz.ui import downloads, links, visitors
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import hero, results
+from dpviz.ui.experiment import results, texts
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
@@ -28,17 +29,13 @@ from dpviz.ui.markdown import plain
 ADDRESS = links.PIN  # name of a pin in the address, once for each
 AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any are computed without asking
 LOOK = 0.5  # seconds between two looks at that
-KEPT = "Faint dotted lines: pinned runs."
-STAYS = "About your file: it stays in this session, and is in no link and no file of pins."
-FULL = f"A page has room for {MOST} pins: to add one, remove one first."
-HELP = f"Keeps this run beside the next ones, as faint dotted lines. Up to {MOST} on a page."
 NOTHING = Drawn(("", ""), (), False)
 _PINS, _REFUSED = "pins", "pins_refused"
 
-Draw = Callable[[Run, bool], hero.Picture | None]
+Draw = Callable[[Run, bool], Chart | None]
 View = Callable[[Experiment], Ready]
 Known = Callable[[Experiment], bool]  # whether a page could have made a run
-Read = Callable[[], Sequence[Pin]]  # raises UserError
+Read = Callable[[], Iterable[Pin]]  # raises UserError
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,17 +84,14 @@ def address(panel: Panel, kept: Sequence[Pinned]) -> None:
 def linked(most: int) -> list[Read]:
     """What reads the pins of the address that the visitor came with, so many at most."""
     alone, as_one = (st.query_params.get_all(name)[:most] for name in (ADDRESS, links.PINS))
-    return [*(partial(_linked, link) for link in alone), *(partial(pins.from_together, link) for link in as_one)]
-
-
-def _linked(packed: str) -> Sequence[Pin]:
-    return (pins.from_link(packed),)
+    found: list[Read] = [partial(map, pins.from_link, [link]) for link in alone]
+    return [*found, *(partial(pins.from_together, link) for link in as_one)]
 
 
 def beneath(panel: Panel, draw: Draw) -> Draw:
     """What draws a run's picture, with the faint lines of the page's pins in it."""
 
-    def haunted(run: Run, diagnostics: bool) -> hero.Picture | None:
+    def haunted(run: Run, diagnostics: bool) -> Chart | None:
         picture = draw(run, diagnostics)
         if picture is None:
             return None
@@ -112,10 +106,10 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
             else:
                 others.append(plain(pinned.pin.name))
         figure = pinned_overlay.over(picture.figure, seen)
-        said = [KEPT] if figure is not picture.figure else []
+        said = [texts.PINNED] if figure is not picture.figure else []
         if others:
             said.append(f"Pinned, and not drawn, as the axes differ: {', '.join(others)}.")
-        return picture._replace(figure=figure, caption=" ".join([*said, picture.caption]))
+        return replace(picture, figure=figure, caption=" ".join([*said, picture.caption]))
 
     return haunted
 
@@ -125,17 +119,17 @@ def button(panel: Panel, draw: Draw, known: Known) -> None:
     run = run_panel.shown(panel.page)
     kept = of(panel.page)
     again = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.button(
-            "Pin this run",
-            key=panel.key("pin"),
-            icon=":material/keep:",
-            disabled=run is None or again or len(kept) >= MOST,
-            on_click=_pin,
-            args=(panel, draw),
-            help=HELP,
-        )
-        files(panel.page, kept, {panel.page: known})
+    st.button(
+        "Pin this run",
+        key=panel.key("pin"),
+        type="tertiary",
+        icon=":material/keep:",
+        disabled=run is None or again or len(kept) >= MOST,
+        on_click=_pin,
+        args=(panel, draw),
+        help=texts.PIN_HELP.format(most=MOST),
+    )
+    files(panel.page, kept, {panel.page: known})
 
 
 def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
@@ -145,12 +139,12 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
     """
     refusals(panel.page)
     if len(of(panel.page)) == MOST:
-        st.caption(FULL)
-    under_way = []
+        st.caption(texts.PINS_FULL.format(most=MOST))
+    under_way: list[Run] = []
     for pinned in of(panel.page):
         row(panel.page, pinned, pinned.pin.name, _changed(pinned, experiment))
-        if pinned.drawn is None and computed(panel, f"{title}, {plain(pinned.pin.name)}", pinned, draw, view):
-            under_way.append(panel.key(f"pin_{pinned.key}_job"))
+        if pinned.drawn is None:
+            under_way += computed(panel, title, pinned, draw, view)
     wait(under_way)
 
 
@@ -165,35 +159,31 @@ def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
     key = f"{page}_pinned_{pinned.key}"  # in which `words.js` takes what is bold for a name
     place = st.container(horizontal=True, vertical_alignment="center", gap="small", key=key)
     with place:
-        st.markdown(f":small[**{plain(name)}.** {words}]", width="stretch")
+        stays = "" if pinned.pin.travels else f" {texts.PIN_STAYS}"
+        st.markdown(f":small[**{plain(name)}.** {words}{stays}]", width="stretch")
         _menu(page, pinned, name)
     return place
 
 
 def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
-    """What the present settings have changed; and, of a pin of a file, where it stays."""
+    """What the present settings have changed."""
     found = () if experiment is None else differences(pinned.pin.experiment, experiment)
     changes = "; ".join(plain(part.describe()) for part in found)
-    said = f"Changed since the pin: {changes}." if found else "The same settings as now." if experiment else ""
-    return f"{said} {STAYS}" if not pinned.pin.travels else said
+    return f"Changed since the pin: {changes}." if found else "The same settings as now." if experiment else ""
 
 
 def _menu(page: str, pinned: Pinned, name: str) -> None:
     key = f"{page}_pin_{pinned.key}"
     with st.popover(f"Edit {plain(name)}", key=f"{key}_menu", type="tertiary"):
         st.text_input(
-            "Name",
-            value=pinned.pin.name,
-            key=f"{key}_name",
-            on_change=_rename,
-            args=(page, pinned.key, f"{key}_name"),
+            "Name", value=pinned.pin.name, key=f"{key}_name", on_change=_rename, args=(page, pinned.key, f"{key}_name")
         )
         st.button("Remove", key=f"{key}_remove", icon=":material/keep_off:", on_click=_remove, args=(page, pinned.key))
 
 
 def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> None:
     """Pins to and from a file. places : the pages whose pins are read, by prefix."""
-    with st.popover("Pins as a file", key=f"{page}_pin_files", type="tertiary"):
+    with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
         travelling = [pinned.pin for pinned in kept if pinned.pin.travels]
         if travelling:
             downloads.pins(page, travelling)
@@ -205,7 +195,7 @@ def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> Non
 # -------------------------------------------------------------------------------------------------------------- changes
 
 
-def _keep(page: str, kept: Sequence[Pinned]) -> None:
+def keep(page: str, kept: Sequence[Pinned]) -> None:
     """These are the pins now; the picture is to be drawn anew. The tab remembers those that are not about a file."""
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(kept)
@@ -236,8 +226,8 @@ def _taken(pin: Pin, places: Mapping[str, Known]) -> Sequence[UserError]:
     if any(pin == pinned.pin for pinned in of(page)):  # as when its page has written it into the address
         return ()
     if len(of(page)) >= MOST:
-        return [UserError(FULL)]
-    _keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
+        return [UserError(texts.PINS_FULL.format(most=MOST))]
+    keep(page, (*of(page), Pinned(pin, key=uuid4().hex[:8])))
     return ()
 
 
@@ -249,7 +239,7 @@ def _pin(panel: Panel, draw: Draw) -> None:
     names = {pinned.pin.name for other in pages for pinned in of(other)}  # of all pages: they can be compared
     name = next(name for number in count(1) if (name := f"Pin {number}") not in names)
     pinned = Pinned(Pin(name, run.experiment), key=uuid4().hex[:8])
-    _keep(page, (*of(page), _filled(panel, pinned, run, draw)))
+    keep(page, (*of(page), _filled(panel, pinned, run, draw)))
     st.session_state[panel.key(_REFUSED)] = []
 
 
@@ -276,11 +266,11 @@ def _rename(page: str, key: str, widget: str) -> None:
         taken = {one.pin.name for one in kept}
         name = next(free for number in count(2) if (free := f"{name[: MOST_NAME - 2]} {number}") not in taken)
     st.session_state[widget] = name
-    _keep(page, [replace(one, pin=replace(one.pin, name=name)) if one.key == key else one for one in kept])
+    keep(page, [replace(one, pin=replace(one.pin, name=name)) if one.key == key else one for one in kept])
 
 
 def _remove(page: str, key: str) -> None:
-    _keep(page, [one for one in of(page) if one.key != key])
+    keep(page, [one for one in of(page) if one.key != key])
     st.session_state[f"{page}_{_REFUSED}"] = []
 
 
@@ -293,8 +283,8 @@ def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
 # ------------------------------------------------------------------------------------------------------------ computing
 
 
-def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> bool:
-    """Compute the lines of a pin that came without, by the ordinary way of a run; whether that is under way."""
+def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> Sequence[Run]:
+    """Compute the lines of a pin that came without, by the ordinary way of a run; that run, if it is under way."""
     key = panel.key(f"pin_{pinned.key}_job")
     run: Run | None = st.session_state.get(key)
     if run is None:
@@ -302,36 +292,38 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
             ready = view(pinned.pin.experiment)
         except UserError as error:
             st.caption(f"No lines: {plain(str(error))}")
-            return False
+            return ()
         if ready.too_much:
             st.caption("No lines: this run would take more time or memory than a run may have.")
-            return False
+            return ()
         if ready.likely > AT_ONCE and not st.button(f"Compute its lines ({about(ready.likely)})", key=f"{key}_start"):
-            return False
+            return ()
         job = run_panel.runner().submit(ready.experiment, visitor=visitors.here().name, expected=ready.seconds)
-        run = Run(job, ready.plans, panel.page, title)
+        run = Run(job, ready.plans, panel.page, f"{title}, {plain(pinned.pin.name)}")
         visitors.here().keep(key, run)
         job.wait(run_panel.FIRST_PICTURE)
     if run.job.active:
         st.caption(":material/hourglass_top: Its lines are being computed.")
-        return True
+        return (run,)
+    if run.job.state == "stopped":  # as when its tab was loaded again; what there is of its lines ends anywhere
+        visitors.here().drop(key)
+        st.rerun()
     if run.job.trace is None:
         st.caption(f"No lines: {run.job.message or 'the run ended before it began.'}")
-        return False
+        return ()
     filled = _filled(panel, pinned, run, draw)
-    _keep(panel.page, [filled if one.key == pinned.key else one for one in of(panel.page)])
+    keep(panel.page, [filled if one.key == pinned.key else one for one in of(panel.page)])
     visitors.here().drop(key)
     st.rerun()
 
 
-def wait(keys: Sequence[str]) -> None:
-    """Look whether one of these runs, by their keys, has ended; then the page is drawn again."""
-    if not keys:
+def wait(runs: Sequence[Run]) -> None:
+    """Look whether one of these runs has ended; then the page is drawn again."""
+    if not runs:
         return
 
     @st.fragment(run_every=LOOK)
     def poll() -> None:
-        runs = [st.session_state[key] for key in keys if key in st.session_state]
         if any(not run.job.active for run in runs):
             st.rerun()
 

@@ -1,24 +1,21 @@
 """The plan of an experiment on its page: which arms have one, what theory says of them, and its figures."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.plots import plan_figures
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.ui import charts
-from dpviz.ui.explain import SETTINGS_ONLY
 
-Drawing = tuple[str, go.Figure, str]  # heading, figure, caption: as the HTML export takes them
-Shown = list[Drawing]
-
-
+Shown = list[Chart]
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
 
 
@@ -46,29 +43,31 @@ def view(text: str, _predict: Predict) -> PlanView:
     return PlanView(experiment, planned.plans, styles, planned.refused, _predict(experiment, planned.plans))
 
 
-ALTS = (
-    "Scale of the noise in each step, one line per method",
-    "Privacy spent after each step, one line per method, and the budget",
-)
+def drawings(shown: PlanView) -> Iterator[Chart]:
+    """The scale of the noise in each step, and the privacy spent."""
+    yield plan_figures.noise_schedule(shown.plans, shown.styles)
+    yield privacy_spent(shown)
 
 
-def noise(shown: PlanView) -> Drawing:
-    """The scale of the noise in each step."""
-    figure = plan_figures.noise_schedule(shown.plans, shown.styles)
-    return "Noise per step", figure, f"Scale of the noise in each step. {SETTINGS_ONLY}"
-
-
-def drawings(shown: PlanView) -> Shown:
-    """What stands beside the noise of each step in every family's plan: the privacy spent."""
-    return [privacy_spent(shown)]
-
-
-def privacy_spent(shown: PlanView) -> Drawing:
+def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
     """What has been spent after each step, in the currency in which the budget adds up."""
     budget = shown.experiment.budget
     limit = None if budget.currency is None else budget.limit
-    figure = plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit)
-    return "Privacy spent", figure, f"{budget.remark} {SETTINGS_ONLY}"
+    return plan_figures.privacy_spent(
+        shown.plans, shown.styles, budget.currency or "rho", limit, remark=budget.remark, after=after
+    )
+
+
+def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
+    """The charts that `drawings` makes, each made once while the page stays at a plan: it is drawn again and again."""
+    of, charts = st.session_state.get("plan_charts", (None, []))
+    if of is not shown:
+        charts = []
+        st.session_state["plan_charts"] = shown, charts
+    yield from charts
+    for chart in islice(drawings, len(charts), None):
+        charts.append(chart)
+        yield chart
 
 
 def size(shown: PlanView) -> str:
@@ -89,17 +88,31 @@ def notes(plans: Mapping[str, Plan]) -> None:
         st.warning(note, title=", ".join(label for label, plan in plans.items() if note in plan.notes))
 
 
-def draw(drawings: Shown, alts: Sequence[str], key: str) -> None:
-    """Figures with heading and caption, two side by side; their keys are `<key>_<number>`. In place of one that has
-    nothing to draw stands the sentence that says why."""
+def advised(told: str, key: str, button: str, **options: Any) -> None:
+    """What is advised, in a line with a button that takes it; options : of the button."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        st.markdown(f":material/lightbulb: {told}", width="stretch")
+        st.button(button, key=key, icon=":material/tune:", **options)
+
+
+def tabs(noise: Chart, drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
+    """The charts of a plan in two tabs: what it comes to; and the rest beside the noise, which stands small above."""
+    return {
+        "Plan": lambda: draw(list(islice(drawings, 2)), key),
+        "More charts": lambda: draw([noise, *islice(drawings, 2, None)], f"{key}_more"),
+    }
+
+
+def draw(drawings: Sequence[Chart], key: str) -> None:
+    """Charts, two side by side; their keys are `<key>_<number>`. In place of one that has nothing to draw stands the
+    sentence that says why."""
     columns = [column for _ in range((len(drawings) + 1) // 2) for column in st.columns(2, gap="medium")]
-    for number, (column, drawing, alt) in enumerate(zip(columns, drawings, alts, strict=False)):
-        heading, figure, caption = drawing
+    for number, (column, chart) in enumerate(zip(columns, drawings, strict=False)):
         with column:
-            if figure.data:
-                charts.show(figure, f"{key}_{number}", heading, alt, caption)
+            if chart.figure.data:
+                charts.show(chart, f"{key}_{number}")
                 continue
-            st.subheader(heading, anchor=False)
-            for note in figure.layout.annotations:
+            st.subheader(chart.heading, anchor=False)
+            for note in chart.figure.layout.annotations:
                 st.info(f"{note.text[0].upper()}{note.text[1:].rstrip('.')}.", icon=":material/block:")
-            st.caption(caption)
+            st.caption(chart.caption)

@@ -9,9 +9,8 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.ui import links, streamlit_patches
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import sections, texts
 
-OWN = "Your own settings"
-UNKNOWN = "This link names no preset that there is. Choose one from the menu."
 SettingsOf = Callable[[Experiment], Mapping[str, Any]]
 
 
@@ -23,7 +22,7 @@ def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
     del st.query_params[links.PRESET]
     preset = next((preset for preset in presets if preset.slug == asked), None)
     if preset is None:
-        st.toast(UNKNOWN, icon=":material/link_off:", duration="long")
+        st.toast(texts.UNKNOWN_PRESET, icon=":material/link_off:", duration="long")
     else:
         _open(panel, preset)
 
@@ -60,7 +59,7 @@ def open_with(page: str, experiment: Experiment) -> None:
 def _open(panel: Panel, preset: Preset) -> None:
     open_with(panel.page, preset.experiment)
     if preset.tab:
-        st.session_state[panel.key("tabs")] = preset.tab
+        st.session_state[panel.key("section")], st.session_state[panel.key("tabs")] = sections.PLAN, preset.tab
 
 
 def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
@@ -69,12 +68,12 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
     It follows the settings: whoever changes them sees "Your own settings" and can pick the preset again.
     """
     key = panel.key("preset")
-    matching = next((preset.name for preset in presets if preset.experiment == experiment), OWN)
+    matching = next((preset.name for preset in presets if preset.experiment == experiment), texts.OWN_SETTINGS)
     if st.session_state.get(key) != matching:
         st.session_state[key] = matching
-    if matching != OWN:
+    if matching != texts.OWN_SETTINGS:
         st.session_state[panel.key("last_preset")] = matching
-    names = [*(preset.name for preset in presets), OWN]
+    names = [*(preset.name for preset in presets), texts.OWN_SETTINGS]
     st.selectbox(
         "Preset",
         names,

@@ -1,19 +1,46 @@
 """What one run of every method releases, in words and as a table to take away; reads no raw data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
+from dpviz.datasets.base import DatasetFacts
+from dpviz.datasets.groups import GroupedFacts
 from dpviz.experiments.plan import worst
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import plain
 from dpviz.ui.tables import show_table
 
-COMPOSES = "Publishing several methods or runs adds up their costs."
+CONSTANT = "(constant)"
+NAMED = 3  # of the coefficients, in words
+
+
+def of_each(trace: Trace) -> dict[str, ArmTrace]:
+    """What there is of the private methods that have released something."""
+    return {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+
+
+def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> pd.DataFrame:
+    """A row for each coefficient: its column and the declared range of that."""
+    low, high = np.array(facts.bounds).T
+    table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
+    if constant:
+        table.loc[len(table)] = [CONSTANT, np.nan, np.nan]
+    return table
+
+
+def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
+    """The largest of the coefficients (d,), in words."""
+    chosen = np.argsort(-np.abs(x), kind="stable")[:NAMED]
+    return ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in chosen)
 
 
 def show(
@@ -32,13 +59,11 @@ def show(
     digits : how numbers are shown; the file has all of them.
     """
     about, guarantee = f"First run of each method. {meaning}", run.experiment.promise
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader("What one run releases", anchor=False, width="stretch")
-    with head:
+    with explain.heading("What one run releases"):
         explain.privacy_badge(worst(run.plans[label].privacy for label in words))
         charts.download(
             "the released model of each method",
-            partial(_csv, model, f"{about} Guarantee: {guarantee}. {COMPOSES}"),
+            partial(_csv, model, f"{about} Guarantee: {guarantee}. {texts.COMPOSES}"),
             f"dpviz_{panel.page}_model.csv",
             panel.key("model_csv"),
         )
@@ -47,7 +72,7 @@ def show(
     show_table(model, column_config=numbers, alt="Released coefficients, one column per method")
     if weights is not None:
         show_table(weights, column_config=numbers, alt="Released weights of the groups")
-    st.caption(f"{about} {explain.released(run.experiment, 1)} {COMPOSES}")
+    st.caption(f"{about} {explain.released(run.experiment, 1)} {texts.COMPOSES}")
 
 
 def _csv(model: pd.DataFrame, header: str) -> bytes:

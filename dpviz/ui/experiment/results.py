@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.experiments import publishing, results
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.plots import run_figures
+from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import texts
 
 if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
@@ -31,8 +32,7 @@ from dpviz.ui.tables import show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"
-KEPT = 12  # figures of a run
-ALL_BANDS = "A panel for each method, with its 10-90 % band; the others in grey."
+KEPT = 12  # charts of a run
 
 
 @dataclass(frozen=True)
@@ -106,16 +106,12 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
                 "overlay", "Thin lines", named, NO_OVERLAY, "Theory to compare the first chart with."
             )
         every = len(trace.lanes) > 2 and run.experiment.replicates > 1
-        every = every and panel.switch("all_bands", "All bands", False, ALL_BANDS)
-    left, right = st.columns(2, gap="medium")
-    shown: Shown = []
-    with left:
-        lines = options.overlays.get(overlay, {})
-        shown.append(_curve(panel, run, trace, available[first], axis, options, lines, overlay, every))
-    if second:
-        with right:
-            shown.append(_curve(panel, run, trace, available[second], axis, options, {}, overlay, every))
-    return shown
+        every = every and panel.switch("all_bands", "All bands", False, texts.ALL_BANDS)
+    drawn = {first: options.overlays.get(overlay, {}), **({second: {}} if second else {})}
+    curve = partial(_curve, run, trace, axis=axis, options=options, overlay_name=overlay, every_band=every)
+    return charts.beside(
+        *((curve(available[name], overlays=lines), panel.key(f"chart_{name}")) for name, lines in drawn.items())
+    )
 
 
 def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
@@ -130,16 +126,22 @@ def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str]
 
 
 def _curve(
-    panel: Panel,
     run: Run,
     trace: Trace,
     metric: Metric,
+    *,
     axis: str,
     options: Options,
     overlays: Mapping[str, np.ndarray],
     overlay_name: str,
     every_band: bool,
-) -> tuple[str, go.Figure, str]:
+) -> Chart:
+    # All that it depends on beside the run, which has ended: who may be seen, and what the controls say.
+    what = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
+    if what in run.charts:
+        return run.charts[what]
+    if len(run.charts) >= KEPT:
+        run.charts.clear()
     over, title, ceilings = _over(run, trace, axis, options)
     draw = partial(
         run_figures.convergence,
@@ -153,26 +155,15 @@ def _curve(
         overlays={label: curve[: len(over[label])] if label in over else curve for label, curve in overlays.items()},
         overlay_name=f"{overlay_name}{options.conditions.get(overlay_name, '')}",
     )
-    # All that it depends on beside the run, which has ended: who may be seen, and what the controls say.
-    what = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
-    if what not in run.figures:
-        if len(run.figures) >= KEPT:
-            run.figures.clear()
-        run.figures[what] = draw(bands="panels" if every_band else "best")
-    figure = run.figures[what]
+    figure = draw(bands="panels" if every_band else "best")
     compared = f" {options.remarks.get(overlay_name, '')}" if overlays else ""
     caption = f"{explain.spread(run.experiment.replicates)}{compared} {privacy(metric, trace, run.experiment)}"
     along = "steps" if axis == "steps" else title.lower() if axis != "spent" else "privacy spent"
-    charts.show(
-        figure,
-        panel.key(f"chart_{metric.name}"),
-        metric.label,
-        f"{metric.label} against {along}, one line per method",
-        caption,
-        charts.status_of(trace.statuses(metric).values()),
-        to_download=partial(draw, bands="all"),
-    )
-    return metric.label, figure, caption
+    alt = f"{metric.label} against {along}, one line per method"
+    private = provenance(trace.statuses(metric).values())
+    chart = Chart(figure, metric.label, alt, caption, private, to_download=partial(draw, bands="all"))
+    run.charts[what] = chart
+    return chart
 
 
 def _over(
@@ -212,12 +203,10 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     shown = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader("Final numbers", anchor=False, width="stretch")
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
     # How long a run takes follows from its data.
     read = [labels[name] for name in read if name != "seconds" or not run.experiment.public]
-    with head:
+    with explain.heading("Final numbers"):
         if read or run.experiment.problem.from_data:
             explain.privacy_badge("not private" if read else "private if known beforehand")
     show_table(
@@ -243,12 +232,12 @@ def table(run: Run, trace: Trace, delta: float) -> None:
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:
     """What publishing more than one of these results costs, in one line."""
     experiment = run.experiment
-    found = publishing.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    found = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     several = [cost for cost in found if cost.methods * cost.repeats > 1]
     if several:
         st.caption(
             f"**What publishing costs.** Each method meets {sentence(experiment.guarantee)} alone; together they spend "
-            f"more. Publishing {sentence('; publishing '.join(publishing.sentences(several)))}."
+            f"more. Publishing {sentence('; publishing '.join(results.sentences(several)))}."
         )
 
 

@@ -3,39 +3,32 @@
 import os
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.execution import store
+from dpviz.execution import progress, store
 from dpviz.execution.runner import Job, Runner
-from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import about, duration
+from dpviz.plots.elements.chart import Chart
 from dpviz.problems.base import Problem, ProblemSpecification
-from dpviz.sweeps import fitting
-from dpviz.sweeps.fitting import Limits
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui import visitors
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import progress
-from dpviz.ui.experiment.startable import Startable
+from dpviz.ui.experiment import freshness, texts
+from dpviz.ui.experiment.freshness import Startable
 
 POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
 TIMES = 4.0  # a look took, that pass until the next
-LONG = 20.0  # seconds from which a run is announced with a warning
-AT_ONCE = 2.0  # seconds up to which a run on public data starts by itself
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 PRESSED = 0.3  # and for one that was asked for by Run: what else the page would draw keeps its browser busy for longer
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
-FOLLOW = "Public data run by themselves when the settings have settled, if that takes less than two seconds."
-NONE = "No run yet. A plan needs no data; Run shows what happens on the data."
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
-_SUFFIX, _SHOWN, _PICTURED, _LOOKED = "_job", "_shown", "_pictured", "_looked"
+_SUFFIX, _SHOWN, _PICTURED, _LOOKED, _SETTLED = "_job", "_shown", "_pictured", "_looked", "_settled"
 
 
 @dataclass(frozen=True)
@@ -60,6 +53,18 @@ class Ready:
     def likely(self) -> float:
         """About how long it is likely to take, as methods may stop by themselves: then `seconds` is the most."""
         return self.experiment.likely_seconds(self.plans)
+
+    @property
+    def until(self) -> float:
+        """As `Startable`."""
+        return freshness.LONG
+
+    @cached_property
+    def first(self) -> "Ready | None":
+        """As `Startable`."""
+        if self.likely < freshness.SOON or self.experiment.replicates < 2 * freshness.FIRST:
+            return None
+        return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
     @property
     def may_stop_early(self) -> bool:
@@ -91,7 +96,7 @@ class Run:
     """A job with the plans that it executes, kept until the next one replaces it.
 
     tables : the uploaded tables that it ran on, which its results may need; they leave with it, or with the file.
-    figures : of its results, by what they show: a page is drawn again much more often than they change.
+    charts : of its results, by what they show: a page is drawn again much more often than they change.
     films : its cloud with the caption, by the colour of marks and the size of type.
     """
 
@@ -100,7 +105,7 @@ class Run:
     page: str  # prefix of its keys
     title: str
     tables: dict[str, np.ndarray] = field(default_factory=dict)
-    figures: dict[Hashable, go.Figure] = field(default_factory=dict, repr=False)
+    charts: dict[Hashable, Chart] = field(default_factory=dict, repr=False)
     films: dict[tuple[str, float], tuple[bytes, str]] = field(default_factory=dict, repr=False)
 
     def abandon(self) -> None:
@@ -163,12 +168,18 @@ def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
     return ProblemSpecification.from_json(text).build(_tables)
 
 
-@st.cache_resource
+def about_problem(run: Run) -> str:
+    """What a cache knows a run by that needs its problem alone."""
+    return run.experiment.problem.to_json()
+
+
+@st.cache_resource(show_spinner=False)
 def runner() -> Runner:
     """The one runner of this server, for all its visitors: DPVIZ_WORKERS processes, or without any, threads."""
     chosen = os.environ.get(WORKERS, "")
     count = int(chosen) if chosen.isdecimal() else SLOTS
-    return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual())
+    quick = freshness.SOON if count else 0.0
+    return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), quick=quick)
 
 
 def current(page: str) -> Run | None:
@@ -186,11 +197,41 @@ def shown(page: str) -> Run | None:
 
 def pictured(page: str) -> Run | None:
     """The newest run of which every method has a curve: the last picture stays until the next one has lines."""
-    run = current(page)
+    run, before = current(page), st.session_state.get(page + _PICTURED)
     trace = None if run is None else run.job.trace
-    if trace is not None and all(lane.iterations for lane in trace.lanes.values()):
-        st.session_state[page + _PICTURED] = run
-    return st.session_state.get(page + _PICTURED)
+    if run is None or trace is None or not all(lane.iterations for lane in trace.lanes.values()):
+        return before
+    if run.job.active and before is not None and _first_of(before.job, run.job):
+        return before  # the curves of the first repeats stay until all have theirs to the end
+    st.session_state[page + _PICTURED] = run
+    return run
+
+
+def _first_of(before: Job, job: Job) -> bool:
+    """Whether a job has the first repeats of another one, and no more."""
+    whole = job.task
+    first = isinstance(whole, Experiment) and before.task == whole.replaced(replicates=freshness.FIRST)
+    return first and before.task != whole
+
+
+def settled(page: str, ready: Startable | None) -> None:
+    """These are the settings of the page now; None while they make no run."""
+    st.session_state[page + _SETTLED] = ready
+
+
+def state(page: str) -> tuple[freshness.State, bool]:
+    """What the page shows, and whether its picture, number and sentence are pale: of earlier settings."""
+    ready, run, seen = st.session_state.get(page + _SETTLED), current(page), pictured(page)
+    newest, of = (None if each is None else each.job for each in (run, seen))
+    return freshness.state(ready, newest, of), not freshness.belongs(ready, of)
+
+
+def only_first(page: str, run: Run) -> tuple[int, int] | None:
+    """How many repeats a run has, and how many the settings of the page ask for, if it has only the first of them."""
+    ready = st.session_state.get(page + _SETTLED)
+    if not isinstance(ready, Ready) or ready.is_that_of(run.job) or not freshness.belongs(ready, run.job):
+        return None
+    return run.experiment.replicates, ready.experiment.replicates
 
 
 def begun(page: str) -> bool:
@@ -213,17 +254,17 @@ def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
     place = st.container()
     if ready is None or ready.public:
         with place:
-            at_once = panel.switch("follow", "Run at every change", True, FOLLOW)
-        if at_once and ready is not None and ready.likely < AT_ONCE and not ready.too_much:
+            at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
+        if at_once and ready is not None:
             _follow(page, title, ready)
     else:
         place.caption("Your own file: runs start by click only.")
-    run = current(page)
-    if run is not None and ready is not None and st.session_state.get(f"{page}_run") and not ready.is_that_of(run.job):
+    run, pressed = current(page), bool(st.session_state.get(f"{page}_run"))
+    if pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
         # A number that was typed just before Run was pressed: the button began what it was drawn with.
         run.job.stop()
         if not ready.too_much:
-            _start(page, title, ready)
+            start(page, title, ready)
     run = current(page)
     active = run is not None and run.job.active
     row.button(
@@ -232,70 +273,24 @@ def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
         type="primary",
         icon=":material/play_arrow:",
         disabled=active or ready is None or ready.too_much,
-        on_click=_start,
+        on_click=start,
         args=(page, title, ready),
     )
     row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
     return active
 
 
-def forecast(panel: Panel, ready: Ready) -> None:
-    """What a run will take, and what keeps it from running."""
-    row = st.container(horizontal=True, vertical_alignment="center")
-    most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""
-    row.caption(f"{_counts(ready)}, {about(ready.likely if most else ready.seconds)}{most}.", width="content")
-    row.toggle(
-        "Pause chart updates",
-        key=panel.key("pause"),
-        persist_state="session",
-        help="The chart stands still while you look; the run itself does not pause.",
-    )
-    _warn(ready)
-
-
 def _follow(page: str, title: str, ready: Startable) -> None:
-    """Start the run of new settings, in place of one of older settings; only where nobody waits in line."""
+    """Start what new settings make, in place of what older ones made; in line, the visitor keeps the place."""
     run = current(page)
-    if run is not None and ready.is_that_of(run.job):
-        return
-    if run is not None:
-        run.job.stop()
-    if runner().waiting == 0:
-        _start(page, title, ready)
-        current_run = current(page)
-        if current_run is not None:
-            current_run.job.wait(FIRST_PICTURE)
+    while (due := freshness.due(ready, None if run is None else run.job)) is not None:
+        start(page, title, due)
+        run = current(page)
+        assert run is not None
+        run.job.wait(FIRST_PICTURE)
 
 
-def _warn(ready: Ready) -> None:
-    """Say before the run that it will take long, or too long, or more memory than there is."""
-    most, limit = runner().max_bytes, runner().max_seconds
-    takes = f"{'up to' if ready.may_stop_early else 'about'} {duration(ready.seconds)}"
-    if ready.bytes > most:
-        st.error(
-            f"A run may use {most / 1e9:.0f} GB. {_advice(ready.experiment.to_json(), Limits(limit, most))}",
-            title=f"This run would need about {ready.bytes / 1e9:.0f} GB of memory",
-        )
-    elif ready.seconds > limit:
-        st.error(
-            f"Runs end after {duration(limit)}. {_advice(ready.experiment.to_json(), Limits(limit, most))}",
-            title=f"This run would take {takes}",
-        )
-    elif ready.seconds > LONG:
-        quicker = _advice(ready.experiment.to_json(), Limits(LONG, most), f"it takes less than {duration(LONG)}")
-        st.warning(
-            f"You can stop it at any time and keep what was computed. {quicker}",
-            title=f"This run will take {takes}",
-        )
-
-
-@st.cache_data(max_entries=64, scope="session", show_spinner=False)
-def _advice(text: str, limits: Limits, then: str = "it would fit") -> str:
-    """What would make an experiment, given as its JSON text, keep to the limits."""
-    return fitting.advice(fitting.ways(Experiment.from_json(text), limits.allow), then)
-
-
-def live(page: str, active: bool, draw: Callable[[], None], none: str = NONE) -> None:
+def live(page: str, active: bool, draw: Callable[[], None], none: str = "") -> None:
     """What `draw` draws, again and again while the page's run is under way, and its progress.
 
     active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled. none :
@@ -325,25 +320,30 @@ def live(page: str, active: bool, draw: Callable[[], None], none: str = NONE) ->
 
 
 def _none_yet(lost: str | None, none: str) -> None:
-    if lost is None:
+    if lost is None and none:
         st.caption(none)
-    else:
+    elif lost is not None:
         st.info(f"{lost} The last run is gone, the settings are kept: press Run.", icon=":material/restart_alt:")
 
 
-def changed(page: str, experiment: Experiment | None) -> None:
+def changed(page: str) -> None:
     """Say so if the results on the page belong to other settings than those that are set now, or to no file."""
     place = st.container()  # always there: a notice that comes and goes would redraw all that follows
-    run, latest = shown(page), current(page)
-    if run is not None and not run.has_data:
+    ready, run, latest = st.session_state.get(page + _SETTLED), shown(page), current(page)
+    if run is None:
+        return
+    soon = latest is not None and latest.job.active and ready is not None and ready.likely < freshness.SOON
+    if not run.has_data:
         place.info(
             "The file of this run was removed. What needs its rows is no longer shown.", icon=":material/delete:"
         )
-    elif run is not None and run.experiment != experiment and not (latest is not None and latest.job.active):
+    elif not freshness.belongs(ready, run.job) and not soon:
         place.info(
             "Settings changed since this run. The results below belong to the settings it was started with.",
             icon=":material/history:",
         )
+    elif few := only_first(page, run):
+        place.caption(f"Of the first {few[0]} of {few[1]} runs.")
 
 
 def sidebar_status() -> None:
@@ -364,7 +364,11 @@ def sidebar_status() -> None:
         poll()
 
 
-def _start(page: str, title: str, ready: Startable) -> None:
+def start(page: str, title: str, ready: Startable) -> None:
+    """Put the run of these settings in line, in place of the page's last one, which stops."""
+    before = current(page)
+    if before is not None:
+        before.job.stop()
     visitors.here().keep(page + _SUFFIX, ready.started(page, title))
 
 
@@ -391,17 +395,8 @@ def _diverged(run: Run) -> None:
     for label, lane in run.job.trace.lanes.items():
         lost = sum(status == "diverged" for status in lane.status)
         if lost and (lane.private or run.experiment.problem.public):
+            method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
             st.warning(
-                f"The curves keep their last values. {_arm(run, label).algorithm.if_diverged}",
+                f"The curves keep their last values. {method.if_diverged}",
                 title=f"{label}: {lost} of {len(lane.status)} runs diverged",
             )
-
-
-def _arm(run: Run, label: str) -> Arm:
-    return next(arm for arm in run.experiment.arms if arm.label == label)
-
-
-def _counts(ready: Ready) -> str:
-    steps, runs = sum(plan.iterations for plan in ready.plans.values()), ready.experiment.replicates
-    methods = f"{len(ready.plans)} method{'s' if len(ready.plans) != 1 else ''}"
-    return f"{methods}, {steps:,} steps in all, {runs} run{'s' if runs != 1 else ''} of each"

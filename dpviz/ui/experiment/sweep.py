@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.execution import cluster
+from dpviz.execution import cluster, progress
 from dpviz.execution.cluster import Cluster
 from dpviz.experiments.task import Executor
 from dpviz.numbers import about, duration, short
@@ -16,14 +16,13 @@ from dpviz.sweeps.sweep import Point, Sweep
 from dpviz.sweeps.sweep_result import LeftOut, SweepResult, by_reason
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
-from dpviz.ui.experiment import progress
-from dpviz.ui.experiment.run import LONG, POLL, Run, runner
+from dpviz.ui.experiment import texts
+from dpviz.ui.experiment.freshness import LONG
+from dpviz.ui.experiment.run import POLL, Run, runner
 from dpviz.ui.tables import show_table
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 FLAT = 1e-9  # a slope below is that of the arithmetic
-CLUSTER = "Where the points are computed. Empty, they are computed here. Only settings go there, never a file."
-NOT_COVERED = "Every point is a run with a budget of its own; choosing by what a sweep shows is not covered by it."
 
 
 @st.cache_resource(max_entries=16, scope="session", show_spinner="Planning every point")
@@ -74,7 +73,7 @@ def panel(
     result = _visible(run, run.job.result, diagnostics)
     _left_out(result.left_out, run.job.task.places if isinstance(run.job.task, Sweep) else 0)
     draw(result)
-    st.caption(NOT_COVERED)
+    st.caption(texts.SWEEP_NOT_COVERED)
 
 
 def _bar(
@@ -132,8 +131,10 @@ def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
     with st.container(width=400):
         if address == cluster.ASK:
             key = f"{page}_sweep_cluster"
-            address = st.text_input("Dask scheduler", key=key, placeholder="tcp://host:8786", help=CLUSTER).strip()
-        elif not st.toggle("On the cluster", True, key=f"{page}_sweep_cluster", help=CLUSTER):
+            address = st.text_input(
+                "Dask scheduler", key=key, placeholder="tcp://host:8786", help=texts.CLUSTER_HELP
+            ).strip()
+        elif not st.toggle("On the cluster", True, key=f"{page}_sweep_cluster", help=texts.CLUSTER_HELP):
             return None
     return Cluster(address) if address else None
 

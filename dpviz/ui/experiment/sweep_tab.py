@@ -11,6 +11,7 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.numbers import short
+from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.sweep_figures import against
 from dpviz.problems.base import condition_of
@@ -21,6 +22,7 @@ from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.experiment import texts
 from dpviz.ui.markdown import sentence
 
 PREFIX = "vary"  # of the names of all controls here
@@ -28,36 +30,18 @@ TITLE = "Sweep"
 NONE = "none"
 HEIGHT = 400
 NARROW, WIDE = 350, 1000  # pixels that a figure has, about
-WHAT = (
-    "How do the methods compare as one setting changes, or two? All others stay as they are set. A sweep runs every "
-    "method at every value and keeps the last iteration."
-)
-UPLOADED = (
-    "Every point of a sweep on your file is a release: each method spends its whole budget there. What is shown here "
-    "costs nothing as long as only you see it; publishing several points costs the sum of what each has spent. Points "
-    "are kept in this session only, never on disk."
-)
 VALUES = Control("values", "Values", "How many, both ends included.", 5, int, 2, MOST_VALUES)
-DATA_SETS = Control(
-    "data_sets",
-    "Data sets",
-    "Each is generated from a seed of its own, the next ones after the data seed. Several show how much depends on it.",
-    1,
-    int,
-    1,
-    20,
-    symbol="S",
-)
+DATA_SETS = Control("data_sets", "Data sets", texts.DATA_SETS_HELP, 1, int, 1, 20, symbol="S")
 
 
 def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, np.ndarray], diagnostics: bool) -> None:
     """The tab. experiment : what is varied. diagnostics : whether what is not released may be shown."""
-    st.markdown(WHAT)
+    st.markdown(texts.SWEEP)
     sweep: Sweep | None = None
     with in_place():
         sweep = _sweep(panel, experiment, diagnostics)
     if not experiment.problem.public:
-        st.info(UPLOADED, icon=":material/lock:")
+        st.info(texts.SWEEP_UPLOADED, icon=":material/lock:")
     key = panel.key(PREFIX)
     sweep_panel.panel(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)
 
@@ -72,8 +56,8 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     metrics = {name: found for name, found in every.items() if diagnostics or found.released}
     if not offered or not metrics:
         raise UserError(
-            "These methods release no number that could be followed. Show the non-private diagnostics below the "
-            "results, or choose another method.",
+            "These methods release no number that could be followed. Show the non-private diagnostics under Results, "
+            "or choose another method.",
             title="Nothing to sweep",
         )
     titles, mistakes = {name: found.title for name, found in offered.items()}, len(panel.mistakes)
@@ -89,10 +73,10 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     seed = data_seed(experiment)
     with middle:
         count = panel.number(DATA_SETS, f"{PREFIX}_{DATA_SETS.name}", slider=False) if seed else 1
-    private = {arm.label: arm.label for arm in experiment.arms if not arm.reference}
+    private = [arm.label for arm in experiment.arms if not arm.reference]
     if len(private) > 2 and other == NONE:
         with right:
-            panel.choice(f"{PREFIX}_compared", "Crossings with", private, next(iter(private)), "The others cross this.")
+            panel.named(f"{PREFIX}_compared", "Crossings with", private, "The others cross this.")
     if len(panel.mistakes) > mistakes:
         return None
     chosen: dict[str, Any] = {"experiment": experiment, "fields": offered[name].fields, "metric": metric}
@@ -161,14 +145,15 @@ def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
 def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result: SweepResult) -> None:
     metric, narrow, (status, words) = _label(sweep, result), screen.narrow(), _status(sweep, result)
     best = f"{BEST}: the best method with privacy.{_guess(result)}"
-    charts.show(
-        heat_maps(result, setting.title, second.title, columns=1 if narrow else 2, width=NARROW if narrow else WIDE),
-        panel.key(f"chart_{PREFIX}_map"),
+    columns, width = (1, NARROW) if narrow else (2, WIDE)
+    chart = Chart(
+        heat_maps(result, setting.title, second.title, columns=columns, width=width),
         f"{metric} against {_lower(setting)} and {_lower(second)}",
         f"{metric} at every pair of values, one map per method; the best method with privacy is starred",
         f"Median of {_runs(sweep)} at the last iteration. {best} {words}",
         status,
     )
+    charts.show(chart, panel.key(f"chart_{PREFIX}_map"))
 
 
 def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, where: str) -> None:
@@ -180,35 +165,36 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
     )
     slopes = " Slopes are those of straight lines on these axes, with 95 % intervals." if log_x else ""
-    charts.show(
-        against(
-            result,
-            setting.title,
-            symbol=setting.control.symbol,
-            compared=compared if compared in result.curves else "",
-            log_x=log_x,
-            height=HEIGHT,
-        ),
-        panel.key(f"chart_{PREFIX}"),
+    figure = against(
+        result,
+        setting.title,
+        symbol=setting.control.symbol,
+        compared=compared if compared in result.curves else "",
+        log_x=log_x,
+        height=HEIGHT,
+    )
+    chart = Chart(
+        figure,
         f"{metric} against {_lower(setting)}{where}",
         f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
         f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {bars}. {words}",
         status,
     )
+    charts.show(chart, panel.key(f"chart_{PREFIX}"))
     if log_x:
         sweep_panel.laws(result, setting.control.symbol or "x")
 
 
-def _status(sweep: Sweep, result: SweepResult) -> tuple[charts.Status, str]:
+def _status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     """What may be published of what is drawn, as a badge and in words."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
     found = {curve.status for curve in result.curves.values() if curve.ends}
     if found == {"not private"}:
-        return charts.status_of(found), explain.diagnostic(replicates, problem.public)
+        return provenance(found), explain.diagnostic(replicates, problem.public)
     said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
     rests_on = sentence(condition_of(problem.from_data))
     said += f" **All of this holds {rests_on}.**" if rests_on else ""
-    return charts.status_of(found), f"{said} {explain.REFERENCES}" if "not private" in found else said
+    return provenance(found), f"{said} {explain.REFERENCES}" if "not private" in found else said
 
 
 def _guess(result: SweepResult) -> str:

@@ -4,7 +4,7 @@ import streamlit as st
 
 from dpviz.lessons.lesson import Lesson
 from dpviz.ui import components, glossary
-from dpviz.ui.learn import lessons, steps
+from dpviz.ui.learn import steps
 
 NO_LESSON = "This link names no lesson that there is. Choose one from the list."
 NO_STEP = "This link names no step of the lesson, so it begins at the first."
@@ -13,10 +13,10 @@ STEPS = {str(number): number for number in range(1, len(steps.NAMES) + 1)}
 
 def show() -> None:
     """Draw the page."""
-    asked, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
-    lesson = lessons.named(asked) if asked else None
+    slug, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
+    lesson = steps.named(slug) if slug else None
     if lesson is None:
-        _list(bool(asked))
+        _list(bool(slug))
         return
     if step not in STEPS:
         st.info(NO_STEP, icon=":material/link_off:")
@@ -40,10 +40,10 @@ def _lessons(unread: bool) -> None:
     )
     if unread:
         st.info(NO_LESSON, icon=":material/link_off:")
-    known = lessons.ordered()
+    known = steps.ordered()
     done = sum(steps.answered(lesson) for lesson in known)
     st.caption(f"{done} of {len(known)} answered. This is remembered until you close the tab.")
-    for group, chosen in lessons.grouped().items():
+    for group, chosen in steps.grouped().items():
         st.header(group, anchor=False)
         for lesson in chosen:
             _entry(lesson)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dpviz.datasets.uploads.upload import CONSTANT
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.families.mirror_descent import group_figures, group_texts
+from dpviz.families.mirror_descent import outcome_figures, texts
 from dpviz.numbers import short
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.grouped import CLOSE, GroupedGame, Rates
@@ -23,7 +23,6 @@ from dpviz.ui.markdown import plain
 from dpviz.ui.tables import show_table
 
 ALL = "all rows"
-WEIGHTS = "Groups: the weight that the other player put on each of them."
 NAMED = 3  # of the coefficients, in words
 GUESS = "Always guessing the majority"
 REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "The game's optimum, without privacy")
@@ -35,26 +34,21 @@ REFERENCES = ("Best on average, without privacy", "Fairest, without privacy", "T
 def released(panel: Panel, run: Run, trace: Trace) -> None:
     """What the first run of each private method releases: the model by column, and the weights of the groups."""
     problem = run.experiment.problem
-    lanes = {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
+    lanes = released_model.of_each(trace)
     if not lanes or not isinstance(problem, GroupLoss | LossMatrix):
         return
     weights = pd.DataFrame({label: lane.output["y"][0] for label, lane in lanes.items()})
     weights.insert(0, "group", problem.data.facts().groups)
     words = {label: _words(problem, lane) for label, lane in lanes.items()}
-    released_model.show(panel, run, words, _model(problem, lanes), _meaning(problem), weights)
+    model = released_model.coefficients(problem.data.facts())
+    model = model.assign(**{label: _vector(problem, lane) for label, lane in lanes.items()})
+    released_model.show(panel, run, words, model, _meaning(problem), weights)
 
 
 def _vector(problem: GroupLoss | LossMatrix, lane: ArmTrace) -> np.ndarray:
     """(d,) the first run's model: a coefficient for each feature, or a share for each strategy."""
     x = lane.output["x"][0]
     return to_ball(x, problem.radius) if isinstance(problem, GroupLoss) else x
-
-
-def _model(problem: GroupLoss | LossMatrix, lanes: Mapping[str, ArmTrace]) -> pd.DataFrame:
-    facts = problem.data.facts()
-    low, high = np.array(facts.bounds).T
-    table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
-    return table.assign(**{label: _vector(problem, lane) for label, lane in lanes.items()})
 
 
 def _words(problem: GroupLoss | LossMatrix, lane: ArmTrace) -> str:
@@ -73,11 +67,11 @@ def _words(problem: GroupLoss | LossMatrix, lane: ArmTrace) -> str:
 
 def _meaning(problem: GroupLoss | LossMatrix) -> str:
     if isinstance(problem, LossMatrix):
-        return f"Columns: how often each strategy is played. {WEIGHTS}"
+        return f"Columns: how often each strategy is played. {texts.GROUP_WEIGHTS}"
     constant = f", the {CONSTANT} being 1" * (CONSTANT in problem.data.facts().names)
     return (
         "Columns: a row is predicted positive where the sum of coefficient × value is above 0, each value scaled from "
-        f"its range to [-1, 1]{constant}. {WEIGHTS}"
+        f"its range to [-1, 1]{constant}. {texts.GROUP_WEIGHTS}"
     )
 
 
@@ -92,9 +86,9 @@ class Measured(NamedTuple):
     rates: Rates | None
 
     @property
-    def losses(self) -> group_texts.Losses:
+    def losses(self) -> texts.Losses:
         """Medians over the runs."""
-        return group_texts.Losses(
+        return texts.Losses(
             float(np.median(self.means[:, -1])), float(np.median(np.nanmax(self.means[:, :-1], axis=1)))
         )
 
@@ -103,41 +97,31 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
     """What each method does to each group, beside what would be possible without privacy: reads the raw data."""
     lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
     measured = _kept(panel, run, game, lanes)
-    label = panel.choice(
-        "groups_of", "Losses of", {name: name for name in lanes}, next(iter(lanes)), "Whose model is compared."
-    )
-    label = label if label in lanes else next(iter(lanes))
+    label = panel.named("groups_of", "Losses of", lanes, "Whose model is compared.")
     names = [plain(name) for name in game.groups]
     mine, (average, fairest, in_game) = measured[label], (measured[name] for name in REFERENCES)
     medians = np.median(mine.means[:, :-1], axis=0), np.median(mine.weighed, axis=0)
-    warning = group_texts.shares_differ(names, game.counts, game.declared, CLOSE)
+    warning = texts.shares_differ(names, game.counts, game.declared, CLOSE)
     if warning:
         st.warning(f"{warning} **Not private**: it counts the rows.", title="The game's shares are not the real ones")
-    st.info(
-        group_texts.worst(plain(label), names, *medians, game.counts, game.shares),
-        icon=":material/balance:",
-    )
+    st.info(texts.worst(plain(label), names, *medians, game.counts, game.shares), icon=":material/balance:")
     guess = game.majority()
     if mine.rates is not None and guess is not None:
-        told = group_texts.guessing(plain(label), mine.rates, guess, int(game.counts.sum()))
+        told = texts.guessing(plain(label), mine.rates, guess, int(game.counts.sum()))
         if told:
             st.warning(f"{told} **Not private**: it reads the rows.", title="Beside always guessing the majority")
-    figure = group_figures.group_losses(
-        game.groups, mine.means[:, :-1], mine.weighed, fairest.means[0, :-1], average.means[0, :-1]
-    )
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
     caption = (
         "Mean loss of each group's rows, and the same times found share / share in the game, which is what it plays "
         f"for; at the {'released ' * lanes[label].private}model of {label}. "
         f"{explain.spread(run.experiment.replicates)} {privacy}"
     )
-    heading = "Loss per group"
-    alt = "Loss of every group: mean, as the game weighs it, and of two models without privacy"
-    charts.show(figure, panel.key("chart_groups"), heading, alt, caption, "not private")
+    losses = mine.means[:, :-1], mine.weighed, fairest.means[0, :-1], average.means[0, :-1]
+    chart = charts.show(outcome_figures.group_losses(game.groups, *losses, caption=caption), panel.key("chart_groups"))
     wrong_shares = None if game.shares_are_right else in_game.losses
-    st.markdown(group_texts.prices(plain(label), average.losses, fairest.losses, wrong_shares, mine.losses))
+    st.markdown(texts.prices(plain(label), average.losses, fairest.losses, wrong_shares, mine.losses))
     _tables(game, measured, privacy)
-    return [(heading, figure, caption)]
+    return [chart]
 
 
 def _kept(panel: Panel, run: Run, game: GroupedGame, lanes: Mapping[str, ArmTrace]) -> dict[str, Measured]:
@@ -157,10 +141,8 @@ def _kept(panel: Panel, run: Run, game: GroupedGame, lanes: Mapping[str, ArmTrac
 
 def _tables(game: GroupedGame, measured: Mapping[str, Measured], privacy: str) -> None:
     """Rows per group, and every measure of every model in every group."""
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader("What each method does to each group", anchor=False, width="stretch")
-    with head:
-        explain.diagnostic_badge()
+    with explain.heading("What each method does to each group"):
+        explain.privacy_badge("not private")
     everyone = ALL if ALL not in game.groups else f"{ALL} of the table"
     groups = pd.DataFrame(
         {"Group": game.groups, "Rows": game.counts, "Found share": game.found, "Share in the game": game.shares}

@@ -1,6 +1,6 @@
 """The plan of the mirror descent page: what the budget buys, before anything runs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
 from dpviz.plots import plan_figures
+from dpviz.plots.elements.chart import Chart
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -18,9 +19,8 @@ from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
-from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options, plain_options
-from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.uploads.file import missing_rule
 
 # What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
@@ -29,11 +29,6 @@ DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
     LossMatrix: ("range", "groups", "shares"),
     MarginalQueries: ("categories",),
 }
-DEFAULT_ROUNDS = VertexSampling().iterations
-WORST_CASE = (
-    "Upper bound on the expected gap on the data (in a single pass, on the population), for every data set; real runs "
-    "are usually far better."
-)
 
 
 def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Mapping[str, np.ndarray]:
@@ -73,60 +68,29 @@ def range_card(label: str, plan: Plan) -> guarantee.Card:
     return ("Rounds", f"{plan.iterations:,}", label, "Rounds of the game.")
 
 
-def noise(shown: PlanView) -> Drawing:
-    """How much one drawn vertex may tell; where no method draws any, the noise that is added instead."""
-    private = guarantee.private(shown.plans)
-    return (
-        "What one draw may tell",
-        figures.selection_ranges(private, shown.styles),
-        "Range η_t of the log-probability of a drawn vertex when one row is replaced, per player. With all rows in "
-        f"every round it grows, because a row has entered more rounds. {SETTINGS_ONLY}",
-    )
+def drawings(shown: PlanView) -> Iterator[Chart]:
+    """How much one drawn vertex may tell, the privacy spent, the gap that is promised, and what comes with it."""
+    yield figures.selection_ranges(guarantee.private(shown.plans), shown.styles)
+    yield plan_view.privacy_spent(shown, after="round")
+    yield figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles)
+    yield _fourth(shown)
 
 
-def drawings(shown: PlanView) -> Shown:
-    """The other figures of the plan, with headings and captions."""
-    return [
-        plan_view.privacy_spent(shown),
-        (
-            "Predicted gap",
-            figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles),
-            f"{WORST_CASE} Direct analysis; methods without a line have no such bound, or one that says nothing.",
-        ),
-        _fourth(shown),
-    ]
-
-
-def _fourth(shown: PlanView) -> Drawing:
+def _fourth(shown: PlanView) -> Chart:
     """Rounds against the bound; where that says nothing whatever T, or has no method, the noise of the others."""
     bound, nothing = None, ""
     sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.theory), None)
     if isinstance(sampling, VertexSampling):
-        bound = figures.bound_by_rounds(
-            facts_of(shown),
-            shown.experiment.budget,
-            draws=sampling.each_draws,
-            share_x=sampling.own_share,
-            batching=sampling.batching,
-        )
-        caption = "The bound if the whole budget is spread over T rounds."
-        if bound.data:
-            advice = "In practice a quarter of T* does better, because the bound is loose there."
-            return "How many rounds?", bound, f"{caption} {advice} {SETTINGS_ONLY}"
+        how = planning.Sampling(sampling.each_draws, sampling.own_share, sampling.batching)
+        bound = figures.bound_by_rounds(facts_of(shown), shown.experiment.budget, how)
+        if bound.figure.data:
+            return bound
         nothing = f" Whatever T, the bound of vertex sampling says nothing here: {facts_of(shown).cannot_exceed}."
-    noise = plan_figures.noise_schedule(shown.plans, shown.styles)
-    if bound is not None and not noise.data:
-        return "How many rounds?", bound, f"{caption} {SETTINGS_ONLY}"
-    caption = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
-    return "Noise of the other methods", noise, f"{caption} {SETTINGS_ONLY}"
-
-
-ALTS = (
-    "Range of one draw per round, one line per method and player",
-    "Privacy spent after each round, one line per method, and the budget",
-    "Upper bound on the expected duality gap after each round, one line per method",
-    "Bound on the duality gap against the number of rounds, or the noise of the other methods",
-)
+    words = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
+    noise = plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    if bound is not None and not noise.figure.data:
+        return bound
+    return replace(noise, heading="Noise of the other methods", alt=texts.TEXTS["CHARTS"]["bound_by_rounds"]["alt"])
 
 
 def options(shown: PlanView) -> Options:
@@ -150,8 +114,7 @@ def size_note(shown: PlanView) -> str:
 def recommendation(shown: PlanView) -> None:
     """Which of the methods that the page offers to prefer at this size, as far as they have a plan for this budget."""
     experiment = shown.experiment
-    rounds = [arm.algorithm.iterations for arm in experiment.arms if isinstance(arm.algorithm, VertexSampling)]
-    found = advice.expectation(experiment.problem, experiment.budget, rounds[0] if rounds else DEFAULT_ROUNDS)
+    found = advice.expectation(experiment.problem, experiment.budget, sampling(shown).iterations)
     if found is not None:
         found = found.without(shown.refused)
     words = texts.recommend(found, experiment.budget, shown.plans)

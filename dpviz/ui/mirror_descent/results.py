@@ -8,6 +8,7 @@ import streamlit as st
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
 from dpviz.families.mirror_descent.methods.certified import CERTIFIED_GAP
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.games.games import GameSpecification, Player
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -67,10 +68,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         return []
     row = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
     with row:
-        label = panel.choice(
-            "strategies_of", "Strategies of", {name: name for name in lanes}, next(iter(lanes)), "Whose run is shown."
-        )
-    label = label if label in lanes else next(iter(lanes))
+        label = panel.named("strategies_of", "Strategies of", lanes, "Whose run is shown.")
     lane = lanes[label]
     problem = run.experiment.problem
     assert isinstance(problem, GameSpecification)
@@ -80,15 +78,18 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         path = np.array(lane.path.get(name, ()))
         if len(path) < 2 or path.shape[1] < 2:
             continue
-        heading = f"Strategy of {title}"
         privacy = explain.released(run.experiment, 1) if lane.private else explain.REFERENCES
-        caption = f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}"
         figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
+        chart = Chart(
+            figure,
+            f"Strategy of {title}",
+            f"Stacked shares of the vertices of player {name} over the rounds",
+            f"Share of every vertex in the average of one run; the heaviest are named. {label}. {privacy}",
+            lane.privacy,
+        )
         with column:
-            alt = f"Stacked shares of the vertices of player {name} over the rounds"
-            charts.show(figure, panel.key(f"chart_strategy_{name}"), heading, alt, caption, lane.privacy)
+            shown.append(charts.show(chart, panel.key(f"chart_strategy_{name}")))
             _heaviest(problem, name, path[-1])
-        shown.append((heading, figure, caption))
     return shown
 
 
@@ -106,35 +107,15 @@ def _heaviest(problem: GameSpecification, player: Player, weights: np.ndarray) -
 def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Shown:
     """True against synthetic marginals of one method."""
     lanes = {label: lane for label, lane in trace.lanes.items() if lane.output}
-    label = panel.choice(
-        "marginals_of", "Marginals of", {name: name for name in lanes}, next(iter(lanes)), "Whose output is compared."
-    )
-    lane = lanes.get(label, next(iter(lanes.values())))
-    answers = game.answers(lane.output["x"][:1])[0]
+    label = panel.named("marginals_of", "Marginals of", lanes, "Whose output is compared.")
+    answers = game.answers(lanes[label].output["x"][:1])[0]
     truth = game.true_answers()
     every = {name: game.answers(lane.output["x"]) for name, lane in lanes.items()}
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
-    parts = (
-        (
-            "Marginals, true and synthetic",
-            outcome_figures.marginals(game.marginals.cells, truth, answers),
-            f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}",
-            "Synthetic against true share of every marginal cell, with the diagonal",
-        ),
-        (
-            "Errors of all cells",
-            outcome_figures.error_histogram(truth, every, arm_styles(run.experiment.arms)),
-            f"Differences between synthetic and true shares, over all runs; the worst counts. {privacy}",
-            "Histogram of the errors of all marginal cells",
-        ),
-    )
-    shown: Shown = []
-    for number, (column, part) in enumerate(zip(st.columns(2, gap="medium"), parts, strict=True)):
-        heading, figure, caption, alt = part
-        with column:
-            charts.show(figure, panel.key(f"chart_marginals_{number}"), heading, alt, caption, "not private")
-        shown.append((heading, figure, caption))
-    return shown
+    words = f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}"
+    cells = outcome_figures.marginals(game.marginals.cells, truth, answers, words=words)
+    errors = outcome_figures.error_histogram(truth, every, arm_styles(run.experiment.arms), privacy=privacy)
+    return charts.beside((cells, panel.key("chart_marginals_0")), (errors, panel.key("chart_marginals_1")))
 
 
 def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets.categories_base import CategoricalFacts
+from dpviz.datasets.categories import CategoricalFacts
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.exports.spreadsheets import as_csv
-from dpviz.families.mirror_descent import SyntheticData, bounds
+from dpviz.families.mirror_descent import SyntheticData, bounds, texts
 from dpviz.numbers import short
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
@@ -25,16 +25,7 @@ from dpviz.ui.experiment.run import Run
 from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import NOTICE
 
-ROWS = Control(
-    "table_rows",
-    "Rows of the table",
-    "As many as you like: they are drawn from what was released, and cost no privacy. Empty: as many as the data have.",
-    None,
-    int,
-    1,
-    MOST_ROWS,
-    optional=True,
-)
+ROWS = Control("table_rows", "Rows of the table", texts.TABLE_ROWS_HELP, None, int, 1, MOST_ROWS, optional=True)
 WORST_TABLES = 8  # that are named
 
 
@@ -90,10 +81,10 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     if not offers:
         return
     best = min(offers, key=lambda offer: offer.together)
-    labels = {offer.arm.label: offer.arm.label for offer in offers}
+    by_label = {offer.arm.label: offer for offer in offers}
     with left:
-        chosen = panel.choice("table_of", "Table of", labels, best.arm.label, "Whose histogram rows are drawn from.")
-    offer = next((offer for offer in offers if offer.arm.label == chosen), best)
+        help = "Whose histogram rows are drawn from."
+        offer = by_label[panel.named("table_of", "Table of", by_label, help, best.arm.label)]
     _compare(run.experiment, offers, game)
     _download(panel, run, offer, domain)
     _remarks(run, offer, best, without)
@@ -120,12 +111,11 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     """One line per method: what may be expected of its table and, as a diagnostic, what it is worth."""
     columns = {
         "Method": [offer.arm.label for offer in offers],
-        "Worst error, at most about": [_finite(offer.together) for offer in offers],
+        "Worst error, at most about": [one if math.isfinite(one := offer.together) else None for offer in offers],
         "of which: rows": [offer.made.added for offer in offers],
-        "Rows with “other”": [100 * offer.other for offer in offers],
     }
-    if not any(offer.other for offer in offers):
-        del columns["Rows with “other”"]
+    if any(offer.other for offer in offers):
+        columns["Rows with “other”"] = [100 * offer.other for offer in offers]
     if game is not None:
         columns["Worst error (not private)"] = [float(_errors(game, offer).max()) for offer in offers]
     help = {
@@ -151,10 +141,6 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     )
     if game is not None:
         st.caption(f"Last column: {explain.diagnostic(1, experiment.problem.public)}")
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
@@ -224,7 +210,7 @@ def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> N
     head = st.container(horizontal=True, vertical_alignment="center", gap="small")
     head.markdown(f"**Where the table of {offer.arm.label} is worst**", width="stretch")
     with head:
-        explain.diagnostic_badge()
+        explain.privacy_badge("not private")
     names = ("Columns", "Worst cell", "True share", "Share in the table", "Error", "Mean error of its cells")
     show_table(
         pd.DataFrame(found, columns=names),

@@ -1,30 +1,32 @@
 """What a visitor of the second-order page sees first: where the runs are, and how many of them found a minimum."""
 
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
 from dpviz.datasets import Saddle
 from dpviz.experiments.trace import Trace
-from dpviz.families.second_order import advice, measure, texts
+from dpviz.families.second_order import advice, texts
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.methods.states import NOISY_GRADIENT
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import short
+from dpviz.plots import landscape as plane
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Background, Cloud, contours
+from dpviz.plots.landscape import Background
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, RobustComponent
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui.experiment import hero
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import Run, about_problem
 
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
 FEWEST, MOST = 11, 41  # points along each direction
-NOISY = "Their noise is larger than what they test: no place looks like a minimum."
-TOO_SOON = "They ended before both tests had passed: more iterations may do."
 OTHERS = 2  # methods beside the first that the sentence tells of
 
 
@@ -33,10 +35,10 @@ def has_landscape(problem: ProblemSpecification) -> bool:
     return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
 
 
-def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
+def picture(run: Run, diagnostics: bool) -> Chart | None:
     """The landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
     if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
-        return landscape(run, run.job.trace, hero.HEIGHT)
+        return landscape(run, run.job.trace)
     tolerances = {analysis(run, label).gradient_tolerance for label in run.plans}
     limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
     return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
@@ -50,17 +52,17 @@ def analysis(run: Run, label: str) -> Analysis:
     return method.analysis(facts)
 
 
-def landscape(run: Run, trace: Trace, height: int) -> hero.Picture | None:
+def landscape(run: Run, trace: Trace) -> Chart | None:
     """Contours, and where every run of every method is; None before the first step."""
-    clouds: dict[str, Cloud] = {}
-    for label, lane in trace.lanes.items():
-        if "x" in lane.output and lane.path.get("x"):
-            clouds[label] = Cloud(lane.output["x"][:, :2], np.array(lane.path["x"])[:, :2])
-    if not clouds:
-        return None
-    figure = contours(_ground(run), clouds, arm_styles(run.experiment.arms), DIRECTIONS, height=height)
-    caption = f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated."
-    return hero.Picture(figure, "Contours of the objective, with a dot for every run", caption)
+    return plane.landscape(
+        trace,
+        partial(_ground, run),
+        arm_styles(run.experiment.arms),
+        DIRECTIONS,
+        what="objective",
+        heading="The objective below the runs",
+        caption=f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated.",
+    )
 
 
 def ground(run: Run, *_: Ruler) -> Background | None:
@@ -68,33 +70,23 @@ def ground(run: Run, *_: Ruler) -> Background | None:
     return _ground(run) if has_landscape(run.experiment.problem) else None
 
 
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
 def _ground(run: Run) -> Background:
-    return _evaluated(run.experiment.problem.to_json(), run)
-
-
-@st.cache_resource(max_entries=8, scope="session", show_spinner=False)
-def _evaluated(about: str, _run: Run) -> Background:  # noqa: ARG001 (what the cache knows it by)
-    """The objective of a run, whose problem as JSON text is `about`, in the plane of the first two coordinates. Fewer
-    points where there are many rows."""
-    facts = _run.problem.facts
-    points = int(np.clip(np.sqrt(EVALUATIONS / facts.n), FEWEST, MOST))
-    x, y = (np.linspace(-reach, reach, points) for reach in REACH)
-    places = np.zeros((points * points, facts.d))
-    places[:, 0], places[:, 1] = np.tile(x, points), np.repeat(y, points)
-    values = _run.problem.evaluate_cheap({"x": places})["objective"]
-    return Background(x, y, values.reshape(points, points))
+    """The objective of a run in the plane of the first two coordinates. Fewer points where there are many rows."""
+    points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), FEWEST, MOST))
+    return plane.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 def _why_none(run: Run, label: str) -> str:
     """Why no run of a method stopped: its noise, or else its steps."""
     forecast = advice.best(advice.forecasts(run.experiment, run.plans)[label])
-    return TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else NOISY
+    return texts.TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else texts.NOISY
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:
     """How many runs of the first method stopped, how many of these at a minimum, and how that compares."""
     arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
-    found = {arm: measure.finish(trace, arm, run.plans[arm.label]) for arm in arms}
+    found = {arm: advice.finish(trace, arm, run.plans[arm.label]) for arm in arms}
     told = {arm.label: finish for arm, finish in found.items() if finish is not None and trace.lanes[arm.label].private}
     if not told:
         return None

@@ -1,46 +1,28 @@
 """The plan of the second-order methods: whether the budget can tell a minimum from a flat place."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import streamlit as st
 
 from dpviz.datasets.covertype import CovertypeUpload
-from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Forecast
 from dpviz.numbers import short
+from dpviz.plots import plan_figures
+from dpviz.plots.elements.chart import Chart
 from dpviz.problems.nonconvex.nonconvex import NonconvexModel
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
-from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import missing_rule
 
 Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method
-COLUMNS = {
-    "Can it stop?": "Green: it waits two steps or less at a flat place, and has the steps to get there. Amber: up to "
-    "half of its steps, or few steps to get there. Red: longer. Open: rests on a constant that is assumed.",
-    "W": "Waiting time: steps at a flat place until both tests pass, on average.",
-    "T": "Steps that share the budget.",
-    "Gradient": "Noise over tolerance, r_g = √d s_g/ε_g. Above 1 even a zero gradient usually looks large.",
-    "Curvature": "Noise over tolerance, r_H = κ s_H/ε_H. Above 1 noise alone usually looks like negative curvature.",
-    "Least decrease": "What every step is sure to take off the objective, as long as noise stays within its share.",
-    "Rows, practical": "n at which noise is as large as what is tested.",
-    "Rows, proven": "n from which on the theorem promises a solution with 95 % confidence, from constants none of "
-    "which is assumed. It is very conservative.",
-    "Rows, published": "n by the paper's formula (4), √(d/ρ) max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2)): an order of "
-    "magnitude, with 1 for its hidden factor of constants and logarithms. Noise as published hides another √d.",
-}
-
-
-def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
-    """What both tests do at a flat place, for every phase of every private method."""
-    return advice.forecasts(experiment, plans)
 
 
 def card(label: str, plan: Plan) -> guarantee.Card:
@@ -83,14 +65,11 @@ def _table(found: Theory) -> None:
     show_table(
         rows,
         placeholder="–",
-        column_config={name: st.column_config.Column(help=help) for name, help in COLUMNS.items()},
+        help=texts.COLUMNS["forecasts"],
         style=explain.readable,
         alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",
     )
-    st.caption(
-        "Read at a stationary point whose curvature is 0: positive curvature shortens the wait. How many steps it "
-        f"takes to get there is an estimate, no bound. Rows are for methods that read all of them. {SETTINGS_ONLY}"
-    )
+    st.caption(f"{texts.FORECASTS} {SETTINGS_ONLY}")
 
 
 def _row(forecast: Forecast) -> dict[str, object]:
@@ -109,57 +88,29 @@ def _row(forecast: Forecast) -> dict[str, object]:
     }
 
 
-def noise(shown: PlanView) -> Drawing:
-    """The scale of the noise in each step."""
-    heading, figure, _ = plan_view.noise(shown)
+def drawings(shown: PlanView) -> Iterator[Chart]:
+    """The noise in each step, the privacy spent, noise beside tolerances, and how long a run waits."""
     bounded = ", ".join(label for label, plan in shown.plans.items() if plan.noise_varies)
     at_most = f" {texts.AT_MOST.format(bounded)}" if bounded else ""
-    return (
-        heading,
-        figure,
-        f"On each coordinate of the mean gradient, and of the Hessian (thin).{at_most} {SETTINGS_ONLY}",
-    )
-
-
-def drawings(shown: PlanView) -> Shown:
-    """The other figures of the plan, with headings and captions."""
+    words = f"On each coordinate of the mean gradient, and of the Hessian (thin).{at_most}"
+    yield plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    yield plan_view.privacy_spent(shown, after="step at most")
     found: Theory = shown.theory
+    yield figures.noise_against_tolerances(
+        {
+            forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
+            for phases in found.values()
+            for forecast in phases
+        }
+    )
     lasts = {label: phases[-1] for label, phases in found.items() if phases[-1].all_rows and not phases[-1].blind}
-    waiting = {label: _waiting(forecast) for label, forecast in lasts.items()}
-    ratios = {
-        forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
-        for phases in found.values()
-        for forecast in phases
-    }
-    return [
-        plan_view.privacy_spent(shown),
-        (
-            "Noise against the tolerances",
-            figures.noise_against_tolerances(ratios),
-            "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
-            f"right of it no place looks flat, however good it is. {SETTINGS_ONLY}",
-        ),
-        (
-            "Waiting time and rows",
-            figures.waiting_times(waiting, shown.styles),
-            "How long a run waits at a flat place, if you had more or fewer rows at the same budget: noise falls with "
-            f"1/n. Methods on batches are left out. {SETTINGS_ONLY}",
-        ),
-    ]
+    yield figures.waiting_times({label: _waiting(forecast) for label, forecast in lasts.items()}, shown.styles)
 
 
 def _waiting(forecast: Forecast) -> figures.Waiting:
     rows, steps = advice.waiting_by_rows(forecast)
     here = (forecast.rows, forecast.stopping.waiting_time)
     return figures.Waiting(rows, steps, here, forecast.stopping.iterations / 2)
-
-
-ALTS = (
-    "Scale of the noise in each step, one line per method",
-    "Privacy spent after each step at most, one line per method, and the budget",
-    "Noise over tolerance of both tests, for every method",
-    "Waiting time against the number of rows, one line per method",
-)
 
 
 def size_note(shown: PlanView) -> str:

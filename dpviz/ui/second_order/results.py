@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.families.second_order import PerturbedDescent, figures, measure, texts
+from dpviz.families.second_order import PerturbedDescent, advice, figures, texts
 from dpviz.families.second_order.methods.algorithms import Descent
 from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT
 from dpviz.numbers import short
@@ -24,13 +24,6 @@ from dpviz.ui.tables import show_table
 PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "search_charged": "line search"}
 ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}
 SOLVED = "At a minimum"
-HELP = {
-    "Finished": "Runs that passed all tests of their method: of the gradient and, where asked for, of the curvature.",
-    "Median step": "Of these.",
-    SOLVED: "Of these, those whose exact gradient and curvature meet the targets. It reads the raw data.",
-    "Otherwise": "How the other runs ended.",
-    "Used": "What the runs were charged, on average, of the most that they could have been.",
-}
 COUNTED = 10_000_000  # numbers of a table that are loaded once more, to count rows
 WORDS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
 
@@ -39,29 +32,27 @@ def summary(_: Panel, run: Run, trace: Trace) -> None:
     """How the runs of every method ended: whether a method finishes is its result."""
     rows, read = [], False
     for arm in run.experiment.arms:
-        found = measure.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+        found = advice.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
         if found is not None:
             row = _row(run, trace, arm.label, found)
             read |= SOLVED in row
             rows.append(row)
     if not rows:
         return
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.subheader("Did they stop, and where?", anchor=False, width="stretch")
-    if read:
-        with head:
-            explain.diagnostic_badge()
+    with explain.heading("Did they stop, and where?"):
+        if read:
+            explain.privacy_badge("not private")
     show_table(
         rows,
         placeholder="–",
-        column_config={name: st.column_config.Column(help=help) for name, help in HELP.items()},
+        help=texts.COLUMNS["endings"],
         alt="Of every method: how many runs finished, at which step, and how many of these at a minimum",
     )
     raw = f" “{SOLVED}” reads the raw data: **not private**." if read else ""
     st.caption(f"How and when a run ended follows from what it released.{raw}")
 
 
-def _row(run: Run, trace: Trace, label: str, found: measure.Finish) -> dict[str, object]:
+def _row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dict[str, object]:
     lane = trace.lanes[label]
     others = {word: lane.status.count(word) for word in dict.fromkeys(lane.status) if word in WORDS}
     row: dict[str, object] = {
@@ -98,11 +89,7 @@ def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
     if facts.n * facts.d > COUNTED:
         return
     if share := _shortened(problem.to_json(), run.tables):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(
-                f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.", width="content"
-            )
-            explain.diagnostic_badge()
+        explain.read_off(f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.")
         st.caption("Counted in the raw data. “Divide rows by” a larger number changes fewer rows; all then weigh less.")
 
 
@@ -118,9 +105,7 @@ def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
     if not labels:
         return []
     with st.columns([1, 2])[0]:
-        options = {label: label for label in labels}
-        chosen = panel.choice("tests_of", "Tests of", options, labels[0], "Whose steps are shown.")
-    label = chosen if chosen in labels else labels[0]
+        label = panel.named("tests_of", "Tests of", labels, "Whose steps are shown.")
     status, analysis = trace.lanes[label].privacy, live.analysis(run, label)
     released = explain.released(run.experiment, run.experiment.replicates)
     privacy = explain.REFERENCES if status == "not private" else released
@@ -130,14 +115,12 @@ def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
     )
     shown: Shown = []
     for column, (metric, tolerance, log, heading) in zip(st.columns(2, gap="medium"), parts, strict=True):
-        figure = figures.stopping_test(trace, label, metric.name, tolerance, log_y=log)
         first = f" {texts.CERTIFIED}" if metric is NOISY_CURVATURE and "certificate" in run.plans[label].noise else ""
-        caption = f"{label}: {texts.TESTS[metric.name]}{first} {privacy}"
-        alt = f"{heading} {metric.label} in every step of every run, with its tolerance and the kind of step"
+        words = f"{texts.TESTS[metric.name]}{first} {privacy}"
+        chart = figures.stopping_test(trace, label, metric.name, tolerance, log_y=log, heading=heading, words=words)
         with column:
-            if figure.data:
-                charts.show(figure, panel.key(f"chart_test_{metric.name}"), heading, alt, caption, status)
-                shown.append((heading, figure, caption))
+            if chart.figure.data:
+                shown.append(charts.show(chart, panel.key(f"chart_test_{metric.name}")))
             else:
                 st.subheader(heading, anchor=False)
                 st.info(_why_not(run, label), icon=":material/block:")
@@ -158,23 +141,14 @@ def _why_not(run: Run, label: str) -> str:
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
     """What the releases of a method cost, by purpose."""
-    plan, heading = run.plans[label], "What the budget went to"
-    counted = len(trace.series(label, "iterations_charged")[1]) > 0
-    if counted:
-        figure = figures.spent_by_purpose(
-            trace, label, ITERATIONS, float(plan.iterations), title="Iterations charged", height=HEIGHT
-        )
+    plan = run.plans[label]
+    if len(trace.series(label, "iterations_charged")[1]):
+        purposes, ceiling, before, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
         words = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
         before, ceiling = plan.spent("rho")[[0, -1]].tolist()
-        figure = figures.spent_by_purpose(trace, label, PURPOSES, ceiling, before=before, height=HEIGHT)
+        purposes, title = PURPOSES, "Privacy spent, ρ"
         words = "Mean over the runs; the guarantee is the ceiling, whatever was used."
-    if not figure.data:
-        return []
-    caption = f"{label}: {words} {privacy}"
-    alt = "Privacy spent after each step, stacked by purpose, and the ceiling"
-    charts.show(figure, panel.key("chart_purposes"), heading, alt, caption, plan.privacy)
-    return [(heading, figure, caption)]
-
-
-HEIGHT = 280
+    words = f"{words} {privacy}"
+    chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=before, title=title, words=words)
+    return [charts.show(chart, panel.key("chart_purposes"))] if chart.figure.data else []

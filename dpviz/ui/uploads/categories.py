@@ -18,7 +18,8 @@ from dpviz.datasets.uploads.lists import OTHER, Bins, Declared
 from dpviz.datasets.uploads.parsing import class_label
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
-from dpviz.ui.uploads import file
+from dpviz.ui.tables import columns
+from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 
 BINS = "bins:"  # what a list of edges starts with
@@ -33,11 +34,7 @@ class CategoricalFile(File):
 
 def uploaded(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarray]]:
     """The panel for a user's categorical file; the data set and its table, or None as long as something is missing."""
-    return file.uploaded(_prefix(page), CategoricalFile, _chosen)
-
-
-def _prefix(page: str) -> str:
-    return f"{page}_categories"
+    return file.uploaded(f"{page}_categories", CategoricalFile, _chosen)
 
 
 def _chosen(upload: CategoricalFile) -> PreparedCategories:
@@ -54,8 +51,7 @@ def _chosen(upload: CategoricalFile) -> PreparedCategories:
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _all_read(declared, upload.used)
-    choice = tuple(declared.items())
-    prepared = upload.once(choice, lambda name: prepare_categories(upload.frame, declared, name, upload.reading))
+    prepared = upload.made_by(prepare_categories, columns=declared)
     file.ready(len(prepared.table), 0, f"{len(declared)} columns")
     most = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in most if count)
@@ -76,7 +72,7 @@ def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
 
 def _edited(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | None = None) -> pd.DataFrame:
     """The categories of columns as typed, from a table to fill in; used : whether each is, where that is asked."""
-    st.markdown("**Declared categories of each column.** Whatever is not listed, and what is missing, becomes “other”.")
+    st.markdown(texts.CATEGORIES)
 
     def start() -> pd.DataFrame:
         lists = pd.DataFrame({"categories": [upload.lists.get(name, "") for name in names]}, dtype=str)
@@ -88,22 +84,13 @@ def _edited(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series 
         "lists",
         rows,
         start,
-        column_config={
-            "column": st.column_config.TextColumn("Column", disabled=True),
-            "used": st.column_config.CheckboxColumn("Use", width="small"),
-            "categories": st.column_config.TextColumn(
-                "Categories, or edges of bins",
-                help='Separated by commas: "city, town, country". Edges of a numeric column: "bins: 0, 10, 20". '
-                "Declare what you know, not what you see.",
-                width="large",
-            ),
-        },
+        column_config=columns(texts.TABLES["lists"]),
         height=min(320, 38 + 35 * len(names)),
         alt="Columns to use, and the categories that you declare for each",
     )
     typed = ("" if pd.isna(text) else str(text) for text in edited["categories"])
     upload.lists |= dict(zip(names, typed, strict=True))
-    st.caption('Separate categories by commas; write "New York, NY" in quotes. For numbers, write bins: 0, 10, 20.')
+    st.caption(texts.HOW_TO_LIST)
     return edited
 
 
@@ -152,7 +139,7 @@ def _quoted(text: str) -> str:
 
 def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
     """Marks the lists that have something of what was filled in."""
-    parts: dict[Mark, set[str]] = {("categories", name): _parts(found) for name, found in declared.items()}
+    parts: dict[Mark, set[str]] = {("categories", name): _parts(categories) for name, categories in declared.items()}
     file.marks(upload, parts, {"categories": "categories"})
 
 

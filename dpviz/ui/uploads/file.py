@@ -10,15 +10,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.datasets import (
-    ColumnInfo,
-    Detected,
-    GroupedUpload,
-    Prepared,
-    Reading,
-    Upload,
-    UploadedTable,
-)
+from dpviz.datasets import ColumnInfo, Detected, GroupedUpload, Prepared, Reading, Upload, UploadedTable
 from dpviz.datasets.uploads.files import is_parquet
 from dpviz.datasets.uploads.from_data import Kind as Marked
 from dpviz.datasets.uploads.from_data import Mark
@@ -31,25 +23,12 @@ from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.markdown import sentence
-from dpviz.ui.uploads import how
+from dpviz.ui.uploads import how, texts
 
-CHOICES = (
-    "target",
-    "kind",
-    "positive",
-    "features",
-    "lists",
-    "drop",
-    "group",
-    "lowest",
-    "highest",
-)  # keys that a new file resets
+# Keys that a new file resets.
+CHOICES = ("target", "kind", "positive", "features", "lists", "drop", "group", "lowest", "highest")
+NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
-NOTICE = (
-    "For learning and planning. Not a release tool: seeded pseudo-random noise and floating-point arithmetic do not "
-    "protect real data."
-)
-
 MOST_HELD = 4e9  # bytes that this server keeps of all visitors' files together
 # Process-wide on purpose: the bytes of every table that is kept, by its id, for as long as it is.
 _held: dict[int, int] = {}
@@ -88,7 +67,7 @@ class File:
     lists: dict[str, str] = field(default_factory=dict)  # categories of columns, as typed so far
     # What was taken from the data so far: of each declaration the categories, groups, (group, share), or (end, value).
     filled: dict[Mark, set[Any]] = field(default_factory=dict)
-    taken: list[Mark] = field(default_factory=list)  # of what the panel, as it is drawn now, declares
+    from_data: list[Mark] = field(default_factory=list)  # of what the panel, as it is drawn now, declares
     edition: int = 0  # of the tables to fill in; a new one starts from what was declared
     starts: dict[str, pd.DataFrame] = field(default_factory=dict)  # of the tables to fill in, by key
     made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
@@ -101,6 +80,10 @@ class File:
         which are public. Not its rows: whether two files have the same ones must not enter a plan."""
         return self.name, self.named, len(self.frame)
 
+    def widget(self, name: str) -> dict[str, Any]:
+        """The options of a control of its panel: its words and key, and that its value stays while it is not drawn."""
+        return {"key": f"{self.page}_upload_{name}", "persist_state": "session", **texts.WIDGETS.get(name, {})}
+
     def once(self, choice: Hashable, make: Callable[[str], Made]) -> Made:
         """What `make` returns for a choice, given its identity; made again only when the choice changes."""
         if self.made is None or self.made[0] != choice:
@@ -108,12 +91,17 @@ class File:
             self.made = (choice, make(self.identities.setdefault(choice, new_identity())))
         return self.made[1]
 
+    def made_by(self, prepare: Callable[..., Made], **declared: Any) -> Made:
+        """What `prepare` makes of the table by these declarations; see `once`."""
+        choice = tuple((name, _hashable(value)) for name, value in declared.items())
+        return self.once(choice, lambda name: prepare(self.frame, **declared, identity=name, reading=self.reading))
+
     def count(self, what: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` finds in the rows, looked up when it is asked for again: a page is drawn often."""
         if what not in self.counts:
             self.counts[what] = make()
-        found: Made = self.counts[what]
-        return found
+        counted: Made = self.counts[what]
+        return counted
 
     def fill(self, mark: Mark, parts: Collection[Any]) -> None:
         """Note what was taken from the data: taking it again, or more, makes none of it declared."""
@@ -129,8 +117,8 @@ class File:
         """Forget the rows, here and in runs of them: the file was removed. Widgets hold on to `self` until they end."""
         visitors.here().forget(self.identities.values())
         self.frame, self.made = pd.DataFrame(), None
-        for found in (self.counts, self.starts, self.bounds, self.lists):
-            found.clear()
+        for kept in (self.counts, self.starts, self.bounds, self.lists):
+            kept.clear()
 
     def column(self, name: str) -> ColumnInfo:
         """What a column holds."""
@@ -154,6 +142,12 @@ class File:
         return st.data_editor(shown, key=key, **options).set_axis(frame.index, axis=0)
 
 
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, Mapping):
+        return tuple(value.items())
+    return tuple(value) if isinstance(value, list) else value
+
+
 def uploaded(
     page: str, kind: type[Kind], make: Callable[[Kind], Prepared[U]]
 ) -> tuple[U | None, Mapping[str, np.ndarray]]:
@@ -166,21 +160,21 @@ def uploaded(
     if file is not None:
         with in_place():
             prepared = make(file)
-            specification = prepared.specification.replaced(from_data=tuple(file.taken))
+            specification = prepared.specification.replaced(from_data=tuple(file.from_data))
             return specification, {specification.identity: prepared.table}
     return None, {}
 
 
 @st.cache_resource
 def reader() -> Reader:
-    """The one reader of files of this server; in a process of its own, unless its runs are in none either."""
-    return Reader(process=os.environ.get("DPVIZ_WORKERS") != "0")
+    """The one reader of files of this server; in processes of its own, unless its runs are in none either."""
+    return Reader(processes=0 if os.environ.get("DPVIZ_WORKERS") == "0" else 2)
 
 
 def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     """The part of a panel that reads a file, to be kept as a `kind`; None as long as none can be used."""
     st.info(NOTICE, icon=":material/info:")
-    reader()  # its process starts now, and not when there is a file to read
+    reader()  # its first process starts now, and not when there is a file to read
     st.file_uploader(
         "CSV (also packed as .gz) or Parquet file, at most 50 MB",
         type=["csv", "txt", "tsv", "data", "gz", "parquet", "pq"],
@@ -204,14 +198,14 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
         st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     if upload.proposal is not None:
         table = upload.editor if kind.shows_cells else None
-        how.propose(page, upload.name, upload.proposal, table, (_look_again, _confirm), (page, kind))
+        how.propose(page, upload.name, upload.proposal, table, callbacks=(_look_again, _confirm), args=(page, kind))
         return None
     if upload.error is not None:
         return None
     if upload.reading is not None and upload.of_text:
         used = [column.name for column in upload.columns]
-        how.declared(page, upload.reading, used, upload.again, _change, (page, kind))
-    upload.taken.clear()
+        how.declared(page, upload.reading, used, again=upload.again, change=_change, args=(page, kind))
+    upload.from_data.clear()
     return upload
 
 
@@ -232,12 +226,12 @@ def _read(page: str, kind: type[File]) -> None:
     def look(upload: File, data: bytes) -> None:
         upload.of_text = not is_parquet(data, upload.name)
         known = how.confirmed_before(upload.name, lambda given: reader().detect(data, upload.name, given))
-        found = known or reader().detect(data, upload.name)
+        detected = known or reader().detect(data, upload.name)
         upload.again = upload.of_text and known is not None
         if upload.of_text and not known:
-            upload.proposal = found
+            upload.proposal = detected
         else:
-            _take(upload, data, found.reading, found.names)
+            _take(upload, data, detected.reading, detected.names)
 
     _afresh(page, kind, look)
 
@@ -273,8 +267,8 @@ def _change(page: str, kind: type[File]) -> None:
     reading = st.session_state[f"{page}_upload"].reading
 
     def look(upload: File, data: bytes) -> None:
-        found = reader().detect(data, upload.name, reading)
-        upload.proposal = replace(found, reading=found.reading.replaced(kinds=reading.kinds))
+        detected = reader().detect(data, upload.name, reading)
+        upload.proposal = replace(detected, reading=detected.reading.replaced(kinds=reading.kinds))
 
     _afresh(page, kind, look)
 
@@ -343,15 +337,15 @@ def marks(upload: File, declared: Mapping[Mark, Collection[Any]], what: Mapping[
 
     declared : the parts of every declaration, as `File.filled` has them. what : each kind in a word.
     """
-    found = [mark for mark, parts in declared.items() if not set(upload.filled.get(mark, ())).isdisjoint(parts)]
-    upload.taken.extend(found)
-    kinds = [word for kind, word in what.items() if any(mark[0] == kind for mark in found)]
+    from_file = [mark for mark, parts in declared.items() if not set(upload.filled.get(mark, ())).isdisjoint(parts)]
+    upload.from_data.extend(from_file)
+    kinds = [word for kind, word in what.items() if any(mark[0] == kind for mark in from_file)]
     if not kinds:
         return
     with st.container(horizontal=True, vertical_alignment="center"):
         explain.taken_badge(" and ".join(kinds))
         key = f"{upload.page}_upload_knew_{'_'.join(kinds)}"
-        st.button(explain.KNEW, key=key, on_click=_declared, args=(upload, found), help=explain.KNEW_HELP)
+        st.button(explain.KNEW, key=key, on_click=_declared, args=(upload, from_file), help=explain.KNEW_HELP)
 
 
 def ends(low: float, high: float) -> set[tuple[str, float]]:

@@ -6,12 +6,15 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
 from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import sentences
 from dpviz.ui.markdown import plain
+from dpviz.ui.tables import columns
+from dpviz.ui.uploads import texts
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the widgets; a new file resets them
 CONFIRM = "Read it like this"
@@ -33,8 +36,9 @@ Callbacks = tuple[Callable[..., None], Callable[..., None]]
 def propose(
     page: str,
     name: str,
-    found: Detected,
+    detected: Detected,
     editor: Callable[..., pd.DataFrame] | None,
+    *,
     callbacks: Callbacks,
     args: tuple[Any, ...],
 ) -> None:
@@ -46,15 +50,12 @@ def propose(
     with st.container(border=True):
         st.markdown(f"**How is {plain(name)} read?** This is a guess, made from the file. Change what is wrong.")
         st.badge("from the data, not private", icon=":material/visibility:", color="orange")
-        for question in found.questions:
+        for question in detected.questions:
             st.info(question)
-        _controls(page, found.reading, {"on_change": callbacks[0], "args": args})
+        _controls(page, detected.reading, {"persist_state": "session", "on_change": callbacks[0], "args": args})
         if editor is not None:
-            _columns(page, found, editor)
-        st.caption(
-            "Nothing is computed before you confirm it. Then it is declared: every cell is read in this way by itself, "
-            "and one that does not fit is missing, whatever stands in other rows."
-        )
+            _columns(page, detected, editor)
+        st.caption(texts.UNCONFIRMED)
         st.button(
             CONFIRM,
             key=f"{page}_upload_confirm",
@@ -67,83 +68,37 @@ def propose(
 
 def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
     left, right = st.columns(2)
-    choices: list[tuple[Any, str, str, dict[Any, str], Any, str | None]] = [
-        (left, "separator", "Separator of cells", _SEPARATORS, reading.separator, None),
-        (
-            right,
-            "decimal",
-            "Decimal mark",
-            _DECIMALS,
-            reading.decimal,
-            "It decides where a number could be read in two ways. 1.234,50 and 1,234.50 are read as they are.",
-        ),
-        (left, "header", "The first row", _HEADERS, reading.header, None),
-        (
-            left,
-            "rows",
-            "A row is",
-            _ROWS,
-            reading.rows,
-            "If a quote is opened that is not closed, a line is a row all the same; where that cannot be told from a "
-            "record of several lines, the file is refused. “Every line” refuses nothing.",
-        ),
-    ]
-    for column, name, label, texts, value, help in choices:
-        column.selectbox(
-            label,
-            [*texts],
-            index=[*texts].index(value),
-            format_func=texts.__getitem__,
-            key=f"{page}_upload_{name}",
-            persist_state="session",
-            help=help,
-            **options,
-        )
-    right.text_input(
-        "Missing values",
-        ", ".join(reading.missing),
-        key=f"{page}_upload_missing",
-        persist_state="session",
-        help="Texts, separated by commas, that stand where a value is missing. Empty cells always do.",
-        **options,
+    choices: tuple[tuple[DeltaGenerator, str, dict[Any, str]], ...] = (
+        (left, "separator", _SEPARATORS),
+        (right, "decimal", _DECIMALS),
+        (left, "header", _HEADERS),
+        (left, "rows", _ROWS),
     )
-    right.number_input(
-        "Lines above the table",
-        0,
-        1000,
-        reading.above,
-        key=f"{page}_upload_above",
-        persist_state="session",
-        help="Left out, such as titles. Empty lines at the end are left out, too: "
-        f"{reading.below or 0} in this file. All others are rows in which everything is missing.",
-        **options,
-    )
+    for column, name, labels in choices:
+        place = [*labels].index(getattr(reading, name))
+        shared = {"key": f"{page}_upload_{name}", **texts.WIDGETS[name], **options}
+        column.selectbox(options=[*labels], index=place, format_func=labels.__getitem__, **shared)
+    shared, key = {**texts.WIDGETS["missing"], **options}, f"{page}_upload_missing"
+    right.text_input(value=", ".join(reading.missing), key=key, **shared)
+    shared, key = {**texts.WIDGETS["above"], **options}, f"{page}_upload_above"
+    right.number_input(value=reading.above, key=key, help=texts.ABOVE_HELP.format(below=reading.below or 0), **shared)
 
 
-def _columns(page: str, found: Detected, editor: Callable[..., pd.DataFrame]) -> None:
+def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame]) -> None:
     """The columns, what they hold, and their first cells as they would be read."""
-    kinds = found.reading.kinds
+    kinds = detected.reading.kinds
     edited = editor(
         "kinds",
-        found.names,
+        detected.names,
         lambda: pd.DataFrame(
             {
-                "column": [as_text(name) for name in found.names[: len(kinds)]],
+                "column": [as_text(name) for name in detected.names[: len(kinds)]],
                 "holds": [_KINDS[kind] for kind in kinds],
-                "cells": [as_text("  ·  ".join(cells)) for cells in found.cells[: len(kinds)]],
+                "cells": [as_text("  ·  ".join(cells)) for cells in detected.cells[: len(kinds)]],
             }
         ),
         hide_index=True,
-        column_config={
-            "column": st.column_config.TextColumn("Column", disabled=True),
-            "holds": st.column_config.SelectboxColumn(
-                "Holds",
-                options=[*_KINDS.values()],
-                required=True,
-                help="In a column of numbers, whatever is none is missing.",
-            ),
-            "cells": st.column_config.TextColumn("First rows, as read", disabled=True, width="large"),
-        },
+        column_config=columns(texts.TABLES["kinds"], holds={"options": [*_KINDS.values()]}),
         height=min(320, 38 + 35 * max(1, len(kinds))),
         alt="The columns of the file, what they hold, and their first cells as they would be read",
     )
@@ -152,7 +107,7 @@ def _columns(page: str, found: Detected, editor: Callable[..., pd.DataFrame]) ->
 
 
 def declared(
-    page: str, reading: Reading, used: Sequence[str], again: bool, change: Callable[..., None], args: tuple[Any, ...]
+    page: str, reading: Reading, used: Sequence[str], *, again: bool, change: Callable[..., None], args: tuple[Any, ...]
 ) -> None:
     """The panel that says how a file is read, as confirmed; `change(*args)` asks again.
 
@@ -187,11 +142,11 @@ def chosen(page: str, before: Reading, kinds: bool = True) -> Reading:
 
     kinds : whether it asks what the columns hold; otherwise each may hold anything.
     """
-    found = {name: st.session_state.get(f"{page}_upload_{name}") for name in NAMES}
-    marks = tuple(mark.strip() for mark in str(found.pop("missing") or "").split(",") if mark.strip())
+    settings = {name: st.session_state.get(f"{page}_upload_{name}") for name in NAMES}
+    marks = tuple(mark.strip() for mark in str(settings.pop("missing") or "").split(",") if mark.strip())
     held = st.session_state.get(f"{page}_upload_kinds", before.kinds) if kinds else ("text",) * len(before.kinds)
     with sentences(Reading):
-        return before.replaced(missing=marks, kinds=held, **found)
+        return before.replaced(missing=marks, kinds=held, **settings)
 
 
 def forget(page: str) -> None:
@@ -210,9 +165,9 @@ def confirmed_before(name: str, look: Callable[[Reading], Detected]) -> Detected
     many lines to leave out at the end: without a line break there, the last one is a row."""
     reading, columns = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
     try:
-        found = None if reading is None else look(reading)
+        detected = None if reading is None else look(reading)
     except UserError:
         return None
-    if found is None or found.names != columns or found.reading.below != reading.below:
+    if detected is None or detected.names != columns or detected.reading.below != reading.below:
         return None
-    return replace(found, reading=reading)
+    return replace(detected, reading=reading)

@@ -10,22 +10,19 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets import target_classes
-from dpviz.datasets.groups import group_positions
-from dpviz.datasets.groups_base import MAX_GROUPS, MIN_SHARE
+from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.problems.games import group_shares as bought_shares
+from dpviz.ui.tables import columns
+from dpviz.ui.uploads import texts
 from dpviz.ui.uploads.file import File, marks
 
 DECLARED, BOUGHT = "declared", "bought"
 SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
-WHAT_TO_DO = (
-    "Declare what you know of it from elsewhere, buy the shares with a part of the budget, or propose them from the "
-    "data (not private)."
-)
 
 
 class Release(NamedTuple):
@@ -65,37 +62,20 @@ class GroupedFile(File):
 
 def declare(file: GroupedFile, group: str) -> Shares:
     """The controls for the groups in a column and their shares. Raises UserError as long as something is missing."""
-    st.markdown(
-        "**Groups and their shares of all rows.** Wrong shares re-weight the groups; privacy holds all the same."
-    )
+    st.markdown(texts.SHARES)
     source = st.segmented_control(
-        "Shares",
-        list(SOURCES),
-        default=DECLARED,
-        required=True,
-        format_func=SOURCES.__getitem__,
-        key=f"{file.page}_upload_shares",
-        persist_state="session",
-        help="The game divides a group's losses by its share. The share that the file has may not be used as it is: it "
-        "depends on the rows.",
+        options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget("shares")
     )
     rows = _edited(file, group, source)
-    st.caption(
-        f"Rows of no listed group belong to “{OTHER}”, which is always there"
-        + (
-            ", with the share that the others leave; where they leave none, with that of the smallest group."
-            if source == DECLARED
-            else "."
-        )
-    )
-    taken = ("groups", "shares") if source == DECLARED else ("groups",)
+    rest = texts.REST if source == DECLARED else "."
+    st.caption(f"Rows of no listed group belong to “{OTHER}”, which is always there{rest}")
+    proposed = ("groups", "shares") if source == DECLARED else ("groups",)
     st.button(
-        f"Propose {' and '.join(taken)} from the data (not private)",
+        f"Propose {' and '.join(proposed)} from the data (not private)",
         key=f"{file.page}_upload_propose",
         on_click=_propose,
         args=(file, group, source == DECLARED),
-        help="The most frequent groups of the column. Which ones occur, and how often, is something that no budget "
-        "accounts for.",
+        help=texts.PROPOSED,
     )
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:
@@ -105,16 +85,13 @@ def declare(file: GroupedFile, group: str) -> Shares:
     if source == BOUGHT:
         return _bought(file, group, names)
     if file.costs:
-        st.caption(
-            f"ε = {' + '.join(map(short, file.costs))} was spent on shares of this file before. The plan pays for "
-            "that, whether you use them or not."
-        )
+        st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
     return _declared(rows)._replace(costs=file.costs)
 
 
 def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
     """Names and shares as typed, without empty rows."""
-    share = st.column_config.NumberColumn("Share", format="%.4g", help="Of all rows, between 0.001 and 1.")
+    shown = columns(texts.TABLES["members"])
     edited = file.editor(
         "members",
         (group, source),
@@ -124,10 +101,7 @@ def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float
         num_rows="dynamic",
         placeholder="",
         hide_index=True,
-        column_config={
-            "group": st.column_config.TextColumn("Group", help="As the column spells it."),
-            "share": share if source == DECLARED else None,
-        },
+        column_config=shown if source == DECLARED else {**shown, "share": None},
         alt="Groups that you declare, and the share of all rows that you declare for each",
     )
     rows = [
@@ -159,7 +133,7 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
         several = (
             f"{len(missing)} groups need a share" if len(missing) > 1 else f"Group {shown(missing[0])} needs a share"
         )
-        raise NotYet(WHAT_TO_DO, title=several)
+        raise NotYet(texts.WHAT_TO_DO, title=several)
     for name, share in rows:
         if not MIN_SHARE <= share <= 1:
             raise UserError(
@@ -174,26 +148,9 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
 def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
     """The groups with shares from a private release, which the plan pays for."""
     left, right = st.columns(2)
-    epsilon = left.number_input(
-        "Cost of the shares, ε",
-        min_value=0.001,
-        max_value=10.0,
-        value=bought_shares.COST,
-        format="%.3g",
-        key=f"{file.page}_upload_shares_cost",
-        persist_state="session",
-        help="Pure ε of one release of the numbers of rows in all groups, with Laplace noise of scale 2/ε.",
-    )
-    smallest = right.number_input(
-        "No share below",
-        min_value=MIN_SHARE,
-        max_value=0.2,
-        value=bought_shares.SMALLEST,
-        format="%.3g",
-        key=f"{file.page}_upload_shares_smallest",
-        persist_state="session",
-        help="A row of a group with share p weighs 1/p, and the noise grows with it. A group that is rarer than this "
-        "counts less than its mean loss says.",
+    epsilon: float = left.number_input(value=bought_shares.COST, **file.widget("shares_cost"))
+    smallest: float = right.number_input(
+        min_value=MIN_SHARE, value=bought_shares.SMALLEST, **file.widget("shares_smallest")
     )
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
@@ -204,13 +161,11 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
         key=f"{file.page}_upload_release",
         on_click=_release,
         args=(file, group, tuple(groups), epsilon),
-        help="Reads the file once. Every release of the same file costs its ε, and the plan pays for all of them.",
+        help=texts.RELEASED,
     )
     spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
-    st.caption(
-        f"{'Spent' if file.costs else 'Will spend'} ε = {spent} before the run; the plan gets the rest. The numbers of "
-        f"rows are right up to about {2 / epsilon:,.0f}."
-    )
+    when = "Spent" if file.costs else "Will spend"
+    st.caption(texts.PRICE.format(when=when, spent=spent, error=2 / epsilon))
     if not fitting:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
     return Shares(groups, list(bought_shares.as_shares(fitting[-1].counts, smallest)), file.costs)
@@ -227,17 +182,17 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
     """List the most frequent groups of a column, and "other"; shares that were declared stay."""
     names = [*(name for name in target_classes(file.frame[group], MAX_GROUPS - 1) if name != OTHER), OTHER]
     given = {name: share for name, share in file.groups.get(group, []) if not math.isnan(share)}
-    lacking: dict[str, float] = {}
+    counted: dict[str, float] = {}
     if with_shares:
         counts = np.bincount(group_positions(file.frame[group], names), minlength=len(names)).astype(float)
-        lacking = {name: count for name, count in zip(names, counts, strict=True) if count and name not in given}
+        counted = {name: count for name, count in zip(names, counts, strict=True) if count and name not in given}
         rest = 1 - math.fsum(given.values())
-        if lacking and rest >= MIN_SHARE * len(lacking):
-            found = bought_shares.as_shares(np.array(list(lacking.values())), MIN_SHARE / rest)
-            given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(lacking, found, strict=True)}
+        if counted and rest >= MIN_SHARE * len(counted):
+            shares = bought_shares.as_shares(np.array(list(counted.values())), MIN_SHARE / rest)
+            given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(counted, shares, strict=True)}
         else:
-            lacking = {}
+            counted = {}
     file.groups[group] = [(name, given.get(name, math.nan)) for name in names]
     file.fill(("groups", group), {*names} - {OTHER})
-    file.fill(("shares", group), {given[name] for name in lacking})
+    file.fill(("shares", group), {given[name] for name in counted})
     file.edition += 1

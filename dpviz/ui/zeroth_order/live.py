@@ -1,16 +1,20 @@
 """What a visitor of the zeroth-order page sees first: the objective falling, or a cloud of runs in a valley."""
 
 import math
+from functools import partial
 
 import numpy as np
 import streamlit as st
 
-from dpviz.experiments.outcome import outcome
+from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import presets, texts
+from dpviz.numbers import short
+from dpviz.plots import landscape as plane
+from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Background, Cloud, contours
+from dpviz.plots.landscape import Background
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval
 from dpviz.problems.values.value_problem import ValueFacts
@@ -30,27 +34,25 @@ def has_landscape(problem: ProblemSpecification) -> bool:
     return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
 
 
-def picture(run: Run, diagnostics: bool) -> hero.Picture | None:
+def picture(run: Run, diagnostics: bool) -> Chart | None:
     """A dot for every run on the ground of a function of two parameters; of others the curves of the objective."""
     if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
         return landscape(run, run.job.trace)
     return hero.curves(run, diagnostics, most=LINES)
 
 
-def landscape(run: Run, trace: Trace, smoothed: bool = False) -> hero.Picture | None:
+def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
     """Contours, and what every run of every method would release; None before the first step."""
-    clouds = {
-        label: Cloud(lane.output["x"], np.array(lane.path["x"]))
-        for label, lane in trace.lanes.items()
-        if "x" in lane.output and lane.path.get("x")
-    }
-    if not clouds:
-        return None
-    looks = arm_styles(run.experiment.arms)
-    figure = contours(ground(run, smoothed), clouds, looks, DIRECTIONS, height=hero.HEIGHT)
-    of = "smoothed objective" if smoothed else "objective"
-    caption = f"{texts.LANDSCAPE.format(what=of)} **Not private**: it reads the raw data, which are generated."
-    return hero.Picture(figure, f"Contours of the {of}, with a dot for every run", caption)
+    what = "smoothed objective" if smoothed else "objective"
+    return plane.landscape(
+        trace,
+        partial(ground, run, smoothed),
+        arm_styles(run.experiment.arms),
+        DIRECTIONS,
+        what=what,
+        heading=f"Smoothed over r = {short(radius(run))}" if smoothed else "The function itself",
+        caption=f"{texts.LANDSCAPE.format(what=what)} **Not private**: it reads the raw data, which are generated.",
+    )
 
 
 def ground(run: Run, smoothed: bool) -> Background:
@@ -75,11 +77,8 @@ def radius(run: Run) -> float:
 def _evaluated(about: str) -> Background:
     """The objective of a simulated function, given as JSON text, of fewer rows: the picture is the same."""
     problem = BlackBox.from_json(about)
-    built = problem.replaced(rows=ROWS).build()
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
-    places = np.stack([np.tile(x, POINTS), np.repeat(y, POINTS)], axis=1)
-    values = built.evaluate_cheap({"x": places})["objective"]
-    return Background(x, y, values.reshape(POINTS, POINTS))
+    return plane.evaluated(problem.replaced(rows=ROWS).build(), x, y)
 
 
 def averaged(found: Background, radius: float) -> Background:

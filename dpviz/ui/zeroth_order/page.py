@@ -1,71 +1,55 @@
 """The page of the zeroth-order methods, described."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from dpviz.families import zeroth_order
 from dpviz.families.zeroth_order import presets, texts
-from dpviz.families.zeroth_order.forecast import forecast
-from dpviz.families.zeroth_order.path import EVALUATIONS
+from dpviz.families.zeroth_order.advice import forecast
+from dpviz.families.zeroth_order.conversion import EVALUATIONS
 from dpviz.problems.values.black_box import BlackBox
-from dpviz.ui.experiment import results as page_results
 from dpviz.ui.experiment.cloud import PlaneView
-from dpviz.ui.experiment.controls import Catalogue, Group
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.zeroth_order import closer_look, live, plan, released, results
+from dpviz.ui.zeroth_order import live, plan, plan_tabs, results
 from dpviz.ui.zeroth_order import problem as problem_controls
 
 
-def _options(shown: PlanView) -> Options:
-    problem = shown.experiment.problem
-    jumps = isinstance(problem, BlackBox) and not problem.loss().continuous
-    second = "smoothed_gradient_norm" if jumps else "stationarity_bound"
-    if not problem.public:
-        second = EVALUATIONS.name
-    return replace(page_results.plain_options(shown), second=second)
+class ZerothOrderPage(FamilyPage):
+    """The methods, their settings, and what the page shows of them."""
+
+    prefix = plan.PREFIX
+    package = zeroth_order
+    by_name = presets.BY_NAME
+    words = texts.WORDS
+    default_methods = presets.DEFAULT_METHODS
+    references = "The published algorithm once more, without noise: no privacy."
+    data_heading = "Function"
+    currency = "gaussian"
+    at_first: Mapping[str, float] = {"mu": 0.3, "replicates": presets.REPLICATES}
+    problems = problem_controls.MENU
+    predict = staticmethod(forecast)
+    card = staticmethod(plan.card)
+    advice = staticmethod(plan.verdict)
+    drawings = staticmethod(plan.drawings)
+    looks = staticmethod(plan_tabs.looks)
+    note = staticmethod(plan.size_note)
+    assumptions = staticmethod(plan.assumptions)
+    picture = staticmethod(live.picture)
+    number = staticmethod(live.number)
+    summary = staticmethod(results.summary)
+    extra = staticmethod(results.extra)
+    verdict = staticmethod(results.verdict)
+    scenery = PlaneView(ground=live.below)
+
+    def options(self, shown: PlanView) -> Options:
+        problem = shown.experiment.problem
+        jumps = isinstance(problem, BlackBox) and not problem.loss().continuous
+        second = "smoothed_gradient_norm" if jumps else "stationarity_bound"
+        if not problem.public:
+            second = EVALUATIONS.name
+        return replace(super().options(shown), second=second)
 
 
-PAGE = FamilyPage(
-    prefix=plan.PREFIX,
-    package=zeroth_order,
-    texts=texts,
-    catalogue=Catalogue(
-        presets.METHODS, presets.arms, presets.DEFAULT_METHODS, by_name=presets.BY_NAME, words=texts.WORDS
-    ),
-    presets=presets.PRESETS,
-    groups=(
-        Group("", ("iterations", "epoch_length", "expected_norm", "travel")),
-        Group(
-            "Directions and clipping", ("directions", "directions_per_row", "clipping", "concentration", "symmetric")
-        ),
-        Group("Sums, rows and epochs", ("sums", "first_share", "follow_moves", "fresh_start", "one_epoch")),
-        Group(
-            "DP-ZO and DP-SGD",
-            ("descent_steps", "relative_step_size", "distance", "clip", "noise", "law"),
-        ),
-    ),
-    references="The published algorithm once more, without noise: no privacy.",
-    data_heading="Function",
-    currency="gaussian",
-    at_first={"mu": 0.3, "replicates": presets.REPLICATES},
-    choose=problem_controls.data,
-    build=problem_controls.model,
-    settings_of=problem_controls.settings_of,
-    predict=forecast,
-    card=plan.card,
-    advice=plan.verdict,
-    noise=plan.noise,
-    drawings=plan.drawings,
-    alts=plan.ALTS,
-    looks=closer_look.looks,
-    note=plan.size_note,
-    assumptions=plan.assumptions,
-    picture=live.picture,
-    number=live.number,
-    options=_options,
-    summary=released.summary,
-    extra=results.extra,
-    verdict=results.verdict,
-    scenery=PlaneView(ground=live.below),
-)
+PAGE = ZerothOrderPage()

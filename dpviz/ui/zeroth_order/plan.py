@@ -1,22 +1,21 @@
 """The plan of the zeroth-order methods: noise along an epoch, what the bound promises, and which method is advised."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
-from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
-from dpviz.families.zeroth_order.advice import Option
-from dpviz.families.zeroth_order.forecast import Forecast, reduced_of
+from dpviz.families.zeroth_order.advice import Forecast, Option, reduced_of
 from dpviz.numbers import short
+from dpviz.plots.elements.chart import Chart
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment.controls import BY_NAME
-from dpviz.ui.experiment.plan import Drawing, PlanView, Shown
+from dpviz.ui.experiment.plan import PlanView, advised
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.tables import show_table
 from dpviz.ui.uploads.file import missing_rule
@@ -33,29 +32,24 @@ def card(label: str, plan: Plan) -> guarantee.Card:
 
 
 def verdict(shown: PlanView) -> None:
-    """The guarantee as the paper states it; which method is advised at this size, why, and a button that chooses it."""
+    """Which method is advised at this size, and a button that chooses it."""
     found: Forecast = shown.theory
     _say_reach(shown)
-    if found.advice is None or found.mu is None:
+    if found.advice is None:
         return
-    st.caption(texts.renyi(found.mu))
     chosen = found.advice.choice
-    with st.container(border=True):
-        row = st.container(horizontal=True, vertical_alignment="center", gap="medium")
-        what = "Smallest bound" if chosen.least is None and found.facts.exact else "Advised"
-        length, epochs = chosen.epochs
-        told = f"**{what} at your size: “{chosen.way.name}”, T = {length:,}, K = {epochs:,}.** {found.advice.why}"
-        row.markdown(told, width="stretch")
-        row.button(
-            "Use these settings",
-            key=f"{PREFIX}_advised",
-            icon=":material/tune:",
-            on_click=_apply,
-            args=(chosen,),
-            help="Chooses this method beside the published one, and its epochs. Epochs apply to both.",
-        )
-        with st.expander("Every option, in numbers"):
-            _options(found)
+    length, epochs = chosen.epochs
+    what = "Advised at your size"  # by what runs came to, which rests on no guess
+    if chosen.least is None and found.facts.exact:
+        what = f"Smallest bound at your size{', if F* holds' * found.facts.guessed}"
+    advised(
+        f"**{what}: “{chosen.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
+        f"{PREFIX}_advised",
+        "Use these settings",
+        on_click=_apply,
+        args=(chosen,),
+        help="Chooses this method beside the published one, and its epochs. Epochs apply to both.",
+    )
 
 
 def _say_reach(shown: PlanView) -> None:
@@ -67,9 +61,14 @@ def _say_reach(shown: PlanView) -> None:
         )
 
 
-def _options(found: Forecast) -> None:
+def reasons(shown: PlanView) -> None:
+    """Why a method is advised, and every option in numbers."""
+    found: Forecast = shown.theory
     advice = found.advice
-    assert advice is not None
+    if advice is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    st.markdown(advice.why)
     rows: list[dict[str, object]] = []
     for option in sorted(advice.options, key=lambda one: (one.least or (math.inf,))[0]):
         length, epochs = option.epochs
@@ -117,46 +116,13 @@ def _apply(option: Option) -> None:
     Panel(PREFIX).write(settings)
 
 
-def noise(shown: PlanView) -> Drawing:
-    """The noise of the steps of an epoch."""
-    figure = figures.noise_of_an_epoch(shown.plans, shown.styles)
-    return "Noise along an epoch", figure, f"{texts.NOISE} {SETTINGS_ONLY}"
-
-
-def drawings(shown: PlanView) -> Shown:
-    """The other figures of the plan, with headings and captions."""
+def drawings(shown: PlanView) -> Iterator[Chart]:
+    """The noise of the steps of an epoch and of all running sums, what the bound promises, what first steps tell."""
     found: Forecast = shown.theory
-    guess = f" {texts.GUESS}" * (bool(found.bounds) and found.facts.guessed)
-    without = f" Without a bound: {', '.join(found.without)}." if found.without else ""
-    return [
-        ("Noise of every running sum", _sums(shown), f"{texts.SUMS} {SETTINGS_ONLY}"),
-        (
-            "What the bound promises",
-            figures.bound_parts(found.bounds, found.facts.lipschitz, texts.rests_on(found.facts.guessed)),
-            f"{texts.PARTS}{guess}{without} {SETTINGS_ONLY}",
-        ),
-        (
-            "What the first steps tell",
-            figures.watched(found.watched, shown.styles, found.mu or 0.0),
-            f"{texts.WATCHED} {SETTINGS_ONLY}",
-        ),
-    ]
-
-
-def _sums(shown: PlanView) -> go.Figure:
-    found: Forecast = shown.theory
-    try:
-        return noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
-    except UserError as error:
-        return figures.nothing(str(error))
-
-
-ALTS = (
-    "Noise on each coordinate in the steps of an epoch, one line per method",
-    "Noise in the running sums of an epoch, one line for every way to add up",
-    "The three parts of each method's bound, and the line beyond which it says nothing",
-    "Privacy of what the first steps of an epoch release, one line per method",
-)
+    yield figures.noise_of_an_epoch(shown.plans, shown.styles)
+    yield noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
+    yield figures.bound_parts(found.bounds, found.facts, found.without)
+    yield figures.watched(found.watched, shown.styles, found.mu or 0.0)
 
 
 def size_note(shown: PlanView) -> str:

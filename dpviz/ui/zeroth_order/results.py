@@ -1,24 +1,25 @@
-"""What a run of the zeroth-order methods shows beyond curves: stationarity, clipping, and the ground it walked on."""
+"""What a run of the zeroth-order methods shows beyond curves: stationarity, clipping, and the ground it walked on;
+and of a run on a user's file the released model by column, before any diagnostic.
+"""
 
+import math
+
+import numpy as np
+import pandas as pd
 import streamlit as st
 
-from dpviz.experiments.plan import worst
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import figures, texts
 from dpviz.numbers import short
 from dpviz.plots.elements.style import arm_styles
-from dpviz.problems.values.black_box import BlackBox
+from dpviz.problems.values.black_box import BlackBox, ReluNetwork, TableModel
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.zeroth_order import live
 
-# What is looked at, its standard error, the chart's heading and caption.
-STATIONARITY = (
-    ("stationarity_bound", "stationarity_error", "Is it a stationary place?", texts.STATIONARITY),
-    ("smoothed_gradient_norm", "smoothed_gradient_error", "Is the smoothed gradient small?", texts.SMOOTHED),
-)
 MUCH = 0.05  # of what clipping takes away, from which on it is a warning
 
 
@@ -30,52 +31,37 @@ def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
         shown = _norms(panel, run, trace)
     if not diagnostics:
         return shown
-    for place, (name, error, heading, words) in zip((right, left), STATIONARITY, strict=True):
+    for place, metric in zip((right, left), figures.STATIONARITY, strict=True):
         with place:
-            shown += _stationarity(panel, run, trace, name, error, heading, words)
+            shown += _stationarity(panel, run, trace, metric)
     return shown + (_grounds(panel, run, trace) if live.has_landscape(run.experiment.problem) else [])
 
 
 def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
     """The length of what was released beside that of the noise in it."""
-    figure = figures.norms(trace, run.plans, arm_styles(run.experiment.arms))
-    if not figure.data:
-        return []
-    heading, experiment = "How much of it was noise?", run.experiment
-    caption = f"{texts.NORMS} {explain.released(experiment, experiment.replicates)}"
-    alt = "Length of the noisy gradients of every method, and of their noise alone"
-    status = worst(plan.privacy for plan in run.plans.values() if plan.private)
-    charts.show(figure, panel.key("chart_norms"), heading, alt, caption, status)
-    return [(heading, figure, caption)]
+    experiment = run.experiment
+    privacy = explain.released(experiment, experiment.replicates)
+    chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)
+    return [charts.show(chart, panel.key("chart_norms"))] if chart.figure.data else []
 
 
-def _stationarity(panel: Panel, run: Run, trace: Trace, name: str, error: str, heading: str, words: str) -> Shown:
+def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
     """A metric with the error of the sample of rows that it is from."""
-    figure = figures.stationarity(trace, name, error, arm_styles(run.experiment.arms))
-    if not figure.data:
-        problem = run.experiment.problem
-        if name == STATIONARITY[0][0] and isinstance(problem, BlackBox) and not problem.loss().continuous:
-            st.caption(texts.NO_STATIONARITY)
-        return []
-    caption = f"{words} {explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)}"
-    alt = f"{heading} One line per method, at a few epochs"
-    charts.show(figure, panel.key(f"chart_{error}"), heading, alt, caption, "not private")
-    return [(heading, figure, caption)]
+    experiment, problem = run.experiment, run.experiment.problem
+    privacy = explain.diagnostic(experiment.replicates, problem.public)
+    chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
+    if chart.figure.data:
+        return [charts.show(chart, panel.key(f"chart_{figures.STATIONARITY[metric]}"))]
+    if metric == "stationarity_bound" and isinstance(problem, BlackBox) and not problem.loss().continuous:
+        st.caption(texts.NO_STATIONARITY)
+    return []
 
 
 def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
     """The objective beside what the method descends on."""
-    shown: Shown = []
-    for column, smoothed in zip(st.columns(2, gap="medium"), (False, True), strict=True):
-        found = live.landscape(run, trace, smoothed)
-        if found is None:
-            continue
-        heading = f"Smoothed over r = {short(live.radius(run))}" if smoothed else "The function itself"
-        with column:
-            key = panel.key(f"chart_ground_{smoothed}")
-            charts.show(found.figure, key, heading, found.alt, found.caption, "not private")
-        shown.append((heading, found.figure, found.caption))
-    return shown
+    both = {smoothed: live.landscape(run, trace, smoothed) for smoothed in (False, True)}
+    drawn = {smoothed: chart for smoothed, chart in both.items() if chart is not None}
+    return charts.beside(*((chart, panel.key(f"chart_ground_{smoothed}")) for smoothed, chart in drawn.items()))
 
 
 def verdict(_: Run, trace: Trace, diagnostics: bool) -> None:
@@ -90,8 +76,60 @@ def verdict(_: Run, trace: Trace, diagnostics: bool) -> None:
     if not found:
         return
     label, (share, mass) = max(found.items(), key=lambda item: item[1])
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.markdown(f"**Clipped**: {texts.clipped(share, mass, label)}", width="content")
-        explain.diagnostic_badge()
+    explain.read_off(f"**Clipped**: {texts.clipped(share, mass, label)}")
     if mass > MUCH:
         st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
+
+
+def summary(panel: Panel, run: Run, trace: Trace) -> None:
+    """What comes first in the results of a user's file; nothing for public data, whose curves come first."""
+    problem = run.experiment.problem
+    lanes = released_model.of_each(trace)
+    if problem.public or not lanes or not isinstance(problem, TableModel):
+        return
+    model = _columns(problem)
+    names = list(model["column"])
+    if "unit" in model:
+        names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
+    model = model.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
+    words = {
+        label: f"{run.plans[label].iterations:,} steps; largest coefficients: "
+        f"{released_model.heaviest(lane.output['x'][0], names)}."
+        for label, lane in lanes.items()
+    }
+    released_model.show(panel, run, words, model, meaning(problem))
+
+
+def _columns(problem: TableModel) -> pd.DataFrame:
+    """A row for each parameter: its column and the declared range of that; of a network also the unit that it is of."""
+    table = released_model.coefficients(problem.data.facts(), problem.intercept)
+    if not isinstance(problem, ReluNetwork):
+        return table
+    units = np.repeat(np.arange(1, problem.units + 1), len(table))
+    return pd.concat([table] * problem.units, ignore_index=True).assign(unit=units)
+
+
+def meaning(problem: TableModel) -> str:
+    """How to predict with the coefficients."""
+    facts = problem.data.facts()
+    divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
+    inputs = (
+        "A row's inputs are its values, each scaled from its range to [-1, 1]"
+        f"{', a category being 1 in its rows and -1 elsewhere' * bool(facts.blocks)}"
+        f"{', and the constant 1' * problem.intercept}, all divided by {short(divisor, 6)}"
+        f"{', and shortened to length 1 if they are longer' * (divisor < math.sqrt(problem.features))}."
+    )
+    symmetric = problem.targets == "symmetric"
+    output = "the sum of coefficient × input"
+    if isinstance(problem, ReluNetwork):
+        half = -(-problem.units // 2)
+        first = f"units 1 to {half}" if half > 1 else "unit 1"
+        output = (
+            f"the sum over {first} less that over the others, divided by √{problem.units}, each giving {output} where "
+            "that is positive, else 0"
+        )
+    if facts.target is None:
+        return f"{inputs} Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
+    low, high = facts.target
+    at, times = ((low + high) / 2, (high - low) / 2) if symmetric else (low, high - low)
+    return f"{inputs} The prediction is {short(at, 6)} + {short(times, 6)} × the output: {output}."

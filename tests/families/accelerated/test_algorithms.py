@@ -243,11 +243,7 @@ def test_numbers_of_steps_for_the_papers_problem(
     relative_step: float, schedule: str, best: int, bound: float | None
 ) -> None:
     problem = LogisticRegression(
-        data=PaperLogistic(rows=100_000),
-        start=10.0,
-        initial_gap=10.0,
-        smoothness=5.1001,
-        smoothness_source="estimated",
+        data=PaperLogistic(rows=100_000), start=10.0, initial_gap=10.0, smoothness=5.1001, smoothness_source="estimated"
     )
     method = Nesterov(schedule=schedule, horizon="bound", iterations=1000, relative_step=relative_step)
     plan = method.plan(problem.facts(), PureDP(epsilon=1.0))

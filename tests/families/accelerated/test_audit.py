@@ -139,6 +139,7 @@ def outputs(method: GradientMethod, problem: LogisticProblem, budget: PureDP | G
     return last.output["x"]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shrink", [1.0, 1 / math.sqrt(2)])
 @pytest.mark.parametrize("fraction", [1.0, 0.5])
 def test_runs_end_to_end_spend_no_more_than_their_budget(
@@ -170,6 +171,7 @@ def test_runs_end_to_end_spend_no_more_than_their_budget(
         assert bound > 1.0
 
 
+@pytest.mark.slow
 def test_a_run_of_many_steps_spends_no_more_than_its_budget() -> None:
     """Ten steps of DP-NAG, optimal schedule; the last iterate is a function of what was released."""
     counts = []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, clouds
+from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, figures
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -16,6 +16,7 @@ from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 RUNS = 200
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("noise", "batch", "first"), [("laplace", 1, 0.886), ("laplace", 0.01, 0.886), ("gaussian", 1, 0.9)]
 )
@@ -31,30 +32,30 @@ def test_the_ellipse_holds_nine_runs_of_ten(noise: str, batch: float, first: flo
     plans, trace, shares = experiment.plans(), experiment.run(), []
     for arm in arms:
         iterations, places = trace.cloud(arm.label)
-        found = clouds.ellipse(arm.algorithm, plans[arm.label])  # type: ignore[arg-type]
+        found = figures.ellipse(arm.algorithm, plans[arm.label])  # type: ignore[arg-type]
         assert found is not None and places.shape == (len(iterations), RUNS, 2)
         centres, half_axes = (part[iterations[1:], None] for part in found)
         assert (found[0][0] == 1).all() and (found[1][0] == 0).all(), "all begin at one place"
         inside = (((places[1:] - centres) / half_axes) ** 2).sum(axis=2) <= 1
         shares.append(inside.mean(axis=1))
-    assert np.abs(np.array(shares) - clouds.SHARE).max() < 4 * np.sqrt(0.9 * 0.1 / RUNS)
+    assert np.abs(np.array(shares) - figures.SHARE).max() < 4 * np.sqrt(0.9 * 0.1 / RUNS)
     ones = np.mean([share[0] for share in shares])  # after one step; of 800 runs
     assert ones == pytest.approx(first, abs=4 * np.sqrt(0.9 * 0.1 / RUNS / len(arms)))
-    assert np.mean(shares) == pytest.approx(clouds.SHARE, abs=0.02)
+    assert np.mean(shares) == pytest.approx(figures.SHARE, abs=0.02)
 
 
 def test_without_noise_the_ellipse_is_the_run() -> None:
     arm = Arm(label="A", algorithm=Nesterov(iterations=12), budget=NoPrivacy())
     experiment = Experiment(problem=Quadratic(start=-2.0, dimension=3), arms=(arm,), replicates=1)
     iterations, places = experiment.run().cloud("A")
-    found = clouds.ellipse(arm.algorithm, experiment.plans()["A"])  # type: ignore[arg-type]
+    found = figures.ellipse(arm.algorithm, experiment.plans()["A"])  # type: ignore[arg-type]
     assert found is not None and (found[1] == 0).all()
     assert places[:, 0] == pytest.approx(found[0][iterations], rel=1e-6)
 
 
 def test_there_is_no_ellipse_without_a_spectrum() -> None:
     facts, method = LogisticRegression().facts(), Nesterov(iterations=3)
-    assert clouds.ellipse(method, method.plan(facts, PureDP(epsilon=1.0))) is None
+    assert figures.ellipse(method, method.plan(facts, PureDP(epsilon=1.0))) is None
 
 
 @pytest.mark.parametrize("problem", [LogisticRegression(clip=0.3), LeastSquares(), HuberRegression()])
@@ -62,7 +63,7 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     """All but two weights as at the minimum, so that it is lowest where the model's minimum is."""
     built = problem.build()
     x, y = (np.linspace(weight - 2, weight + 3, 11) for weight in built.minimiser[:2].tolist())
-    found = clouds.section(built, x, y)
+    found = figures.section(built, x, y)
     places = np.tile(built.minimiser, (121, 1))
     places[:, 0], places[:, 1] = np.tile(x, 11), np.repeat(y, 11)
     values = built.evaluate({"x": places})["objective"]
@@ -71,13 +72,13 @@ def test_below_the_runs_of_a_model_is_its_objective(problem: LinearModel) -> Non
     assert built.evaluate({"x": built.minimiser[None]})["gradient_norm"] < 1e-6
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # where runs have diverged
-        assert np.isfinite(clouds.section(built, 1e38 * x, 1e38 * y).values).all()
+        assert np.isfinite(figures.section(built, 1e38 * x, 1e38 * y).values).all()
 
 
 def test_the_ground_is_the_objective() -> None:
     quadratic = Quadratic(dimension=5)
     x, y = np.linspace(-1, 2, 4), np.linspace(-3, 1, 3)
-    ground = clouds.ground(quadratic.facts(), x, y)
+    ground = figures.ground(quadratic.facts(), x, y)
     places = np.zeros((12, 5))
     places[:, 0], places[:, -1] = np.tile(x, 3), np.repeat(y, 4)
     assert quadratic.plane is not None

@@ -6,14 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpviz.errors import UserError
-from dpviz.families.accelerated import (
-    GradientDescent,
-    HeavyBall,
-    MultistageNesterov,
-    Nesterov,
-    custom_schedule,
-    planning,
-)
+from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, planning, theory
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import compare
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
@@ -29,19 +22,19 @@ BUDGETS: tuple[tuple[Budget, tuple[str, ...]], ...] = (
     (GaussianDP(mu=0.5), ("laplace", "gaussian")),
 )
 EACH = [(budget, noise) for budget, noises in BUDGETS for noise in noises]
-some_knots = st.lists(st.floats(-custom_schedule.LIMIT, custom_schedule.LIMIT), min_size=6, max_size=6).map(tuple)
+some_knots = st.lists(st.floats(-theory.LIMIT, theory.LIMIT), min_size=6, max_size=6).map(tuple)
 
 
 @steady
 @given(some_knots, st.sampled_from(EACH), st.sampled_from([1, 5, 40]))
 def test_whatever_is_drawn_keeps_the_budget_and_its_shape(
-    knots: custom_schedule.Knots, settings: tuple[Budget, str], iterations: int
+    knots: theory.Knots, settings: tuple[Budget, str], iterations: int
 ) -> None:
     budget, noise = settings
     plan = Nesterov(iterations=iterations, noise=noise, schedule="own", knots=knots).plan(LOGISTIC, budget)
     spent = budget.cost(plan.events)
     assert 0.97 * budget.left(()) <= spent <= budget.left(()) * (1 + 1e-9)
-    asked = custom_schedule.log_scales(knots, iterations)
+    asked = theory.log_scales(knots, iterations)
     got = np.log10(plan.noise["gradient"])
     # Where the accountant is expensive, long schedules are rounded to few levels.
     allowed = 1e-9 if iterations < 40 or budget.pure else 0.3
@@ -64,9 +57,7 @@ def test_the_numbers_are_powers_of_ten_of_the_noise_with_straight_lines_between(
 
 @pytest.mark.parametrize(("budget", "noise"), EACH)
 def test_the_bound_chooses_the_number_of_steps_of_any_shape(budget: Budget, noise: str) -> None:
-    method = Nesterov(
-        iterations=60, noise=noise, schedule="own", knots=custom_schedule.SHAPES["Falling"], horizon="bound"
-    )
+    method = Nesterov(iterations=60, noise=noise, schedule="own", knots=theory.SHAPES["Falling"], horizon="bound")
     chosen = method.plan(LOGISTIC, budget)
     bounds = {}
     for steps in (5, 10, 20, 30, 40, 60, chosen.iterations):
@@ -82,12 +73,12 @@ def test_the_bound_chooses_the_number_of_steps_of_any_shape(budget: Budget, nois
 @pytest.mark.parametrize(("budget", "noise"), [EACH[0], EACH[2], EACH[4], EACH[6]])
 @pytest.mark.parametrize("cls", [GradientDescent, Nesterov, MultistageNesterov])
 def test_no_shape_beats_the_optimal_one(cls: type[GradientMethod], budget: Budget, noise: str, facts: object) -> None:
-    for knots in custom_schedule.SHAPES.values():
+    for knots in theory.SHAPES.values():
         method = cls(iterations=30, noise=noise, schedule="own", knots=knots)
         found = compare(method, method.plan(facts, budget))  # type: ignore[arg-type]
         assert found is not None and found.proven and found.exact == (facts is BENCH)
         assert found.optimal <= min(found.yours, found.even) * (1 + 1e-9)
-        if knots == custom_schedule.EVEN:
+        if knots == theory.EVEN:
             assert found.yours == pytest.approx(found.even, rel=1e-12)
 
 
@@ -114,7 +105,7 @@ def test_anything_else_gets_a_sentence(said: str) -> None:
 
 
 def test_only_a_schedule_that_is_used_makes_another_release() -> None:
-    knots = custom_schedule.SHAPES["Falling"]
+    knots = theory.SHAPES["Falling"]
     for schedule, same in (("uniform", True), ("own", False)):
         one, other = Nesterov(schedule=schedule), Nesterov(schedule=schedule, knots=knots)
         assert (one.released_settings() == other.released_settings()) == same

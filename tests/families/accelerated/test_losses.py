@@ -22,6 +22,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(("noise", "batch"), [("laplace", 1.0), ("laplace", 0.25), ("gaussian", 1.0)])
 def test_every_method_runs_and_stays_below_its_bound(model: LinearModel, noise: str, batch: float) -> None:

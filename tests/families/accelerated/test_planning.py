@@ -124,6 +124,7 @@ EXTREME: list[Budget] = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("budget", EXTREME, ids=lambda budget: budget.describe())
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -24,6 +24,7 @@ def test_the_estimate_is_that_of_the_theory() -> None:
     assert smoothness.estimated(CENTRED) == pytest.approx(0.0863 / 4 + 0.02, abs=2e-5)
 
 
+@pytest.mark.slow
 def test_the_release_adds_noise_and_the_margin_of_the_theory() -> None:
     """Section 10, item 4 gives 0.1026 for one seed: noise of scale b = R²/(n ε), and b ln 500 upwards."""
     scale = 2.5 / (10_000 * 0.1)

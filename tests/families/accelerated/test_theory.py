@@ -34,8 +34,7 @@ def base_budget(epsilon: np.ndarray, ratio: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("condition", "starts"),
-    [(20, [15, 55, 135]), (255.004, [90, 226, 498]), (126, [56, 152, 344])],
+    ("condition", "starts"), [(20, [15, 55, 135]), (255.004, [90, 226, 498]), (126, [56, 152, 344])]
 )
 def test_stages_start_where_the_specification_says(condition: float, starts: list[int]) -> None:
     steps = theory.multistage(600, 1.0, 1 / condition, 1.0)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.families.bayesian_optimization import Placing, Surrogate, designs
-from dpviz.families.bayesian_optimization.batch_refinement import unexplained
-from dpviz.families.bayesian_optimization.batches import Batches
+from dpviz.families.bayesian_optimization.batches import Batches, unexplained
 from dpviz.families.bayesian_optimization.posterior import Evaluated
 
 TABLE = {
@@ -128,6 +127,7 @@ def test_what_a_batch_leaves_has_the_derivative_that_is_stated(kernel: str, mean
     assert slope == pytest.approx(np.array(rises) / (2 * h), abs=1e-7)
 
 
+@pytest.mark.slow
 def test_moving_the_points_of_a_batch_together_saves_some() -> None:
     """A walk of 6 steps with noise, where fewer points reach the level; and no polish makes a batch worse."""
     found = {}

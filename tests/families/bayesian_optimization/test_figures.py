@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.families.bayesian_optimization import figures, presets, theory_figures
+from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.forecast import LEVELS, forecast
@@ -77,24 +77,24 @@ def test_bias_meets_the_noise_at_the_advised_level(experiment: Experiment) -> No
     shown = experiment.replaced(budget=GaussianDP(mu=0.02))
     found = forecast(shown, shown.plans())
     assert found.advice is not None
-    (bias,) = [line for line in figures.bias_and_noise(found).data if line.name == "bias"]
+    (bias,) = [line for line in figures.bias_and_noise(found).figure.data if line.name == "bias"]
     level = found.advice.level
     assert 0.01 < level < 0.2
     at = float(np.exp(np.interp(np.log(level), np.log(LEVELS), np.log(np.array(bias.y, dtype=float)))))
     assert at == pytest.approx(found.advice.noise, rel=0.01)
     pure = shown.replaced(budget=PureDP(epsilon=1.0)).planned()
     assert pure.experiment is not None
-    nothing = figures.bias_and_noise(forecast(pure.experiment, pure.plans))
+    nothing = figures.bias_and_noise(forecast(pure.experiment, pure.plans)).figure
     assert not nothing.data and "no Gaussian noise" in nothing.layout.annotations[0].text
 
 
 def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:
     plans, styles = experiment.plans(), arm_styles(experiment.arms)
-    epsilon = {line.name: line.y for line in theory_figures.epsilon_by_step(plans, styles, 1e-5).data}
+    epsilon = {line.name: line.y for line in figures.epsilon_by_step(plans, styles, 1e-5).figure.data}
     assert epsilon[presets.GIBO][-1] == pytest.approx(4.377178, rel=1e-5)
     assert 1.5 < epsilon[presets.RANDOM][-1] < 1.613931 * (1 + 1e-5)  # of one choice, whose pure ε this is
     gibo, random = (
-        next(line.y for line in theory_figures.attacks(plans, styles).data if line.name == label)
+        next(line.y for line in figures.attacks(plans, styles).figure.data if line.name == label)
         for label in (presets.GIBO, presets.RANDOM)
     )
     assert (np.array(random) >= np.array(gibo) - 1e-6).all()

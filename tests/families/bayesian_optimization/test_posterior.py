@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.families.bayesian_optimization.kernels import Kernel, Matern, Quadratic, SquaredExponential, Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
 from dpviz.problems.tuning.direct_tuning import NormalLocation
@@ -110,8 +109,8 @@ def test_every_users_gradient_is_exact_where_losses_are_quadratic_and_reads_no_o
     exact = problem._gradients(theta[None])[0]
     assert losses.T @ weights == pytest.approx(exact, abs=1e-5 * np.abs(exact).max())
     evaluations = problem.evaluations(1)
-    finished(evaluations.add_in_parts([points]))
-    query = finished(evaluations.gradient_in_parts([weights], 1e6))
+    evaluations.add([points])
+    query = evaluations.gradient([weights], 1e6)
     assert query.value[0] == pytest.approx(exact.mean(axis=0), abs=1e-5) and query.value.shape == (1, d)
     evaluations._losses[0] = evaluations._losses[0][:, np.random.default_rng(5).permutation(n)]
-    assert finished(evaluations.gradient_in_parts([weights], 1e6)).value == pytest.approx(query.value, abs=1e-12)
+    assert evaluations.gradient([weights], 1e6).value == pytest.approx(query.value, abs=1e-12)

@@ -45,7 +45,7 @@ class Explicit(Game):
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         return y @ self._payoffs.T, x @ self._payoffs
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return {"duality_gap": bilinear_gap(self.gradients(output["x"], output["y"]))}
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling
@@ -41,7 +40,7 @@ TRANSCRIPTS = np.array(list(itertools.product(itertools.product(range(2), repeat
 
 def game(records: tuple) -> MatrixGameProblem:
     u, v = (Signs.pack(np.array([row[player] for row in records]).T < 0) for player in range(2))
-    return MatrixGameProblem(FACTS, finished(Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1))))))
+    return MatrixGameProblem(FACTS, Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1)))))
 
 
 def planned(batching: str) -> tuple[VertexSampling, Plan]:

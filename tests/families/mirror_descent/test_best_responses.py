@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -34,7 +33,7 @@ OTHERS = (((1, -1), (1, -1)), ((1, 1), (1, 1)))
 def tiny(row: tuple) -> MatrixGameProblem:
     """The 2 x 2 game of three rows whose first is `row`."""
     u, v = (Signs.pack(np.array([one[player] for one in (row, *OTHERS)]).T < 0) for player in range(2))
-    return MatrixGameProblem(TINY, finished(Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1))))))
+    return MatrixGameProblem(TINY, Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1)))))
 
 
 def snapshots(method: Algorithm, problem: ProblemSpecification, budget: Budget) -> list[dict[str, np.ndarray]]:

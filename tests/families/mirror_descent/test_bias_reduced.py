@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import BiasReduced, theory
@@ -39,7 +38,7 @@ class Exponential(Game):
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
         return np.exp(x @ self.slopes)[:, None] * self.slopes, np.zeros_like(y)
 
-    def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return {"duality_gap": np.zeros(len(output["x"]))}
 
 
@@ -81,6 +80,7 @@ def test_the_oracle_has_the_mean_of_many_draws_and_makes_few(monkeypatch: pytest
     assert theory.mean_batches(3) == pytest.approx(2.13333, abs=1e-5)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("exponent", [0, 1, 3])
 def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int) -> None:
     """The estimate of level N, on 2^N rows per unit, for all replacements of its first row by random rows."""
@@ -96,7 +96,7 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
             # No real gradients, but bounded by 1 like those of the game, and curved: the correction does not vanish.
             return np.cos(20 * y @ self.v.T) @ self.u / size, np.cos(20 * x @ self.u.T) @ self.v / size
 
-        def evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
             return {}
 
     allowed, largest = float(theory.oracle_weight(level, exponent)), np.zeros(2)
@@ -106,7 +106,7 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
         values = []
         for _ in range(2):
             scores = Scores(Rows(u, v), 1)
-            finished(method._add(scores, vertices, level, size, facts, slice(0, size)))
+            method._add(scores, vertices, level, size, facts, slice(0, size))
             assert scores.weight == pytest.approx(allowed)
             values.append((np.array(scores.x(allowed).value), np.array(scores.y(allowed).value)))
             u, v = u.copy(), v.copy()
@@ -119,6 +119,7 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
 # ------------------------------------------------------------------------------------------------------------- stopping
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("stop", [4, 6, 64, 256])
 def test_levels_never_exceed_the_stop_level_and_rounds_are_as_many_as_wald_says(stop: int) -> None:
     """Check 10: Σ 2^N ≤ U in every one of 2000 runs; U = 256: the mean number of rounds lies in [93.0, 99.2]."""
@@ -139,6 +140,7 @@ def test_levels_never_exceed_the_stop_level_and_rounds_are_as_many_as_wald_says(
     assert stats.chisquare(shares, theory.level_probabilities(level) * replicates).pvalue > 1e-4
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.describe())
 def test_ten_thousand_runs_stay_below_the_filter_s_ceiling(budget: Budget) -> None:
     """The ledger is charged as the run would charge it: 2^(N + 1) + 1 draws of both players from the second round."""

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.checkpoints import finished
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.datasets.groups import GroupedUpload
 from dpviz.errors import UserError
@@ -37,7 +36,7 @@ BUDGETS: list[Budget] = [
 
 def signs_game(cls: type[Game], records: tuple) -> Game:
     u, v = (Signs.pack(np.array([row[player] for row in records]).T < 0) for player in range(2))
-    payoffs = finished(Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1)))))
+    payoffs = Payoffs.of((u, v), (np.zeros((2, 1)), np.zeros((2, 1))))
     data = LatentGame(rows=20, strategies_x=2, strategies_y=2)
     if cls is MatrixGameProblem:
         return MatrixGameProblem(dataclasses.replace(MatrixGame(data=data).facts(), n=ROWS), payoffs)

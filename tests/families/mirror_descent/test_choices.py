@@ -8,6 +8,7 @@ import pytest
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedUpload
 from dpviz.families.mirror_descent import VertexSampling, accuracy, advice, bounds, planning, rates, theory
+from dpviz.families.mirror_descent.planning import Sampling
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -25,19 +26,17 @@ GAME = MatrixGame(data=LatentGame(rows=10_000, strategies_x=1000, strategies_y=1
 
 def test_the_curves_over_shares_are_those_of_the_plans_and_lowest_at_the_best_split() -> None:
     facts, shares = GroupLoss().facts(), np.linspace(0.05, 0.95, 91)
-    bound, regret = bounds.bound_over_shares(facts, BUDGET, shares.tolist(), 400, draws=(2, 1))
+    bound, regret = bounds.bound_over_shares(facts, BUDGET, shares.tolist(), 400, Sampling((2, 1)))
     players = planning.players(facts, (2, 1))
     for place in (0, 50, 90):
         method = VertexSampling(iterations=400, draws=2, draws_y=1, share_x=float(shares[place]))
         steps = [method.plan(facts, BUDGET).resolved[f"step_size_{name}"] for name in "xy"]
         own = sum(p.log_vertices / (step * 400) for p, step in zip(players, steps, strict=True))
         assert own == pytest.approx(regret[place])
-        assert bound[place] == pytest.approx(
-            bounds.bound_at(facts, BUDGET, 400, draws=(2, 1), share_x=shares[place])[1]
-        )
+        assert bound[place] == pytest.approx(bounds.bound_at(facts, BUDGET, 400, Sampling((2, 1), shares[place]))[1])
     best = theory.optimal_shares(players)[0]
     assert shares[np.argmin(regret)] == pytest.approx(best, abs=0.01)
-    _, (least,) = bounds.bound_over_shares(facts, BUDGET, [best], 400, draws=(2, 1))
+    _, (least,) = bounds.bound_over_shares(facts, BUDGET, [best], 400, Sampling((2, 1)))
     assert least <= regret.min() * (1 + 1e-6)
 
 
@@ -53,7 +52,7 @@ def test_the_papers_bound_is_its_terms_and_above_the_direct_one() -> None:
     lemma = 2 * math.sqrt(2) * 2 * root / math.sqrt(200) + 4 / 200
     assert fresh[1] == pytest.approx(lemma)
     assert whole[1] == pytest.approx(2 * ell / (100 * step) + 5 * step + lemma)  # linear gradients have no bias
-    _, direct = bounds.bound_over_rounds(facts, BUDGET, [10, 100, 1000], draws=2, batching="single")
+    _, direct = bounds.bound_over_rounds(facts, BUDGET, [10, 100, 1000], Sampling(2, batching="single"))
     assert (whole > direct).all()
     assert (np.diff(fresh) < 0).all()
 
@@ -95,7 +94,7 @@ def test_a_plan_keeps_what_the_rows_promise(problem, budget) -> None:
     facts = problem.facts()
     players = planning.players(facts, (4, 2))
     rounds, bound = accuracy.best_bound(players, facts.n, budget, 400)
-    _, kept = bounds.bound_at(facts, budget, rounds, draws=(4, 2), share_x=None)
+    _, kept = bounds.bound_at(facts, budget, rounds, Sampling((4, 2), None))
     assert 0.95 * bound <= kept <= bound * (1 + 1e-6)
 
 

@@ -192,10 +192,7 @@ def test_minimisation_had_two_rates_before_and_the_smaller_one_counts(d: int, sm
     sizes = rates.Sizes(10_000, d, 1, 1.0, DELTA)
     found = rates.previous(sizes, "anytime_second_order")
     assert found == rates.previous(sizes, "bilinear") and found is not None
-    rate = {
-        "descent": math.sqrt(d * ODDS) / 10_000,
-        "frank-wolfe": (math.log(d) * math.sqrt(ODDS) / 10_000) ** (2 / 3),
-    }
+    rate = {"descent": math.sqrt(d * ODDS) / 10_000, "frank-wolfe": (math.log(d) * math.sqrt(ODDS) / 10_000) ** (2 / 3)}
     assert found.rate == pytest.approx(math.sqrt(math.log(d) / 10_000) + rate[smaller])
     assert rate[smaller] == min(rate.values())
 

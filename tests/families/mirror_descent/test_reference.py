@@ -103,7 +103,5 @@ def test_how_long_it_takes_is_about_what_is_said() -> None:
     method = TunedReference()
     games = [QuadraticGame(data=LatentGame(strategies_x=d)) for d in (30, 3000)]
     plans = [method.plan(game.facts(), NoPrivacy()) for game in games]
-    few, many = (
-        method.estimated_seconds(plan, 8, game.cost(plan.facts)) for plan, game in zip(plans, games, strict=True)
-    )
+    few, many = (method.workload(plan, 8, game.cost(plan.facts)).steps for plan, game in zip(plans, games, strict=True))
     assert many > 4 * few

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpviz.errors import UserError
-from dpviz.families.mirror_descent import presets, split
+from dpviz.families.mirror_descent import bounds, presets
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -51,15 +51,15 @@ def test_no_split_has_a_smaller_bound_than_the_best_one(label: str, budget: Budg
     if budget.pure and label in NOISY:
         return
     method = presets.METHODS[label]
-    told = [split.compare(m, m.plan(GROUPS, budget)) for m in (method.replaced(share_x=s) for s in (0.05, 0.3, 0.5))]
-    taken = split.compare(best := method.replaced(split="bound"), best.plan(GROUPS, budget))
+    told = [bounds.compare(m, m.plan(GROUPS, budget)) for m in (method.replaced(share_x=s) for s in (0.05, 0.3, 0.5))]
+    taken = bounds.compare(best := method.replaced(split="bound"), best.plan(GROUPS, budget))
     assert taken is not None and taken.yours == taken.best and 0.5 < taken.best_share < 0.95
     for one in told:
         # Under (ε, δ) the optimum is that of a budget in ρ, of which the tightest accountant makes a little more.
         assert one is not None and one.best <= min(one.yours, one.even) and one.best == taken.best
     assert told[2].yours == told[2].even  # type: ignore[union-attr]
     near = method.replaced(share_x=taken.best_share * 0.97)
-    beside = split.compare(near, near.plan(GROUPS, budget))
+    beside = bounds.compare(near, near.plan(GROUPS, budget))
     assert beside is not None and taken.best <= beside.yours * (1 + 1e-6) <= taken.best * 1.01
 
 
@@ -85,10 +85,10 @@ def test_nothing_is_told_where_nothing_is_split() -> None:
     alone, vertex = SparseRegression().facts(), presets.METHODS["Vertex sampling"]
     for label in ("Vertex sampling", *NOISY):
         method = presets.METHODS[label].replaced(share_x=0.9)
-        assert split.compare(method, method.plan(alone, RHO)) is None
+        assert bounds.compare(method, method.plan(alone, RHO)) is None
         assert method.plan(alone, RHO).events == method.replaced(share_x=0.5).plan(alone, RHO).events
-    assert split.compare(vertex, vertex.plan(GAME, NoPrivacy())) is None
+    assert bounds.compare(vertex, vertex.plan(GAME, NoPrivacy())) is None
     paper = presets.METHODS["As in the paper"]
-    assert split.compare(paper, paper.plan(GAME, BUDGETS[0])) is None
+    assert bounds.compare(paper, paper.plan(GAME, BUDGETS[0])) is None
     draws = presets.METHODS["Two draws"]
-    assert split.compare(draws, draws.plan(GAME, RHO)) is None
+    assert bounds.compare(draws, draws.plan(GAME, RHO)) is None

@@ -46,9 +46,7 @@ def test_a_pair_of_gaussians_on_a_batch_is_one() -> None:
         (MiniBatchTrustRegion(**TIGHT), ([6.759], [2.806], [1.978])),
         (MiniBatch(**LOOSE, phases="two"), ([2.092, 16.62], [1.426, 11.34], [1.242, 9.867])),
         pytest.param(
-            MiniBatch(**TIGHT, phases="two"),
-            ([2.494, 27.66], [1.504, 16.68], [1.295, 14.36]),
-            marks=pytest.mark.slow,
+            MiniBatch(**TIGHT, phases="two"), ([2.494, 27.66], [1.504, 16.68], [1.295, 14.36]), marks=pytest.mark.slow
         ),
     ],
     ids=lambda value: f"{value.title} {value.gradient_target}" if isinstance(value, NonconvexMethod) else "",

@@ -6,7 +6,7 @@ import pytest
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.results import Endings
 from dpviz.families.second_order import advice, comparison, presets
-from dpviz.families.second_order.published import EPSILONS, TABLES, Tolerances
+from dpviz.families.second_order.comparison import EPSILONS, TABLES, Tolerances
 from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.datasets import CovertypeLike, Saddle
 from dpviz.errors import UserError
-from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion, gap
+from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion, shares
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
@@ -17,24 +17,24 @@ COST = 0.02
 def true_gap(problem: LogisticTukey) -> float:
     """f(x₀) - 0: the released gap rests on inf f ≥ 0."""
     risk = problem.build()
-    return float(risk.evaluate_cheap({"x": risk.starting_point(1)})["objective"][0])
+    return float(risk.evaluate({"x": risk.starting_point(1)}, expensive=False)["objective"][0])
 
 
 def test_the_released_gap_is_above_the_true_one_by_its_margin_and_its_noise() -> None:
     true, scale = true_gap(RANDOM), RANDOM.facts().value_range / 5000 / COST
-    found = np.array([gap.released(RANDOM, COST, seed) for seed in range(40)])
+    found = np.array([shares.released(RANDOM, COST, seed) for seed in range(40)])
     noise = (found - true) / scale - np.log(500)
     assert abs(noise.mean()) < 4 * np.sqrt(2 / 40)
     assert np.abs(noise).mean() == pytest.approx(1.0, abs=4 / np.sqrt(40))  # exponential: its deviation is its mean
     assert (found > true).all() and len(set(found)) == 40
-    assert gap.released(RANDOM, COST, 7) == found[7], "the same release again is no second one"
-    assert gap.released(RANDOM, 2 * COST, 7) != found[7]
-    assert gap.released(RANDOM, 1e-12, 0) == RANDOM.facts().gap, "never more than what always holds"
-    assert gap.released(RANDOM, 1e-12, 3) >= 1e-3
+    assert shares.released(RANDOM, COST, 7) == found[7], "the same release again is no second one"
+    assert shares.released(RANDOM, 2 * COST, 7) != found[7]
+    assert shares.released(RANDOM, 1e-12, 0) == RANDOM.facts().gap, "never more than what always holds"
+    assert shares.released(RANDOM, 1e-12, 3) >= 1e-3
 
 
 def test_a_plan_pays_for_the_release_first_and_is_shorter_for_it() -> None:
-    found = gap.released(RANDOM, COST, 0)
+    found = shares.released(RANDOM, COST, 0)
     told = RANDOM.replaced(gap=found, gap_cost=COST)
     assert told.facts().released == (Laplace(COST),) and told.facts().gap == found
     for method in (ShortStep(), LineSearch(), MiniBatch(), TrustRegion()):
@@ -56,12 +56,12 @@ def test_a_plan_pays_for_the_release_first_and_is_shorter_for_it() -> None:
 
 def test_where_nothing_can_be_learned_or_paid_it_is_refused() -> None:
     with pytest.raises(UserError, match="same for every data set"):
-        gap.released(RobustComponent(data=Saddle(rows=1000)), COST, 0)
+        shares.released(RobustComponent(data=Saddle(rows=1000)), COST, 0)
     with pytest.raises(UserError, match="positive part"):
-        gap.released(RANDOM, 0.0, 0)
+        shares.released(RANDOM, 0.0, 0)
     budgets: tuple[Budget, ...] = (PureDP(), NoPrivacy())
     for budget in budgets:
         with pytest.raises(UserError):
-            gap.suggested_cost(budget)
-    assert gap.suggested_cost(ZeroConcentratedDP(rho=0.5)) == pytest.approx(np.sqrt(0.02))
-    assert gap.suggested_cost(ApproximateDP(epsilon=1.0, delta=1e-5)) == pytest.approx(0.02)
+            shares.suggested_cost(budget)
+    assert shares.suggested_cost(ZeroConcentratedDP(rho=0.5)) == pytest.approx(np.sqrt(0.02))
+    assert shares.suggested_cost(ApproximateDP(epsilon=1.0, delta=1e-5)) == pytest.approx(0.02)

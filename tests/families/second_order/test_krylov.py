@@ -25,7 +25,7 @@ def experiment(method: ShortStep | LineSearch, dimension: int, rows: int, replic
 def test_runs_escape_the_saddle_without_a_matrix(
     method: ShortStep | LineSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NonconvexRisk, "hessian_in_parts", None)
+    monkeypatch.setattr(NonconvexRisk, "hessian", None)
     trace = experiment(method, 30, 20_000, 10).run()
     assert trace.lanes["a"].status.count("converged") >= 9
     solved = (trace.last("a", "gradient_norm") <= 0.11) & (trace.last("a", "smallest_eigenvalue") >= -0.2)
@@ -44,7 +44,7 @@ def test_many_columns_are_looked_at_through_products_unless_the_noise_forbids_it
     with pytest.raises(ValidationError, match="even in all directions"):
         upper.replaced(hessian_products=20)
     plan = upper.plan(many, BUDGET)
-    formed = upper.estimated_bytes(plan, 2, RobustComponent(data=Saddle(dimension=301)).cost(many))
+    formed = upper.workload(plan, 2, RobustComponent(data=Saddle(dimension=301)).cost(many)).bytes
     assert formed > 2 * 48 * 301**2, "matrices that no diagnostic forms count as the method's"
 
 
@@ -59,6 +59,7 @@ def test_two_thousand_columns_take_seconds_and_less_memory_than_their_hessians()
     assert np.isfinite(trace.last("a", "objective")).all()
 
 
+@pytest.mark.slow
 def test_a_few_products_do_not_stop_a_run_at_a_curvature_that_is_too_negative() -> None:
     """λ_min = -0.426 at the start, and -0.4/1.1 is tolerated: four products find less than that in every run, and a
     stop would be at the saddle. More products of the same matrix settle it, and nothing else is paid for."""

@@ -8,7 +8,7 @@ import pytest
 from dpviz.datasets import CovertypeLike
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.families.second_order import LineSearch, ShortStep, advice, gap, planning, presets, shares, texts
+from dpviz.families.second_order import LineSearch, ShortStep, advice, planning, presets, shares, texts
 from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.methods.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
 from dpviz.families.second_order.methods.steps import Certificate
@@ -113,6 +113,7 @@ def test_all_phases_count_among_what_may_fail() -> None:
 TYPED = {"G": "smoothness", "M": "hessian_lipschitz", "Γ": "gap"}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("symbol", TYPED)
 @pytest.mark.parametrize(
     "problem", [LogisticTukey(), SigmoidTukey(), RobustComponent()], ids=lambda p: type(p).__name__
@@ -149,7 +150,7 @@ def test_green_and_proven_are_still_said_where_they_are_so() -> None:
 def test_a_gap_that_was_released_is_no_assumption_and_its_failure_counts() -> None:
     """0.001 of the 0.05 that may fail."""
     random = LogisticTukey(data=CovertypeLike(rows=5000), start="random")
-    released = random.replaced(gap=gap.released(random, 0.05, 0), gap_cost=0.05)
+    released = random.replaced(gap=shares.released(random, 0.05, 0), gap_cost=0.05)
     declared = random.replaced(gap=random.facts().gap)
     assert released.facts().gap < random.facts().gap and not released.facts().assumed
     assert last(ShortStep(), released).needed is not None
@@ -178,6 +179,7 @@ def test_presets_of_assumed_constants_say_so(preset: Preset) -> None:
 # ----------------------------------------------------------------------------------------------- the scalar certificate
 
 
+@pytest.mark.slow
 def test_however_often_a_certificate_is_asked_for_it_errs_in_one_run_of_a_hundred() -> None:
     """λ_min is just below the target, and each of 20,000 runs asks 100 times: within four standard errors of α, less
     the 1/101 of it that further questions would take. A margin for 5 % of each question stops nearly all of them."""

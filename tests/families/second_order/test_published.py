@@ -6,8 +6,8 @@ import pytest
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.second_order import advice, planning, presets, texts
+from dpviz.families.second_order.comparison import EPSILONS, TABLES, Cell, Tolerances
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
-from dpviz.families.second_order.published import EPSILONS, TABLES, Cell, Tolerances
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts

@@ -70,6 +70,7 @@ def dearest(terms: Filter, phases: np.ndarray) -> float:
     return float(most)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("label", ["OPT", "2OPT", "OPT-LS", "OPT-B", "DP-TR"])
 def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
     method = made(label)

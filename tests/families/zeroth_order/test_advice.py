@@ -154,6 +154,7 @@ def every_bound(setting: Setting) -> dict[tuple[object, ...], float]:
     return found
 
 
+@pytest.mark.slow
 def test_nothing_that_can_be_chosen_has_a_smaller_bound_than_the_smallest() -> None:
     """Over all combinations, at few and many rows, in few and many dimensions, with small and large budgets."""
     for n, d, mu in itertools.product((2000, 50_000, 10**7), (2, 30), (0.03, 1.0, 10.0)):

@@ -13,8 +13,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.zeroth_order import Naive, VarianceReduced, planning, theory
-from dpviz.families.zeroth_order.conversion import Conversion
-from dpviz.families.zeroth_order.path import Path
+from dpviz.families.zeroth_order.conversion import Conversion, Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
@@ -132,10 +131,10 @@ def test_memory_counts_the_rows_of_all_leaves_and_time_the_values() -> None:
     model = PhaseRetrieval(rows=200_000)
     method, cost = VarianceReduced(), model.cost(model.facts())
     plan = method.plan(model.facts(), MU)
-    few, many = (method.estimated_bytes(plan, replicates, cost) for replicates in (1, 101))
+    few, many = (method.workload(plan, replicates, cost).bytes for replicates in (1, 101))
     assert many - few >= 100 * 8 * plan.rows.sum() >= 100 * 8 * 190_000
     one = method.replaced(directions_per_row=1)
-    slower = method.estimated_seconds(plan, 8, cost) - one.estimated_seconds(one.plan(model.facts(), MU), 8, cost)
+    slower = method.workload(plan, 8, cost).steps - one.workload(one.plan(model.facts(), MU), 8, cost).steps
     assert slower == pytest.approx(8 * 5 * 2 * plan.rows.sum() * cost.value, rel=1e-9)
 
 
@@ -376,7 +375,7 @@ def test_the_default_gets_where_the_specification_says(mu: float) -> None:
     problem, last, mean = MODEL.build(), {}, {}
     for name, method in ARMS.items():
         found = outputs(method, problem, GaussianDP(mu=mu), replicates=16)[16::16]
-        values = np.array([problem.evaluate_cheap({"x": x})["objective"] for x in found])
+        values = np.array([problem.evaluate({"x": x}, expensive=False)["objective"] for x in found])
         last[name], mean[name] = float(np.median(values[-1])), float(values.mean())
     for name, (low, high) in RANGES[mu].items():
         assert low - 0.02 < mean[name] < high + 0.02, name
@@ -389,4 +388,4 @@ def test_the_default_gets_where_the_specification_says(mu: float) -> None:
 def test_without_privacy_the_default_gets_to_the_bottom() -> None:
     problem = MODEL.build()
     free = outputs(VarianceReduced(), problem, NoPrivacy(), replicates=16)[-1]
-    assert problem.evaluate_cheap({"x": free})["objective"].max() < 0.002
+    assert problem.evaluate({"x": free}, expensive=False)["objective"].max() < 0.002

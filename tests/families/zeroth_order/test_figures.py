@@ -10,9 +10,8 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import DirectionalDescent, Naive, VarianceReduced, figures, presets, texts, theory
-from dpviz.families.zeroth_order.advice import setting_of
-from dpviz.families.zeroth_order.forecast import distance, forecast, reduced_of, watched
-from dpviz.families.zeroth_order.path import EVALUATIONS, NOISY_NORM, ROWS_USED
+from dpviz.families.zeroth_order.advice import distance, forecast, reduced_of, setting_of, watched
+from dpviz.families.zeroth_order.conversion import EVALUATIONS, NOISY_NORM, ROWS_USED
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.elements.words import in_words
 from dpviz.privacy.budgets import GaussianDP, PureDP
@@ -92,7 +91,7 @@ def test_running_sums_are_looked_at_with_the_settings_of_the_methods_that_are_ch
 def test_the_noise_of_an_epoch_is_a_line_per_method_with_epochs() -> None:
     arms = (*DEFAULT.arms, Arm(label="single", algorithm=DirectionalDescent()))
     plans = DEFAULT.replaced(arms=arms).plans()
-    figure = figures.noise_of_an_epoch(plans, arm_styles(arms))
+    figure = figures.noise_of_an_epoch(plans, arm_styles(arms)).figure
     drawn = {trace.name: trace.y for trace in figure.data if trace.name in plans}
     assert set(drawn) == set(presets.DEFAULT_METHODS) and all(len(line) == 16 for line in drawn.values())
     tree = drawn[presets.PUBLISHED]
@@ -101,7 +100,7 @@ def test_the_noise_of_an_epoch_is_a_line_per_method_with_epochs() -> None:
 
 def test_the_parts_of_a_bound_are_stacked_beside_the_line_at_which_it_says_nothing() -> None:
     found = forecast(DEFAULT, DEFAULT.plans())
-    figure = figures.bound_parts(found.bounds, found.facts.lipschitz)
+    figure = figures.bound_parts(found.bounds, found.facts).figure
     assert [bars.name for bars in figure.data] == [word for word, _, _ in figures.PARTS]
     total = sum(bars.x[list(bars.y).index(presets.PUBLISHED)] for bars in figure.data)
     assert total == pytest.approx(found.bounds[presets.PUBLISHED].total, rel=1e-5)
@@ -109,15 +108,16 @@ def test_the_parts_of_a_bound_are_stacked_beside_the_line_at_which_it_says_nothi
     lines = figure.layout.annotations[0].text.split("<br>")
     assert lines[-1] == "beyond the line at L = 1 a bound says nothing"
     assert max(map(len, lines)) < 50, "on a phone, small print of 60 letters is cut off"
-    assert "No bound is known" in in_words(figures.bound_parts({}, 1.0))
+    assert "No bound is known" in in_words(figures.bound_parts({}, found.facts).figure)
 
 
 def test_no_part_of_a_bound_is_called_twice_an_error_that_averages_out() -> None:
     """Over running sums the third part is 2 e, over fresh estimates e/√T: one word for both."""
-    found = forecast(DEFAULT, DEFAULT.plans()).bounds
-    sums, fresh = found[presets.PUBLISHED], found[presets.FRESH]
+    known = forecast(DEFAULT, DEFAULT.plans())
+    sums, fresh = known.bounds[presets.PUBLISHED], known.bounds[presets.FRESH]
     assert sums.oracle == 2 * sums.error and fresh.oracle == pytest.approx(fresh.error / 4)
-    assert figures.PARTS[2][0] == "oracle's error" and "twice in running sums" in texts.PARTS
+    caption = figures.bound_parts(known.bounds, known.facts).caption
+    assert figures.PARTS[2][0] == "oracle's error" and "twice in running sums" in caption
 
 
 def test_what_is_advised_keeps_its_bound_where_steps_are_limited() -> None:
@@ -140,7 +140,7 @@ def test_the_exact_reading_is_the_smallest_and_the_papers_the_largest() -> None:
     """THEORY.md, 6 (E13); specification: 4.3772, 4.7284, 5.2985 at μ = 1, δ = 10⁻⁵."""
     found = [read(1.0, 1e-5) for read in figures.READINGS.values()]
     assert found == pytest.approx([4.3772, 4.7284, 5.2985], abs=1e-3)
-    figure = figures.readings(1.0, 1e-5)
+    figure = figures.readings(1.0, 1e-5).figure
     lines = {trace.name: trace.y for trace in figure.data if trace.name in figures.READINGS}
     assert (lines["exact"] < lines["through zCDP"]).all()
     assert (lines["through zCDP"] < lines["by the paper's formula"]).all()
@@ -164,7 +164,7 @@ def trace() -> Trace:
 def test_noisy_gradients_stand_beside_the_noise_that_was_planned(trace: Trace) -> None:
     plans = {"Published": VarianceReduced().plan(PhaseRetrieval().facts(), GaussianDP(mu=0.3))}
     looks = arm_styles((Arm(label="Published", algorithm=VarianceReduced()),))
-    figure = figures.norms(trace, plans, looks)
+    figure = figures.norms(trace, plans, looks, "").figure
     drawn = {line.name: line for line in figure.data if line.name}
     assert drawn["Published"].x.tolist() == [1, 16] and drawn["Published"].y.tolist() == [3.0, 18.0]
     expected = math.sqrt(6) * plans["Published"].noise["prefix"][[0, 15]]
@@ -174,7 +174,7 @@ def test_noisy_gradients_stand_beside_the_noise_that_was_planned(trace: Trace) -
 
 def test_an_estimate_of_the_gradient_has_its_own_error_as_a_band(trace: Trace) -> None:
     looks = arm_styles(tuple(Arm(label=label, algorithm=Naive()) for label in trace.lanes))
-    figure = figures.stationarity(trace, "smoothed_gradient_norm", "smoothed_gradient_error", looks)
+    figure = figures.stationarity(trace, "smoothed_gradient_norm", looks, "").figure
     lines = {line.name: line for line in figure.data if line.name in trace.lanes}
     assert lines["Published"].x.tolist() == [0, 16], "where it was looked at"
     low, high = (edge for edge in figure.data if edge.legendgroup == "Published" and not edge.name)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
-from dpviz.families.zeroth_order.path import Path
+from dpviz.families.zeroth_order.conversion import Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy import batches
 from dpviz.privacy.batches import Batch
@@ -15,7 +15,7 @@ from dpviz.privacy.matrix_factorisation import BinaryTree, Draw
 from dpviz.privacy.queries import Query
 from dpviz.problems.values import value_problem
 from dpviz.problems.values.value_problem import ValueProblem
-from tests.families.registry import Case, runs
+from tests.families.registry import ALL, Case, runs
 from tests.families.test_mutants import fails
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -97,13 +97,13 @@ def raw_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def batches_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that should follow the moves do not, and changes are clipped by the distance alone."""
-    true = ValueProblem.change_in_parts
+    true = ValueProblem.change
 
     def wrong(self: ValueProblem, x: np.ndarray, before: np.ndarray, batch: Batch, directions: Any, *more: Any) -> Any:
         clips = self.facts.lipschitz * np.linalg.norm(x - before, axis=1)
         return true(self, x, before, batch, directions, clips, *more[1:])
 
-    monkeypatch.setattr(ValueProblem, "change_in_parts", wrong)
+    monkeypatch.setattr(ValueProblem, "change", wrong)
     monkeypatch.setattr(Layout, "drawn_sizes", lambda self, mix: self.sizes.astype(int))
 
 
@@ -131,12 +131,13 @@ def dealt_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def case_of(cls: type, start: str) -> Case:
     """The first case that is called so."""
-    return next(case for case in runs(cls) if case.name.startswith(start))
+    return next(case for case in runs(cls, ALL) if case.name.startswith(start))
 
 
 ORTHONORMAL, DEFAULT, FOLLOWING = "directions=orthonormal, ", "default", "follow_moves=True, "
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("cls", "start", "mistake", "check"),
     [

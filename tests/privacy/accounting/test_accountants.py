@@ -13,17 +13,7 @@ from hypothesis import strategies as st
 
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
-from dpviz.privacy.events import (
-    Event,
-    Gaussian,
-    Laplace,
-    Parallel,
-    Repeat,
-    Seq,
-    StatedPureDP,
-    Sub,
-    inner_events,
-)
+from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Repeat, Seq, StatedPureDP, Sub, inner_events
 from tests.strategies import events_of_all_kinds, gaussians, laplaces, steady
 
 DELTA = 1e-6
@@ -111,6 +101,7 @@ def _accountant(kind, events: tuple[Event, ...], **options):
     return accountant
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "events",
     [

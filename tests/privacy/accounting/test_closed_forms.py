@@ -367,6 +367,7 @@ def batch_sums(rows: np.ndarray, m: int) -> np.ndarray:
     return np.array([sum(batch) for batch in itertools.combinations(rows, m)])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("inner", "density"), [(Laplace(1.2), laplace), (Gaussian(1.2), norm)], ids=["laplace", "normal"]
 )

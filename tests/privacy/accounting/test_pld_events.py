@@ -64,6 +64,7 @@ def test_reference_values_of_poisson_batches(event, count, expected):
     assert -1e-4 <= pld.epsilon_at([(event, count)], DELTA) / expected - 1 <= 1e-3
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("inner", "m", "count"),
     [
@@ -115,6 +116,7 @@ def as_dp_event(event: Event) -> dp_event.DpEvent:
     return dp_event.GaussianDpEvent(1.0 / event.mu)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("plan", random_plans(), ids=lambda plan: f"{len(plan[0])} kinds, {plan[1]:.0e}")
 def test_random_plans_agree_with_dp_accounting(plan):
     events, delta = plan

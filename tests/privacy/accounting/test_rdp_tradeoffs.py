@@ -37,6 +37,7 @@ def test_the_search_finds_the_best_order_of_the_grid(rho: float) -> None:
     assert (found <= np.array(expected) + 1e-14).all() and (found >= np.array(expected) - 5e-9).all()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rho", RHOS)
 def test_the_grid_of_orders_costs_little(rho: float) -> None:
     fine = 1 + np.geomspace(1e-7, 1e4, 5000)

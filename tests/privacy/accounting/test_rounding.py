@@ -105,11 +105,7 @@ def test_rounding_keeps_schemes_failures_and_counts_apart():
     ]
     assert merged_runs(
         [(StatedPureDP(0.1), 3), (StatedPureDP(0.1), 4), (StatedPureDP(0.2), 1), (StatedPureDP(0.1), 1)]
-    ) == [
-        (StatedPureDP(0.1), 7),
-        (StatedPureDP(0.2), 1),
-        (StatedPureDP(0.1), 1),
-    ]
+    ) == [(StatedPureDP(0.1), 7), (StatedPureDP(0.2), 1), (StatedPureDP(0.1), 1)]
 
 
 def number_of(event: Event) -> object:

@@ -93,6 +93,7 @@ def test_against_an_independent_library(kind: str) -> None:
         assert found.max() < 1 + 1e-9 and found.min() < 0.3 and np.median(found) < 0.7
 
 
+@pytest.mark.slow
 def test_no_pair_of_data_sets_on_batches_without_replacement_has_more() -> None:
     """n = 5, m = 2, the sum of a batch with noise: mixtures over all ten batches, rows at the ends of [-½, ½]."""
     n, m, z = 5, 2, np.linspace(-25, 25, 40_001)

@@ -10,11 +10,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import between
-from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
+from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
@@ -52,58 +51,18 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
     title: ClassVar[str] = "Vertex sampling"
     sparse: ClassVar[bool] = True
-    iterations: int = number(
-        64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
-    )
-    draws: int = number(
-        1, 1, 64, label="Draws", symbol="K", scale="log", help="Vertices that each player draws per round."
-    )
+    iterations: int = number(64, 2, 1024, **CONTROLS["VertexSampling.iterations"])
+    draws: int = number(1, 1, 64, **CONTROLS["draws"])
     draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
-    batching: planning.Batching = choice(
-        "full", BATCHES, label="Rows per round", help="All rows in every round, or n/T rows of its own for each round."
-    )
-    accounting: planning.Accounting = choice(
-        "tight",
-        ACCOUNTING,
-        label="Accounting",
-        help="What a draw costs: its bounded range, or the paper's advanced composition, which wastes a factor of 4-5.",
-    )
+    batching: planning.Batching = choice("full", BATCHES, **CONTROLS["batching"])
+    accounting: planning.Accounting = choice("tight", ACCOUNTING, **CONTROLS["VertexSampling.accounting"])
     parameters: Literal["own", "practice", "bound", "bilinear", "second_order", "first_order", "synthetic"] = choice(
-        "own",
-        {
-            "own": "T and K as set",
-            "practice": "A quarter of the bound's T",
-            "bound": "Best T by the bound",
-            "bilinear": "Theorem 4.1, quadratic",
-            "second_order": "Theorem 4.1, L₂ > 0",
-            "first_order": "Theorem 4.2",
-            "synthetic": "Theorem G.1",
-        },
-        label="Parameters",
-        help="Who chooses rounds and draws. The theorems are stated for (ε, δ); T never exceeds the rounds set above.",
+        "own", **CONTROLS["parameters"]
     )
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
-    relative_step: float = number(
-        1.0,
-        0.01,
-        1.0,
-        label="Step size",
-        symbol="τ",
-        unit="× largest",
-        scale="log",
-        help="1 = the largest that the budget allows.",
-    )
-    output: Literal["reuse", "fresh"] = choice(
-        "reuse",
-        {"reuse": "Played vertices", "fresh": "Fresh draws"},
-        label="Output",
-        help="Average of the vertices that were played, or of as many fresh ones, which double the draws (erratum E1).",
-    )
-
-    @property
-    def as_in_the_paper(self) -> bool:
-        return self.accounting == "paper"
+    relative_step: float = planning.RELATIVE_STEP
+    output: Literal["reuse", "fresh"] = choice("reuse", **CONTROLS["output"])
 
     @property
     def look(self) -> tuple[int, int]:
@@ -200,10 +159,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
         """What the theorem that chooses T and K asks for. Raises UserError if it is about another problem."""
         if self.parameters == "synthetic":
-            raise UserError(
-                "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("theorem_of_synthetic_data")
         return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
@@ -226,8 +182,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         start = facts.uniform(mechanisms.replicates)
         released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]
         with_internal = self.has_internal(facts)
-        latest = _snapshot(0, start, start, with_internal)
-        yield latest
+        yield _snapshot(0, start, start, with_internal)
         for t in range(1, plan.iterations + 1):
             weight = float(plan.schedule["row_weight"][t - 1])
             played = []
@@ -241,9 +196,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 released[p] += shown
                 hidden[p] += strategy
             rows = None if batch == facts.n else slice((t - 1) * batch, t * batch)
-            yield from between(scores.add_in_parts([(1.0, played[0], played[1])], rows), latest)
-            latest = _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
-            yield latest
+            scores.add([(1.0, played[0], played[1])], rows)
+            yield _snapshot(t, (released[0] / t, released[1] / t), (hidden[0] / t, hidden[1] / t), with_internal)
 
     def _play(
         self,
@@ -256,6 +210,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     ) -> Pair:
         """The strategy (R, d) that is played, and the one that enters the output, from K draws of vertices."""
         d = strategy.shape[1]
+        if self._plays_all(query, event):
+            return strategy, strategy
         if isinstance(event, Laplace):  # no privacy: the weights themselves
             shown = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)
             return shown, shown
@@ -263,6 +219,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         # Scores that no row has entered yet, or that need no data, are drawn from for free.
         indices = mechanisms.sample(logits, times) if event is None else mechanisms.exponential(query, event)
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
+
+    def _plays_all(self, query: Query, event: Event | None) -> bool:
+        """Whether a player plays the strategy itself, of which no vertices are drawn."""
+        return False
 
 
 def _snapshot(t: int, released: Pair, hidden: Pair, shown: bool) -> Snapshot:
@@ -278,15 +238,8 @@ class SyntheticData(VertexSampling):
 
     kind: ClassVar[str] = "families.mirror_descent.synthetic_data"
     title: ClassVar[str] = "Synthetic data"
-    iterations: int = number(
-        256, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
-    )
-    release: Literal["histogram", "rows"] = choice(
-        "histogram",
-        {"histogram": "Histogram", "rows": "Drawn rows"},
-        label="Synthetic output",
-        help="The average of x's weights (Rao-Blackwell, less noise), or the rows that were drawn. Both are private.",
-    )
+    iterations: int = number(256, 2, 1024, **CONTROLS["SyntheticData.iterations"])
+    release: Literal["histogram", "rows"] = choice("histogram", **CONTROLS["release"])
 
     @property
     def look(self) -> tuple[int, int]:
@@ -299,20 +252,13 @@ class SyntheticData(VertexSampling):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if facts.oscillation_x > 0 or facts.d_x == 1:
-            raise UserError(
-                "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("draws_synthetic_rows")
         return super().plan(facts, budget)
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
         """Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
         if self.parameters != "synthetic":
-            raise UserError(
-                "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
-                "set T and K yourself.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("theorems_of_players")
         return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
@@ -321,15 +267,5 @@ class SyntheticData(VertexSampling):
         free = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
         return free if largest == math.inf else largest
 
-    def _play(
-        self,
-        mechanisms: Mechanisms,
-        query: Query,
-        logits: np.ndarray,
-        strategy: np.ndarray,
-        event: Event | None,
-        draws: int,
-    ) -> Pair:
-        if event is None and self.release == "histogram" and query.sensitivity == 0:
-            return strategy, strategy
-        return super()._play(mechanisms, query, logits, strategy, event, draws)
+    def _plays_all(self, query: Query, event: Event | None) -> bool:
+        return event is None and self.release == "histogram" and query.sensitivity == 0

@@ -6,12 +6,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import between, sliced, slices
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
+from dpviz.checkpoints import sliced, slices
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, Workload, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import softmax
+from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
@@ -33,23 +33,13 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     title: ClassVar[str] = "Noisy payoff matrix"
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 3
-    matrix_rounds: int = number(
-        256, 1, 1024, label="Rounds on the noisy matrix", scale="log", help="They cost no further privacy."
-    )
+    matrix_rounds: int = number(256, 1, 1024, **CONTROLS["matrix_rounds"])
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if not facts.payoff_bound:
-            raise UserError(
-                "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
-                "groups'.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("no_payoffs")
         if facts.d_x * facts.d_y > MAX_ENTRIES:
-            raise UserError(
-                f"A payoff matrix of {facts.d_x:,} x {facts.d_y:,} entries is too large to release. Choose fewer "
-                "strategies.",
-                title="Too many entries",
-            )
+            raise planning.refusal("large_payoffs", d_x=facts.d_x, d_y=facts.d_y)
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
@@ -68,45 +58,36 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             step_size_y=np.full(rounds, steps[1]),
         )
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """Every replicate has a noisy matrix of its own."""
-        facts = plan.facts
-        assert isinstance(facts, GameFacts)
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        """Every replicate has a noisy matrix of its own, and needs another one while it is drawn."""
+        facts = GameFacts.of(plan.facts)
         each = SECONDS_PER_NOISE + 2 * plan.iterations * SECONDS_PER_PRODUCT
         beside = replicates * facts.d * self.beside.vertex + self.beside.round
-        return replicates * facts.d_x * facts.d_y * each + plan.iterations * beside
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """Every replicate has a noisy matrix of its own, and needs another one while it is drawn."""
-        facts = plan.facts
-        assert isinstance(facts, GameFacts)
-        return super().estimated_bytes(plan, replicates, cost) + 20.0 * replicates * facts.d_x * facts.d_y
+        entries = replicates * facts.d_x * facts.d_y
+        steps = entries * each + plan.iterations * beside
+        return super().workload(plan, replicates, cost)._replace(steps=steps).plus(bytes=20.0 * entries)
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
-        latest = Snapshot(0, {"x": x, "y": y})
-        yield latest
-        query = yield from between(problem.payoffs_in_parts(mechanisms.replicates), latest)
+        yield Snapshot(0, {"x": x, "y": y})
+        query = problem.payoffs(mechanisms.replicates)
         payoffs, lost = np.empty(query.value.shape), np.zeros(mechanisms.replicates, dtype=bool)
         parts = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
         for part, own in mechanisms.batch(plan.events[0]).split(parts):
-            if part.start:
-                yield latest
             payoffs[part] = own.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)
         payoffs[lost] = 0.0
         status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
-            against_y = yield from between(sliced(_against_y, seconds, payoffs, y), latest)
-            against_x = yield from between(sliced(_against_x, seconds, payoffs, x), latest)
+            against_y = sliced(_against_y, seconds, payoffs, y)
+            against_x = sliced(_against_x, seconds, payoffs, x)
             scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * against_y
             scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * against_x
             x, y = softmax(scores_x), softmax(scores_y)
-            latest = Snapshot(t, {"x": total_x / t, "y": total_y / t}, status=status)
-            yield latest
+            yield Snapshot(t, {"x": total_x / t, "y": total_y / t}, status=status)
 
 
 def _against_y(payoffs: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -126,12 +107,8 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     title: ClassVar[str] = "MWEM"
     hue: ClassVar[int] = 1
     beside: ClassVar[planning.Beside] = planning.Beside(1.2e-4, 9.6e-6, 7.2e-9)
-    measured_queries: int = number(
-        64, 1, 1024, label="Measured queries", scale="log", help="Rounds of MWEM, each selects and measures one query."
-    )
-    iterate: Literal["last", "average"] = choice(
-        "last", {"last": "Last histogram", "average": "Average"}, label="MWEM releases", help="Both are private."
-    )
+    measured_queries: int = number(64, 1, 1024, **CONTROLS["measured_queries"])
+    iterate: Literal["last", "average"] = choice("last", **CONTROLS["iterate"])
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Half of the budget selects, half measures: in ε under pure ε (Laplace noise), else in ρ or μ² (Gaussian)."""
@@ -162,11 +139,10 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         x, y = problem.facts.uniform(replicates)
         scores, total = np.zeros_like(x), np.zeros_like(x)
         lost = np.zeros(replicates, dtype=bool)
-        latest = Snapshot(0, {"x": x, "y": y})
-        yield latest
+        yield Snapshot(0, {"x": x, "y": y})
         for t in range(1, plan.iterations + 1):
             select, measure = plan.events[2 * t - 2 : 2 * t]
-            answers = yield from between(problem.answers_in_parts(x), latest)
+            answers = problem.answers(x)
             chosen = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]
             if isinstance(measure, Laplace):
                 measured = mechanisms.laplace(problem.answer(chosen, "l1"), measure)
@@ -177,15 +153,10 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             error = np.where(lost, 0.0, measured - answers[at, chosen])
             weights = np.zeros_like(answers)
             weights[at, chosen] = error / 2
-            scores = scores + (yield from between(problem.transposed_in_parts(weights), latest))
+            scores = scores + problem.transposed(weights)
             x = softmax(scores)
             total = total + x
-            latest = Snapshot(
-                t,
-                {"x": x if self.iterate == "last" else total / t, "y": y},
-                status=divergence_status(lost),
-            )
-            yield latest
+            yield Snapshot(t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(lost))
 
 
 class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
@@ -201,9 +172,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("fit_error", "Largest distance from the noisy tables", released=True, scale="log"),
     )
-    fitting_rounds: int = number(
-        512, 1, 1024, label="Rounds of fitting", scale="log", help="To fit a histogram to the tables; no privacy cost."
-    )
+    fitting_rounds: int = number(512, 1, 1024, **CONTROLS["fitting_rounds"])
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         _needs_marginals(facts)
@@ -223,34 +192,28 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
-        latest = Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
-        yield latest
+        yield Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
         tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])
         lost = ~(np.abs(tables).max(axis=1) < DIVERGED)
         tables = np.where(lost[:, None], 0.0, tables)
-        answers = yield from between(problem.from_marginals_in_parts(tables), latest)
+        answers = problem.from_marginals(tables)
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
-        missing = answers - (yield from between(problem.answers_in_parts(x), latest))
+        missing = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
             # Gradient steps on ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables, so that
             # the first step is safe. Most later ones may be far longer: a step that does not help is halved.
-            moved = yield from between(problem.transposed_in_parts(missing), latest)
-            tried = scores + steps * moved
+            tried = scores + steps * problem.transposed(missing)
             found = softmax(tried)
-            left = answers - (yield from between(problem.answers_in_parts(found), latest))
+            left = answers - problem.answers(found)
             helps = ((left**2).sum(axis=1) < (missing**2).sum(axis=1))[:, None]
             scores, x, missing = (
                 np.where(helps, new, old) for new, old in ((tried, scores), (found, x), (left, missing))
             )
             steps = np.where(helps, 1.5, 0.5) * steps
             distance = np.abs(answers - missing - tables).max(axis=1)
-            latest = Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
-            yield latest
+            yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
 
 
 def _needs_marginals(facts: GameFacts) -> None:
     if facts.oscillation_x > 0 or facts.d_x == 1:
-        raise UserError(
-            "This method answers marginal queries, so it needs the problem 'Synthetic data'.",
-            title="Algorithm and problem do not fit",
-        )
+        raise planning.refusal("answers_marginals")

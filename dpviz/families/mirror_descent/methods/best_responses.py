@@ -7,17 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import between
-from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import frequencies
-from dpviz.privacy import calibration
+from dpviz.privacy import calibration, events, queries
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event, ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
 from dpviz.problems.base import check_facts
 from dpviz.problems.games.games import Game, GameFacts, Pair
 from dpviz.specification import number
@@ -50,7 +46,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         turns = self._turns(facts)
         private = budget.private
         eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
-        event: Event = ExpMech(eta) if private else Laplace(math.inf)
+        event: events.Event = events.ExpMech(eta) if private else events.Laplace(math.inf)
         return Plan.fixed(
             facts,
             budget,
@@ -65,11 +61,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Who draws in every round, 0: x, 1: y. Raises UserError where a player's scores need no data."""
         having_choices = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
         if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in having_choices):
-            raise UserError(
-                "Best responses are drawn by players whose choices read data. For synthetic data, choose one of the "
-                "methods that are made for them.",
-                title="Algorithm and problem do not fit",
-            )
+            raise planning.refusal("best_responses")
         return [having_choices[t % len(having_choices)] for t in range(self.count())]
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -78,23 +70,20 @@ class BestResponses(planning.GameAlgorithm[Game]):
         changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]
         drawn = [0, 0]
         played: Pair = facts.uniform(mechanisms.replicates)
-        latest = Snapshot(0, {"x": played[0], "y": played[1]})
-        yield latest
+        yield Snapshot(0, {"x": played[0], "y": played[1]})
         for t, (player, event) in enumerate(zip(self._turns(facts), plan.events, strict=True)):
             # All replicates begin at the same point, whose gradient may be expensive.
-            asked = problem.gradients_in_parts(*(played if t else facts.uniform(1)))
-            g_x, g_y = yield from between(asked, latest)
+            g_x, g_y = problem.gradients(*(played if t else facts.uniform(1)))
             utilities = np.broadcast_to((-g_x, g_y)[player], played[player].shape)
-            if isinstance(event, Laplace):  # no privacy: the best response itself
-                best = mechanisms.laplace(Query(utilities, changes[player], "l1"), event).argmax(axis=1)
+            if isinstance(event, events.Laplace):  # no privacy: the best response itself
+                best = mechanisms.laplace(queries.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
             else:
-                best = mechanisms.exponential(Query(utilities, changes[player], "range"), event)[:, 0]
+                best = mechanisms.exponential(queries.Query(utilities, changes[player], "range"), event)[:, 0]
             drawn[player] += 1
             step = 1 / drawn[player]
             moved = (1 - step) * played[player] + step * frequencies(best[:, None], played[player].shape[1])
             played = (moved, played[1]) if player == 0 else (played[0], moved)
-            latest = Snapshot(t + 1, {"x": played[0], "y": played[1]})
-            yield latest
+            yield Snapshot(t + 1, {"x": played[0], "y": played[1]})
 
 
 class TwoDraws(BestResponses):

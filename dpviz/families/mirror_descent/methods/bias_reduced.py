@@ -6,12 +6,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Pace, Parts, between
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.checkpoints import checkpoint
+from dpviz.experiments.algorithm import Snapshot, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, frequencies, softmax
+from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy.accounting.currencies import UNITS, price
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech
@@ -39,46 +39,18 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         Metric("rho_spent", "ρ spent so far", released=True, better=""),
         Metric("rows_used", "Rows used so far", released=True, axis=True, better=""),
     )
-    stop_level: int = number(
-        64, 4, 1024, label="Stop level", symbol="U", scale="log", help="Rounds end before Σ 2^N exceeds U; U B rows."
-    )
-    rows_per_draw: int = number(
-        0,
-        0,
-        10_000,
-        label="Rows per unit",
-        symbol="B",
-        help="Rows of a round at level 0. 0 = n/U, all there are.",
-    )
-    accounting: planning.Accounting = choice(
-        "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition E.1."
-    )
+    stop_level: int = number(64, 4, 1024, **CONTROLS["stop_level"])
+    rows_per_draw: int = number(0, 0, 10_000, **CONTROLS["rows_per_draw"])
+    accounting: planning.Accounting = choice("tight", ACCOUNTING, **CONTROLS["BiasReduced.accounting"])
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
-    relative_step: float = number(
-        1.0,
-        0.01,
-        1.0,
-        label="Step size",
-        symbol="τ",
-        unit="× largest",
-        scale="log",
-        help="1 = the largest that the budget allows.",
-    )
-
-    @property
-    def as_in_the_paper(self) -> bool:
-        return self.accounting == "paper"
+    relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         planning.refuse_without_privacy(budget, self.title)
         unit, level = self.rows_per_draw or facts.n // self.stop_level, theory.largest_level(self.stop_level)
         if unit < 1 or unit * self.stop_level > facts.n:
-            raise UserError(
-                f"U = {self.stop_level:,} units of B = {max(unit, 1):,} rows need more than n = {facts.n:,} rows. "
-                "Lower U or B.",
-                title="Not enough rows",
-            )
+            raise planning.refusal("not_enough_rows", level=self.stop_level, unit=max(unit, 1), n=facts.n)
         draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, at most
         weight = float(theory.oracle_weight(level)) / unit
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
@@ -125,12 +97,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         size = theory.mean_batches(int(plan.resolved["level"]))
         return size + 0.25, max(1.0, self.stop_level / size / 3)
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
         """One replicate after the other, each with as many rounds as its levels allow, and four gradients in each."""
         assert isinstance(cost, GameCost)
         rounds = self.stop_level / theory.mean_batches(int(plan.resolved["level"]))
         asked = cost.work.gradients(1, 4, self.vertices(plan)[0], float(plan.rows[0]))
-        return replicates * rounds * (asked + self.beside.seconds(1, plan.facts.d))
+        steps = replicates * rounds * (asked + self.beside.seconds(1, plan.facts.d))
+        return super().workload(plan, replicates, cost)._replace(steps=steps)
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -146,9 +119,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         active = np.ones(replicates, dtype=bool)
         count = np.zeros(replicates)
         outputs, means, shown = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
-        latest = self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
-        yield latest
-        pace, seconds = Pace(), 4 * facts.work.at_vertices  # of the oracle, for one replicate
+        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
         for t in range(1, plan.iterations + 1):
             rows = np.flatnonzero(active)
             drawn = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
@@ -165,26 +136,23 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                     indices.append(mechanisms.exponential(queries[0]._replace(value=values), event, drawn, rows))
                 released[p][rows] += frequencies(indices[p][np.arange(len(rows)), drawn - 1][:, None], values.shape[1])
             for i, r in enumerate(rows):
-                if pace.due(seconds):
-                    yield latest
+                checkpoint()
                 size = 2 ** int(levels[r, t - 1])
                 block = slice(int(used[r]) * unit, (int(used[r]) + size) * unit)
-                vertices = [index[i, : 2 * size] for index in indices]
-                yield from between(self._add(scores[r], vertices, level, size, facts, block), latest)
+                self._add(scores[r], [index[i, : 2 * size] for index in indices], level, size, facts, block)
                 used[r] += size
             count[rows] += 1
             share = np.maximum(count, 1)[:, None]
             outputs, means = (released[0] / share, released[1] / share), (hidden[0] / share, hidden[1] / share)
             active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
-            latest = self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
-            yield latest
+            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
             if not active.any():
                 return
 
     def _add(
         self, scores: Scores, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
-    ) -> Parts[Pair]:
-        """In parts: add the oracle's gradient G to one replicate's scores (Algorithm 2), from 2^{N+1} draws per player:
+    ) -> Pair:
+        """Add the oracle's gradient G to one replicate's scores (Algorithm 2), from 2^{N+1} draws per player:
         C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), C = 2 - 2^-M."""
         factor = theory.level_constant(level) * size
         chosen = (slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1))
@@ -193,14 +161,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             for part in chosen
         ]
         signs = (factor, -factor / 2, -factor / 2, 1.0)
-        return scores.add_in_parts([(c, x, y) for c, (x, y) in zip(signs, points, strict=True)], block)
+        return scores.add([(c, x, y) for c, (x, y) in zip(signs, points, strict=True)], block)
 
     def _levels(self, mechanisms: Mechanisms, level: int) -> np.ndarray:
         """(R, U) the level N_t of every round, -1 after the last; drawn before any data are touched."""
         weights = np.log(theory.level_probabilities(level))
         drawn = mechanisms.sample(np.tile(weights, (mechanisms.replicates, 1)), self.stop_level)
-        total = np.cumsum(2**drawn, axis=1)
-        before = np.concatenate([np.zeros((len(drawn), 1)), total[:, :-1]], axis=1)
+        before = np.concatenate([np.zeros((len(drawn), 1)), np.cumsum(2**drawn, axis=1)[:, :-1]], axis=1)
         return np.where(before <= self.stop_level - 2**level, drawn, -1)
 
     def _snapshot(

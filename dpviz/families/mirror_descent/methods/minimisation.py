@@ -6,12 +6,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import between
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, frequencies, softmax
+from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
@@ -28,10 +27,7 @@ SECONDS_PER_DRAW, SECONDS_PER_UTILITY = 0.7e-6, 35e-9  # of a draw from a mixtur
 def one_player(facts: GameFacts, title: str) -> None:
     """Raise UserError unless the second player has no choice."""
     if facts.d_y > 1:
-        raise UserError(
-            f"{title} minimises over one simplex and cannot play a game. Choose sparse regression or the portfolio.",
-            title="Algorithm and problem do not fit",
-        )
+        raise planning.refusal("one_simplex", title=title)
 
 
 class AnytimeSampling(planning.GameAlgorithm[Game]):
@@ -47,45 +43,13 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 1
     sparse: ClassVar[bool] = True
-    iterations: int = number(
-        64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds, or the most that there may be."
-    )
-    refresh_draws: int = number(
-        8, 1, 256, label="Draws", symbol="K", scale="log", help="Vertices drawn at every refresh."
-    )
-    refresh: int = number(
-        4, 1, 1024, label="Refresh period", symbol="U", scale="log", help="New draws in rounds 1 to U and every U-th."
-    )
-    output_draws: int = number(
-        8, 1, 256, label="Output draws", symbol="K_out", scale="log", help="Vertices whose average is released."
-    )
-    theorem: Literal["own", "anytime_second_order", "anytime_first_order"] = choice(
-        "own",
-        {
-            "own": "As set",
-            "anytime_second_order": "Theorem 5.1, second order",
-            "anytime_first_order": "Theorem 5.1, first order",
-        },
-        label="Parameters",
-        help="Who chooses T, K, U and K_out. The theorem is stated for (ε, δ); T never exceeds the rounds set above.",
-    )
-    accounting: planning.Accounting = choice(
-        "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition F.1."
-    )
-    relative_step: float = number(
-        1.0,
-        0.01,
-        1.0,
-        label="Step size",
-        symbol="τ",
-        unit="× largest",
-        scale="log",
-        help="1 = the largest that the budget allows.",
-    )
-
-    @property
-    def as_in_the_paper(self) -> bool:
-        return self.accounting == "paper"
+    iterations: int = number(64, 2, 1024, **CONTROLS["AnytimeSampling.iterations"])
+    refresh_draws: int = number(8, 1, 256, **CONTROLS["refresh_draws"])
+    refresh: int = number(4, 1, 1024, **CONTROLS["refresh"])
+    output_draws: int = number(8, 1, 256, **CONTROLS["output_draws"])
+    theorem: Literal["own", "anytime_second_order", "anytime_first_order"] = choice("own", **CONTROLS["theorem"])
+    accounting: planning.Accounting = choice("tight", ACCOUNTING, **CONTROLS["AnytimeSampling.accounting"])
+    relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         one_player(facts, self.title)
@@ -103,10 +67,7 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             one = np.array([2 * facts.oscillation_x / batch])
             tau = self.relative_step * calibration.calibrate_selections(budget, one, total, facts.released)
         eta = 2 * facts.oscillation_x * tau / batch
-        events = (
-            *(planning.selections(eta, draws) for _ in paid),
-            planning.selections(eta, output_draws),
-        )
+        events = (*(planning.selections(eta, draws) for _ in paid), planning.selections(eta, output_draws))
         fresh, ranges = np.zeros(rounds), np.zeros(rounds)
         fresh[[0, *(t - 1 for t in paid)]] = 1.0
         ranges[[*(t - 1 for t in paid), rounds - 1]] = eta  # the output is drawn in the last round
@@ -144,34 +105,27 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     def vertices(self, plan: Plan) -> tuple[float, float]:
         return plan.resolved["draws"], plan.resolved["draws"]
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """Every draw chooses its part of the mixture, and has utilities of its own."""
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        """Every draw chooses its part of the mixture, and has utilities of its own. The scores of all rounds are kept;
+        and the utilities of all the draws of a round."""
         times = plan.schedule["refreshed"].sum() * plan.resolved["draws"] + plan.resolved["output_draws"]
         each = SECONDS_PER_DRAW + plan.facts.d * SECONDS_PER_UTILITY
-        return super().estimated_seconds(plan, replicates, cost) + replicates * float(times) * each
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """The scores of all rounds are kept; and the utilities of all the draws of a round."""
         kept = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
-        return super().estimated_bytes(plan, replicates, cost) + 8.0 * kept * replicates * plan.facts.d
+        load = super().workload(plan, replicates, cost)
+        return load.plus(replicates * float(times) * each, bytes=8.0 * kept * replicates * plan.facts.d)
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         facts, replicates = problem.facts, mechanisms.replicates
         if plan.iterations * replicates * facts.d_x > MOST_KEPT:
-            raise UserError(
-                "The scores of all rounds are kept, and there would be too many of them. Lower the rounds T, the "
-                "repeats R or the number of vertices.",
-                title="Too much to keep",
-            )
+            raise planning.refusal("too_much_to_keep")
         batch = int(plan.rows[0])
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
         scores, events = Scores(problem, replicates), iter(plan.events)
         x, y = facts.uniform(replicates)
         past: list[np.ndarray] = []  # scaled scores of every round's weights, (R, d) each
         mean, vertices, shown = np.zeros_like(x), x, self.has_internal(facts)
-        latest = Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if shown else {})
-        yield latest
+        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if shown else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
             query = scores.x(1 / batch)
@@ -183,13 +137,11 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
                 else:
                     indices = mechanisms.exponential(_mixture(mechanisms, query, past, draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            rows = slice((t - 1) * batch, t * batch)
-            yield from between(scores.add_in_parts([(1.0, vertices, y)], rows), latest)
+            scores.add([(1.0, vertices, y)], slice((t - 1) * batch, t * batch))
             if t == plan.iterations:
                 indices = mechanisms.exponential(_mixture(mechanisms, query, past, output_draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            latest = Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if shown else {})
-            yield latest
+            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if shown else {})
 
 
 def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
@@ -212,9 +164,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     hue: ClassVar[int] = 2
     beside: ClassVar[planning.Beside] = planning.Beside(1.4e-4, 7.2e-6, 1.1e-8)
     dash: ClassVar[int] = 1
-    chosen_vertices: int = number(
-        16, 1, 1024, label="Rounds of Frank-Wolfe", scale="log", help="Vertices that are chosen, one per round."
-    )
+    chosen_vertices: int = number(16, 1, 1024, **CONTROLS["chosen_vertices"])
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         one_player(facts, self.title)
@@ -237,10 +187,9 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         facts = problem.facts
         x, y = facts.uniform(mechanisms.replicates)
-        latest = Snapshot(0, {"x": x, "y": y})
-        yield latest
+        yield Snapshot(0, {"x": x, "y": y})
         for t, event in enumerate(plan.events):
-            gradient, _ = yield from between(problem.gradients_in_parts(x, y), latest)
+            gradient, _ = problem.gradients(x, y)
             if isinstance(event, Laplace):
                 best = mechanisms.laplace(Query(-gradient, 2 * facts.oscillation_x / facts.n, "l1"), event).argmax(
                     axis=1
@@ -249,5 +198,4 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
                 best = mechanisms.exponential(Query(-gradient, 2 * facts.oscillation_x / facts.n, "range"), event)[:, 0]
             step = 2 / (t + 2)
             x = (1 - step) * x + step * frequencies(best[:, None], facts.d_x)
-            latest = Snapshot(t + 1, {"x": x, "y": y})
-            yield latest
+            yield Snapshot(t + 1, {"x": x, "y": y})

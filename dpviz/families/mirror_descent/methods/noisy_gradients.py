@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import between
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.families.mirror_descent.methods.algorithms import BATCHES, softmax
+from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
@@ -27,17 +27,8 @@ from dpviz.specification import choice, number
 class NoisyGradients(planning.GameAlgorithm[Game]):
     """What gradient methods with Gaussian noise share: both players' gradients are released, averages are output."""
 
-    gradient_rounds: int | None = number(
-        None,
-        1,
-        1024,
-        label="Rounds of noisy gradients",
-        symbol="T",
-        help="Noisy gradients per player. Empty: by how the noise compares with the signal, between 4 and 256.",
-    )
-    batching: planning.Batching = choice(
-        "full", BATCHES, label="Rows per round", help="All rows in every round, or n/T rows of its own for each round."
-    )
+    gradient_rounds: int | None = number(None, 1, 1024, **CONTROLS["gradient_rounds"])
+    batching: planning.Batching = choice("full", BATCHES, **CONTROLS["batching"])
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     geometry: ClassVar[theory.Geometry]  # of its steps
@@ -111,13 +102,11 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))
         pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]
         lost = np.zeros(mechanisms.replicates, dtype=bool)
-        latest = Snapshot(0, {"x": strategies[0], "y": strategies[1]})
-        yield latest
+        yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
-            queries = yield from between(problem.noisy_gradients_in_parts(*strategies, batch), latest)
-            gradients = self._released(queries, batch, pays)
+            gradients = self._released(problem.noisy_gradients(*strategies, batch), batch, pays)
             steps = (plan.schedule["step_size_x"][t - 1], plan.schedule["step_size_y"][t - 1])
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             lost |= ~(np.isfinite(gradients[0]).all(axis=1) & np.isfinite(gradients[1]).all(axis=1))
@@ -125,12 +114,7 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             # What broke is frozen where it was, and marked.
             gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
             strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
-            latest = Snapshot(
-                t,
-                {"x": totals[0] / t, "y": totals[1] / t},
-                status=divergence_status(lost),
-            )
-            yield latest
+            yield Snapshot(t, {"x": totals[0] / t, "y": totals[1] / t}, status=divergence_status(lost))
 
     @staticmethod
     def _released(queries: tuple[Query, Query], batch: Batch, pays: list[bool]) -> Pair:
@@ -146,15 +130,7 @@ class EuclideanGradient(NoisyGradients):
     hue: ClassVar[int] = 1
     beside: ClassVar[planning.Beside] = planning.Beside(8.4e-5, 2.4e-6, 3e-8)
     geometry: ClassVar[theory.Geometry] = "euclidean"
-    euclidean_step: float = number(
-        10.0,
-        0.3,
-        300.0,
-        label="Euclidean step",
-        symbol="c",
-        scale="log",
-        help="Step c √2/√(T (1 + d σ²)); 1 by theory.",
-    )
+    euclidean_step: float = number(10.0, 0.3, 300.0, **CONTROLS["euclidean_step"])
 
     def balanced_rounds(self, d: int, signal: float) -> float:
         # At (signal/d)² the noise is as large as the signal. Best by trial in the needle and the quadratic game, at
@@ -177,22 +153,14 @@ class GaussianMirrorDescent(NoisyGradients):
     hue: ClassVar[int] = 2
     beside: ClassVar[planning.Beside] = planning.Beside(6e-5, 3e-6, 1.8e-8)
     geometry: ClassVar[theory.Geometry] = "entropic"
-    entropic_step: float = number(
-        30.0,
-        0.3,
-        100.0,
-        label="Entropic step",
-        symbol="c",
-        scale="log",
-        help="Step c √(ln d/(T (1 + σ²))); 1 by theory.",
-    )
+    entropic_step: float = number(30.0, 0.3, 100.0, **CONTROLS["entropic_step"])
+
+    def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
+        new = tuple(total + step * g for total, g, step in zip(sums, gradients, steps, strict=True))
+        return (softmax(new[0]), softmax(new[1])), (new[0], new[1])
 
     def balanced_rounds(self, d: int, signal: float) -> float:
         return 2 * signal**2 / d
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
         return self.entropic_step * math.sqrt(max(math.log(d), 1e-12) / (rounds * (1 + noise**2)))
-
-    def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
-        new = tuple(total + step * g for total, g, step in zip(sums, gradients, steps, strict=True))
-        return (softmax(new[0]), softmax(new[1])), (new[0], new[1])

@@ -6,9 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, between
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Snapshot
+from dpviz.experiments.algorithm import Snapshot, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import softmax
@@ -41,10 +39,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if budget.private:
-            raise UserError(
-                "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
-                title="No private version",
-            )
+            raise planning.refusal("no_private_version")
         each = sum(d > 1 for d in (facts.d_x, facts.d_y))
         return Plan.fixed(
             facts,
@@ -63,11 +58,10 @@ class TunedReference(planning.GameAlgorithm[Game]):
         start = facts.uniform(1)
         tried = facts.uniform(len(STEPS) + 1)
         sums, regrets, totals = ([np.zeros_like(p) for p in tried] for _ in range(3))
-        latest = Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
-        yield latest
-        best = yield from between(_Best.of(problem, start), latest)
+        yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
+        best = _Best.of(problem, start)
         for t in range(1, plan.iterations + 1):
-            g_x, g_y = yield from between(problem.gradients_in_parts(*tried), latest)
+            g_x, g_y = problem.gradients(*tried)
             played = []
             for p, utilities in enumerate((-g_x, g_y)):
                 sums[p] += utilities
@@ -81,9 +75,8 @@ class TunedReference(planning.GameAlgorithm[Game]):
             if t & (t - 1) == 0 or t == plan.iterations:
                 weight = t * (t + 1) / 2
                 candidates = [np.vstack([tried[p], totals[p] / weight]) for p in range(2)]
-                yield from between(best.consider(candidates), latest)
-            latest = Snapshot(t, self._shown(best.pair, mechanisms, plan, t))
-            yield latest
+                best.consider(candidates)
+            yield Snapshot(t, self._shown(best.pair, mechanisms, plan, t))
 
     def _shown(self, pair: Pair, mechanisms: Mechanisms, plan: Plan, t: int) -> dict[str, np.ndarray]:
         """The best pair for all replicates; what has a choice is charged as a release without noise."""
@@ -98,18 +91,18 @@ class TunedReference(planning.GameAlgorithm[Game]):
             shown[name] = value
         return shown
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """All replicates are one."""
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        """All replicates are one, but what is shown."""
         assert isinstance(cost, GameCost)
         runs, compared = len(STEPS) + 1, 1 + 2 * math.log2(2 * plan.iterations)
         played = cost.work.gradients(runs, plan.iterations) + compared * sum(cost.evaluate(2 * runs))
         beside = self.beside.round + runs * plan.facts.d * self.beside.vertex
         shown = replicates * (self.beside.replicate + plan.facts.d * SECONDS_PER_COPIED)
-        return played + plan.iterations * (beside + shown)
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        """All replicates are one, but what is shown."""
-        return (len(STEPS) + 1) * cost.replicate + 3 * 8.0 * replicates * plan.facts.d
+        load = super().workload(plan, replicates, cost)
+        return load._replace(
+            steps=played + plan.iterations * (beside + shown),
+            bytes=runs * cost.replicate + 3 * 8.0 * replicates * plan.facts.d,
+        )
 
 
 class _Best:
@@ -122,27 +115,26 @@ class _Best:
         self._losses = [math.inf] * 2
 
     @classmethod
-    def of(cls, problem: Game, start: Pair) -> "Parts[_Best]":
-        """In parts: the start is the best so far."""
+    def of(cls, problem: Game, start: Pair) -> "_Best":
+        """The start is the best so far."""
         best = cls(problem, start)
-        (start_gap,) = yield from best._gaps(*start)
+        (start_gap,) = best._gaps(*start)
         best._losses = [float(start_gap)] * 2
         return best
 
-    def consider(self, candidates: list[np.ndarray]) -> Parts[None]:
-        """In parts: keep the best of (k, d) candidates of each player, if it is better than what there was."""
+    def consider(self, candidates: list[np.ndarray]) -> None:
+        """Keep the best of (k, d) candidates of each player, if it is better than what there was."""
         found = list(self.pair)
         for p, rows in enumerate(candidates):
             other = np.repeat(self._start[1 - p], len(rows), axis=0)
-            gaps = yield from (self._gaps(rows, other) if p == 0 else self._gaps(other, rows))
+            gaps = self._gaps(rows, other) if p == 0 else self._gaps(other, rows)
             at = int(gaps.argmin())
             if gaps[at] < self._losses[p]:
                 self._losses[p], found[p] = float(gaps[at]), rows[[at]]
         self.pair = (found[0], found[1])
 
-    def _gaps(self, x: np.ndarray, y: np.ndarray) -> Parts[np.ndarray]:
-        found = yield from self._problem.evaluate_in_parts({"x": x, "y": y}, expensive=True)
-        return found[DUALITY_GAP.name]
+    def _gaps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self._problem.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
 
 
 def _shares(regrets: np.ndarray) -> np.ndarray:

@@ -13,23 +13,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.checkpoints import Parts, between
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.algorithm import Algorithm, Snapshot, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.constants import Constants
-from dpviz.families.second_order.methods.krylov import PRODUCTS, KrylovTest, check_noise, products_by_theory
+from dpviz.families.second_order.constants import CONTROLS, Constants
+from dpviz.families.second_order.methods import steps
 from dpviz.families.second_order.methods.releases import Releases, Separate, Together
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE, KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
-from dpviz.families.second_order.methods.steps import (
-    Anywhere,
-    Certificate,
-    CurvatureTest,
-    Measured,
-    ShortSteps,
-    StepRule,
-)
 from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
@@ -47,28 +37,9 @@ CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 CERTIFICATE_FAILURE, LANCZOS_FAILURE = 0.01, 0.01
 
 EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)
-HESSIAN_SHARE: Any = number(
-    EVEN,
-    *HESSIAN_LIMITS,
-    label="Share of Hessians",
-    symbol="φ_H",
-    help="Of what an iteration may spend (in ρ) on its gradient and its test of curvature. More of it: less noise in "
-    "Hessians, more in gradients.",
-)
-CARRY_OVER: Any = switch(
-    True,
-    label="Spend later what is left over",
-    help="Of two phases, the second one gets what the first one may ask for and does not, Hessians above all.",
-)
-BATCH: Any = number(
-    0.1,
-    0.01,
-    1.0,
-    label="Batch",
-    symbol="m/n",
-    scale="log",
-    help="Share of the rows in each iteration, drawn afresh without replacement. 1 = all rows, no sampling.",
-)
+HESSIAN_SHARE: Any = number(EVEN, *HESSIAN_LIMITS, **CONTROLS["hessian_share"])
+CARRY_OVER: Any = switch(True, **CONTROLS["carry_over"])
+BATCH: Any = number(0.1, 0.01, 1.0, **CONTROLS["batch_fraction"])
 
 SHARES: Mapping[str, float | None] = {"hessian_share": EVEN, "search_share": None}
 
@@ -80,35 +51,13 @@ ITERATIONS_CHARGED = Metric("iterations_charged", "Iterations charged", released
 
 class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     """What the family shares: two targets, a number of iterations that follows from them, and a loop that replicates
-    leave where they have met the targets."""
+    leave where they have met the targets. payment : who pays for what is released."""
 
-    iterations: int = number(
-        5000,
-        1,
-        5000,
-        label="Iterations at most",
-        symbol="T",
-        scale="log",
-        help="The budget is split over the number that the targets ask for, or over so many if that is less.",
-    )
-    gradient_target: float = number(
-        0.1, 0.01, 0.3, label="Gradient target", symbol="α", scale="log", help="Solutions have ‖∇f‖ ≤ α."
-    )
-    curvature_target: float | None = number(
-        0.2,
-        0.02,
-        0.6,
-        label="Curvature target",
-        symbol="ε_H",
-        scale="log",
-        help="Solutions have no eigenvalue of the Hessian below -ε_H. By theory: √(Mα).",
-    )
-    hessian_noise: Shape = choice(
-        "goe",
-        {"goe": "Even in all directions (GOE)", "upper": "The same on all entries"},
-        label="Hessian noise",
-        help="Even noise is smaller by √2 in spectral norm and costs the same.",
-    )
+    payment: ClassVar[type[Separate | Together]]
+    iterations: int = number(5000, 1, 5000, **CONTROLS["iterations"])
+    gradient_target: float = number(0.1, 0.01, 0.3, **CONTROLS["gradient_target"])
+    curvature_target: float | None = number(0.2, 0.02, 0.6, **CONTROLS["curvature_target"])
+    hessian_noise: Shape = choice("goe", **CONTROLS["hessian_noise"])
     constants: Constants = Constants()
 
     def released_settings(self) -> str:
@@ -121,10 +70,12 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
             facts.smoothness, facts.hessian_lipschitz, self.gradient_target, self.curvature_target, self.constants
         )
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
         """At most, as nobody can know who ends early; but not every iteration of most methods asks for a Hessian."""
         tests = self.tests_share(plan) * planning.test_seconds(plan, replicates, cost)
-        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * SECONDS_PER_STATE + tests
+        hessians = replicates * planning.hessian_bytes(plan)
+        load = super().workload(plan, replicates, cost).plus(plan.iterations * SECONDS_PER_STATE + tests, hessians)
+        return load._replace(at_start=load.expensive / replicates)  # the smallest eigenvalue of one point, for all
 
     def tests_share(self, plan: Plan) -> float:
         """In which part of all iterations it is likely to ask for a curvature, where it does at all."""
@@ -134,37 +85,25 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         return planning.likely_share(self._stoppings(plan))
 
     def _stoppings(self, plan: Plan) -> tuple[theory.Stopping, ...]:
-        assert isinstance(plan.facts, NonconvexFacts)
-        return planning.stoppings(self.analysis(plan.facts), self.hessian_noise, plan)
-
-    def estimated_bytes(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        return super().estimated_bytes(plan, replicates, cost) + replicates * planning.hessian_bytes(plan)
+        return planning.stoppings(self.analysis(NonconvexFacts.of(plan.facts)), self.hessian_noise, plan)
 
     @abstractmethod
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Releases:
-        """Who pays for what."""
-
-    @abstractmethod
-    def _iteration(
-        self, problem: NonconvexRisk, plan: Plan, releases: Releases
-    ) -> Callable[[State, np.ndarray], Parts[None]]:
-        """The update rule: moves, in parts, the replicates (R',) of a state that it is given."""
+    def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
+        """The update rule: moves the replicates (R',) of a state that it is given."""
 
     def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
-        releases = self._releases(plan, mechanisms)
+        releases = self.payment(plan, mechanisms)
         iteration = self._iteration(problem, plan, releases)
         state = State(problem.facts.starting_point(mechanisms.replicates))
-        latest = state.snapshot(0, self.metrics, releases.charged())
-        yield latest
+        yield state.snapshot(0, self.metrics, releases.charged())
         for t in range(1, plan.iterations + 1):
             rows = state.begin()
             releases.begin(t, rows)
-            yield from between(iteration(state, rows), latest)
+            iteration(state, rows)
             if t == plan.iterations:
                 state.end(state.going, "exhausted")
-            latest = state.snapshot(t, self.metrics, releases.charged())
-            yield latest
+            yield state.snapshot(t, self.metrics, releases.charged())
             if not len(state.going):
                 return
 
@@ -173,23 +112,10 @@ class Descent(NonconvexMethod):
     """Gradient steps where the noisy gradient is long, curvature steps where it is short and the noisy Hessian has an
     eigenvalue below -ε_H; else a replicate has arrived."""
 
-    curvature: Literal["auto", "always", "never"] = choice(
-        "auto",
-        {"auto": "Where it can fail", "always": "Always", "never": "Never: first order only"},
-        label="Curvature test",
-        help="It cannot fail where no data set has a curvature below -ε_H: there Hessians are wasted. Without it a run "
-        "stops at saddle points, too.",
-    )
+    curvature: Literal["auto", "always", "never"] = choice("auto", **CONTROLS["curvature"])
     hessian_share: float = HESSIAN_SHARE
-    phases: Literal["one", "two", "doubling"] = choice(
-        "one",
-        {"one": "One", "two": "Two: √T, then T", "doubling": "Doubling: √T, 2√T, ..., T"},
-        label="Phases",
-        help="Short phases have little noise, and most runs need few iterations; later ones have more of both.",
-    )
-    first_share: float = number(
-        0.75, 0.5, 0.9, label="Share of the first phase", symbol="φ₁", help="Of the budget in ρ; of two phases."
-    )
+    phases: Literal["one", "two", "doubling"] = choice("one", **CONTROLS["phases"])
+    first_share: float = number(0.75, 0.5, 0.9, **CONTROLS["first_share"])
 
     def tests_share(self, plan: Plan) -> float:
         return planning.tests_share(self._stoppings(plan))
@@ -240,40 +166,35 @@ class Descent(NonconvexMethod):
     def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
         notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)))]
         if self.curvature != "never" and not self.asks(facts):
-            notes.append(
-                f"No data set has a curvature below {short(facts.curvature_floor)} here, so the curvature test cannot "
-                "fail: no Hessian is released, and gradients get the whole budget."
-            )
+            notes.append(planning.phrase("no_curvature", floor=short(facts.curvature_floor)))
         return tuple(notes)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
-        return Measured(problem, releases, self.hessian_noise, at_state=False)
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
+        return steps.Measured(problem, releases, self.hessian_noise, at_state=False)
 
-    def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
-        return ShortSteps(self.analysis(problem.facts))
+    def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> steps.StepRule:
+        return steps.ShortSteps(self.analysis(problem.facts))
 
-    def _test(self, measured: Measured, plan: Plan) -> CurvatureTest:
+    def _test(self, measured: steps.Measured, plan: Plan) -> steps.CurvatureTest:
         analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
         noise = plan.noise.get("certificate")
-        certificate = None if noise is None else Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
+        certificate = None if noise is None else steps.Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
         if products is None:
-            return CurvatureTest(measured, analysis.curvature_tolerance, certificate)
+            return steps.CurvatureTest(measured, analysis.curvature_tolerance, certificate)
         each = LANCZOS_FAILURE / plan.iterations
-        return KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), each)
+        return steps.KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), each)
 
-    def _iteration(
-        self, problem: NonconvexRisk, plan: Plan, releases: Releases
-    ) -> Callable[[State, np.ndarray], Parts[None]]:
+    def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis = self.analysis(problem.facts)
         measured, step = self._measured(problem, releases), self._step_rule(problem, releases)
-        stopping = self._test(measured, plan) if self.asks(problem.facts) else Anywhere()
+        stopping = self._test(measured, plan) if self.asks(problem.facts) else steps.Anywhere()
 
-        def moved(state: State, rows: np.ndarray) -> Parts[None]:
-            rows, gradients = yield from measured.gradient(state, rows)
+        def moved(state: State, rows: np.ndarray) -> None:
+            rows, gradients = measured.gradient(state, rows)
             long = state.shown[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            yield from step.gradient(state, rows[long], gradients[long])
-            rows, size, direction = yield from stopping.failing(state, rows[~long], gradients[~long])
-            yield from step.curvature(state, rows, size, direction)
+            step.gradient(state, rows[long], gradients[long])
+            rows, size, direction = stopping.failing(state, rows[~long], gradients[~long])
+            step.curvature(state, rows, size, direction)
 
         return moved
 
@@ -281,19 +202,17 @@ class Descent(NonconvexMethod):
 class WholeTable(Descent):
     """All rows in every iteration, each release with a price of its own: who asks for less has spent less."""
 
+    payment: ClassVar[type[Separate | Together]] = Separate
     carry_over: bool = CARRY_OVER
-    hessian_products: int | None = PRODUCTS
+    hessian_products: int | None = steps.PRODUCTS
 
     @model_validator(mode="after")
     def _products_need_even_noise(self) -> Self:
-        check_noise(self.hessian_products, self.hessian_noise)
+        steps.check_noise(self.hessian_products, self.hessian_noise)
         return self
 
     def products(self, facts: NonconvexFacts) -> int | None:
-        return products_by_theory(self.hessian_products, self.hessian_noise, facts)
-
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
-        return Separate(plan, mechanisms)
+        return steps.products_by_theory(self.hessian_products, self.hessian_noise, facts)
 
 
 class ShortStep(WholeTable):
@@ -302,24 +221,9 @@ class ShortStep(WholeTable):
     kind: ClassVar[str] = "families.second_order.short_step"
     title: ClassVar[str] = "OPT"
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED)
-    split: Literal["equal", "decrease"] = choice(
-        "equal",
-        {"equal": "Share as set", "decrease": "By the decrease that a step is sure of"},
-        label="Gradients and Hessians",
-        help="By decrease: for OPT in one phase; the share as set where a curvature step is sure of less than a "
-        "gradient step.",
-    )
-    certificate: bool = switch(
-        False,
-        label="Ask for the smallest eigenvalue first",
-        help="One number with far less noise than the matrix. If it is above -ε_H by a margin, the run stops without a "
-        "Hessian. The margin grows each time it is asked: of all times together, 1 % of the runs may err by it.",
-    )
-    at_state: bool = switch(
-        False,
-        label="Noise for the point where the run is",
-        help="The gradient's sensitivity there is public and may be smaller than anywhere: half of it at 0.",
-    )
+    split: Literal["equal", "decrease"] = choice("equal", **CONTROLS["split"])
+    certificate: bool = switch(False, **CONTROLS["certificate"])
+    at_state: bool = switch(False, **CONTROLS["at_state"])
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         purse = BudgetSplit.gaussian(budget, facts)
@@ -331,10 +235,7 @@ class ShortStep(WholeTable):
         if not (self.certificate and self.asks(facts)):
             return False
         if facts.d > MOST_COLUMNS:
-            raise UserError(
-                f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it first.",
-                title="Too many columns for the smallest eigenvalue",
-            )
+            raise planning.refusal("many_columns", most=MOST_COLUMNS)
         return True
 
     def _stretches(self, purse: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
@@ -356,8 +257,8 @@ class ShortStep(WholeTable):
         each |= {purpose: 2 * self.hessian_share * part for purpose, part in tests.items()}
         return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over and not share)
 
-    def _measured(self, problem: NonconvexRisk, releases: Releases) -> Measured:
-        return Measured(problem, releases, self.hessian_noise, self.at_state)
+    def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
+        return steps.Measured(problem, releases, self.hessian_noise, self.at_state)
 
 
 class MiniBatch(Descent):
@@ -368,6 +269,7 @@ class MiniBatch(Descent):
 
     kind: ClassVar[str] = "families.second_order.mini_batch"
     title: ClassVar[str] = "OPT-B"
+    payment: ClassVar[type[Separate | Together]] = Together
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
     batch_fraction: float = BATCH
@@ -379,6 +281,3 @@ class MiniBatch(Descent):
         return planning.fixed(
             self.batch_fraction, weights, share, facts, budget, self._resolved(facts), self._notes(facts)
         )
-
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Together:
-        return Together(plan, mechanisms)

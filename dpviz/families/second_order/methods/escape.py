@@ -6,16 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.checkpoints import Parts
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
+from dpviz.families.second_order.constants import CONTROLS
 from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, NonconvexMethod
-from dpviz.families.second_order.methods.releases import Releases, Separate
+from dpviz.families.second_order.methods.releases import Releases, Separate, Together
 from dpviz.families.second_order.methods.states import GRADIENT, KIND, NOISY_GRADIENT, PERTURBATION, State
 from dpviz.families.second_order.methods.steps import Measured
 from dpviz.families.second_order.planning import BudgetSplit
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.specification import number
@@ -34,25 +33,16 @@ class PerturbedDescent(NonconvexMethod):
 
     kind: ClassVar[str] = "families.second_order.perturbed_descent"
     title: ClassVar[str] = "DP-GD, perturbed"
+    payment: ClassVar[type[Separate | Together]] = Separate
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (NOISY_GRADIENT, KIND, GRADIENT_CHARGED)
-    radius: float = number(
-        0.25,
-        0.01,
-        1.0,
-        label="Perturbation",
-        symbol="r",
-        unit="ε_g/G",
-        scale="log",
-        help="How far aside. Smaller: it takes longer until gradients show the curvature.",
-    )
+    radius: float = number(0.25, 0.01, 1.0, **CONTROLS["radius"])
 
     def patience(self, facts: NonconvexFacts) -> int:
         """Short gradients in a row after which it stops: with UNLUCKY a perturbation, a curvature of -ε_H has made them
         as long as ε_g by then."""
-        analysis = self.analysis(facts)
-        grows = analysis.curvature_tolerance / facts.smoothness
+        grows = self.analysis(facts).curvature_tolerance / facts.smoothness
         return max(1, math.ceil(math.log(UNLUCKY * math.sqrt(facts.d) / (self.radius * grows)) / math.log1p(grows)))
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
@@ -70,20 +60,15 @@ class PerturbedDescent(NonconvexMethod):
         notes = planning.cut_short(by_theory, lengths[0])
         return planning.filtered(purse, stretches, facts, budget, resolved, notes)
 
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Separate:
-        return Separate(plan, mechanisms)
-
-    def _iteration(
-        self, problem: NonconvexRisk, plan: Plan, releases: Releases
-    ) -> Callable[[State, np.ndarray], Parts[None]]:
+    def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         facts, analysis = problem.facts, self.analysis(problem.facts)
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, Separate)
         waited: dict[int, int] = {}  # short gradients since a replicate stepped aside
 
-        def moved(state: State, rows: np.ndarray) -> Parts[None]:
-            rows, gradients = yield from measured.gradient(state, rows)
+        def moved(state: State, rows: np.ndarray) -> None:
+            rows, gradients = measured.gradient(state, rows)
             long = state.shown[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
             for r in rows[long]:
                 waited.pop(r, None)

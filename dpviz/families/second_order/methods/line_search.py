@@ -4,15 +4,14 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
+from dpviz.experiments.algorithm import Workload
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.constants import Ladder
+from dpviz.families.second_order import constants, planning, searches, theory
 from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, HESSIAN_CHARGED, SERIES, WholeTable
 from dpviz.families.second_order.methods.releases import Releases, Separate
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE
 from dpviz.families.second_order.methods.steps import Backtracking, StepRule
 from dpviz.families.second_order.planning import BudgetSplit, Purpose
-from dpviz.families.second_order.searches import Searching
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
@@ -31,16 +30,8 @@ class LineSearch(WholeTable):
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
-    search_share: float | None = number(
-        None,
-        0.05,
-        0.9,
-        label="Share of the line search",
-        symbol="φ_f",
-        help="Of what an iteration may spend (in ρ). Empty: as much as for a gradient and a Hessian each, if these are "
-        "shared evenly.",
-    )
-    ladder: Ladder = Ladder()
+    search_share: float | None = number(None, 0.05, 0.9, **constants.CONTROLS["search_share"])
+    ladder: constants.Ladder = constants.Ladder()
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -52,11 +43,10 @@ class LineSearch(WholeTable):
         """The steps that it tries, and what they achieve."""
         return theory.Search(self.analysis(facts), self.ladder)
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        assert isinstance(plan.facts, NonconvexFacts)
-        tried = len(self.search(plan.facts).gradient_steps)
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        tried = len(self.search(NonconvexFacts.of(plan.facts)).gradient_steps)
         search = 0.7 * tried * replicates * cost.diagnostic  # one is less: it has no products
-        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * (SECONDS_PER_SEARCH + search)
+        return super().workload(plan, replicates, cost).plus(plan.iterations * (SECONDS_PER_SEARCH + search))
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
         search = self.search(facts)
@@ -79,22 +69,18 @@ class LineSearch(WholeTable):
         blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
-            notes += (
-                f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times what it "
-                "tests: it accepts steps that are too long. More rows, more budget or fewer iterations make it see.",
-            )
+            notes += (planning.phrase("blind_search", times=short(blindness)),)
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(stretches, epsilons)}
         return planning.filtered(purse, stretches, facts, budget, resolved, notes, **schedule)
 
-    def searching_noise(self, plan: Plan) -> Searching:
+    def searching_noise(self, plan: Plan) -> searches.Searching:
         """The noise of the line searches of a plan, in the phase that has most of it."""
-        facts = plan.facts
-        assert isinstance(facts, NonconvexFacts)
+        facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
         steps = max(len(search.gradient_steps), len(search.curvature_steps) * asks)
-        return Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
+        return searches.Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         assert isinstance(releases, Separate)

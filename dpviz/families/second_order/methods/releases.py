@@ -9,12 +9,8 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE
 from dpviz.families.second_order.planning import Purpose
-from dpviz.privacy.batches import Batch
-from dpviz.privacy.events import Event
-from dpviz.privacy.ledger import Filter
-from dpviz.privacy.matrix_products import MatrixQuery
+from dpviz.privacy import batches, events, ledger, matrix_products, queries
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.privacy.queries import Query
 
 
 class Releases(Protocol):
@@ -26,10 +22,10 @@ class Releases(Protocol):
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         """(R',) bool: who can pay for a release."""
 
-    def sample(self, rows: np.ndarray) -> Batch | None:
+    def sample(self, rows: np.ndarray) -> batches.Batch | None:
         """The rows of the data that the next query of these replicates is to be computed on; None for all."""
 
-    def gaussian(self, query: Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: queries.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         """The query with noise; (R', ...)."""
 
     def charged(self) -> dict[str, np.ndarray]:
@@ -40,7 +36,7 @@ class Separate(Releases):
     """Every release has its own event under a filter: who asks for less pays less."""
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
-        assert isinstance(plan.terms, Filter)
+        assert isinstance(plan.terms, ledger.Filter)
         self._terms, self._mechanisms = plan.terms, mechanisms
         self._phases = plan.schedule["phase"].astype(int)
         self._phase = 0
@@ -60,7 +56,7 @@ class Separate(Releases):
     def sample(self, rows: np.ndarray) -> None:
         return None
 
-    def gaussian(self, query: Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: queries.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         found = np.empty_like(query.value)
         for event, places in self._events(purpose, rows):
             part = _part(query, places)
@@ -70,7 +66,7 @@ class Separate(Releases):
         self._book(purpose, rows)
         return found
 
-    def above_threshold(self, query: Query, rows: np.ndarray) -> np.ndarray:
+    def above_threshold(self, query: queries.Query, rows: np.ndarray) -> np.ndarray:
         """The first value that reaches 0, by the sparse vector technique; (R',), -1 where none does."""
         found = np.empty(len(rows), dtype=int)
         for event, places in self._events("search", rows):
@@ -79,7 +75,7 @@ class Separate(Releases):
         return found
 
     def products(
-        self, matrices: Callable[[np.ndarray], MatrixQuery], x: np.ndarray, rows: np.ndarray
+        self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, rows: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
         """Products with the noisy matrices at x (R', d), which are paid for here; of directions (R', d)."""
         opened = [
@@ -100,7 +96,7 @@ class Separate(Releases):
         """(R', d) directions that depend on nothing."""
         return np.array([self._mechanisms.public[r].standard_normal(d) for r in rows]).reshape(len(rows), d)
 
-    def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[Event, np.ndarray]]:
+    def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
         """The event that pays, and the places in `rows` of those for whom it does: what the first phase did not ask for
         is left over for the second one, to each replicate its own."""
         one = self._terms.allowed.get(planning.name(purpose, self._phase))
@@ -139,19 +135,19 @@ class Together(Releases):
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         return np.ones(len(rows), dtype=bool)
 
-    def sample(self, rows: np.ndarray) -> Batch:
+    def sample(self, rows: np.ndarray) -> batches.Batch:
         if len(rows) < len(self._rows):
             self._batch, self._rows = self._batch.part(np.searchsorted(self._rows, rows)), rows
         return self._batch
 
-    def gaussian(self, query: Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: queries.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         return self._batch.gaussian(query)
 
     def charged(self) -> dict[str, np.ndarray]:
         return {"iterations_charged": self._charged.copy()}
 
 
-def _part(query: Query, places: np.ndarray) -> Query:
+def _part(query: queries.Query, places: np.ndarray) -> queries.Query:
     """The query of some replicates."""
     if len(places) == len(query.value):
         return query

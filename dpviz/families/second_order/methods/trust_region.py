@@ -7,9 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.checkpoints import Parts, sliced
+from dpviz.checkpoints import sliced
+from dpviz.experiments.algorithm import Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
+from dpviz.families.second_order.constants import CONTROLS
 from dpviz.families.second_order.methods.algorithms import (
     BATCH,
     HESSIAN_SHARE,
@@ -17,11 +19,10 @@ from dpviz.families.second_order.methods.algorithms import (
     SERIES,
     NonconvexMethod,
 )
-from dpviz.families.second_order.methods.releases import Releases, Together
+from dpviz.families.second_order.methods.releases import Releases, Separate, Together
 from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT, TRUST_REGION, State
 from dpviz.families.second_order.methods.steps import Measured
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost, Metric
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds, trust_region_step
@@ -39,23 +40,12 @@ class TrustRegion(NonconvexMethod):
 
     kind: ClassVar[str] = "families.second_order.trust_region"
     title: ClassVar[str] = "DP-TR"
+    payment: ClassVar[type[Separate | Together]] = Together
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
     hessian_share: float = HESSIAN_SHARE
-    test_before: bool = switch(
-        True,
-        label="Test before the step",
-        help="Stop where noisy gradient and curvature meet the targets, as OPT does; and not only after a step, by "
-        "a rule of the trust region that certifies the curvature up to a factor 13/6.",
-    )
-
-    trust_radius: Literal["derived", "published"] = choice(
-        "derived",
-        {"derived": "√(α_TR/M)", "published": "α_TR/M, as published"},
-        label="Trust radius",
-        help="The number of iterations follows from √(α_TR/M). The published program takes α_TR/M, steps several times "
-        "too short; and its test before the step leaves nothing of the targets to noise.",
-    )
+    test_before: bool = switch(True, **CONTROLS["test_before"])
+    trust_radius: Literal["derived", "published"] = choice("derived", **CONTROLS["trust_radius"])
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
         return replace(super().analysis(facts), bare=self.trust_radius == "published")
@@ -77,19 +67,14 @@ class TrustRegion(NonconvexMethod):
         weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
         return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
 
-    def estimated_seconds(self, plan: Plan, replicates: int, cost: Cost) -> float:
-        return super().estimated_seconds(plan, replicates, cost) + plan.iterations * SECONDS_PER_SUBPROBLEM
+    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+        return super().workload(plan, replicates, cost).plus(plan.iterations * SECONDS_PER_SUBPROBLEM)
 
     def _batch(self) -> float:
         """m/n."""
         return 1.0
 
-    def _releases(self, plan: Plan, mechanisms: Mechanisms) -> Together:
-        return Together(plan, mechanisms)
-
-    def _iteration(
-        self, problem: NonconvexRisk, plan: Plan, releases: Releases
-    ) -> Callable[[State, np.ndarray], Parts[None]]:
+    def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
         least_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
@@ -100,11 +85,10 @@ class TrustRegion(NonconvexMethod):
             steps, multipliers = trust_region_step(values, vectors, gradients, radius)
             return np.column_stack([values[:, 0], multipliers, steps])
 
-        def moved(state: State, rows: np.ndarray) -> Parts[None]:
-            rows, gradients = yield from measured.gradient(state, rows)
-            rows, able, matrices = yield from measured.hessian(state, rows)
-            seconds = 3 * eigenvalue_seconds(problem.facts.d)
-            found = yield from sliced(solved, seconds, matrices, gradients[able])
+        def moved(state: State, rows: np.ndarray) -> None:
+            rows, gradients = measured.gradient(state, rows)
+            rows, able, matrices = measured.hessian(state, rows)
+            found = sliced(solved, 3 * eigenvalue_seconds(problem.facts.d), matrices, gradients[able])
             state.shown[NOISY_CURVATURE.name][rows] = found[:, 0]
             if self.test_before:
                 short_enough = state.shown[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance

@@ -1,55 +1,30 @@
-"""The page of the family, described: the quadratic is all that it minimises."""
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
-from dpviz.families.momentum import presets, texts
-from streamlit.delta_generator import DeltaGenerator
+"""The page of the family, described: a quadratic, or logistic regression on the visitor's own file."""
 
 from dpviz.families import momentum
-from dpviz.privacy.budgets import Budget
-from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.controls import Panel, Settings
-from dpviz.ui.experiment.controls import Catalogue, Group, fields_of
+from dpviz.ui.experiment.controls import Group
 from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.problem_menu import ANY, UPLOAD, Problem, ProblemMenu, Source, settings
+from dpviz.ui.uploads import table
+
+BOWL, MODEL = "quadratic", "Model and clipping"
 
 
-@dataclass(frozen=True)
-class Bowl:
-    """The settings of the quadratic."""
+class MomentumPage(FamilyPage):
+    """One method, its settings, and the problem."""
 
-    settings: Settings[Quadratic]
-    uploaded: bool = False
-    leads: bool = False
-    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-
-def choose(panel: Panel, _main: DeltaGenerator, _lead: DeltaGenerator) -> Bowl:
-    names = [control.name for control in Quadratic.controls()]
-    return Bowl(Settings(Quadratic, panel.specification(Quadratic, names)))
-
-
-def build(panel: Panel, bowl: Bowl, _budget: Settings[Budget], _seed: int | None) -> ProblemSpecification:
-    panel.check()
-    return bowl.settings.build()
+    prefix = "momentum"
+    package = momentum
+    groups = (Group("", ("iterations", "relative_step", "momentum", "batch_fraction")),)
+    problems = ProblemMenu(
+        problems={
+            "logistic": Problem(LogisticRegression, groups={MODEL: ("regularisation", "clip")}),
+            BOWL: Problem(Quadratic, first=settings(Quadratic)),
+        },
+        sources={ANY: {BOWL: Source(Quadratic.title), UPLOAD: Source("Your own file", upload=table.uploaded)}},
+        expanders=(MODEL,),
+    )
 
 
-def settings_of(problem: ProblemSpecification) -> dict[str, Any]:
-    return fields_of(problem)
-
-
-PAGE = FamilyPage(
-    prefix="momentum",
-    package=momentum,
-    texts=texts,
-    catalogue=Catalogue(presets.METHODS, presets.arms, ("Momentum",)),
-    presets=presets.PRESETS,
-    groups=(Group("", ("iterations", "relative_step", "momentum", "batch_fraction")),),
-    references="",
-    choose=choose,
-    build=build,
-    settings_of=settings_of,
-)
+PAGE = MomentumPage()

@@ -1,0 +1,193 @@
+"""Settings and files: where they come from, what the command line says of them, and what a command leaves behind."""
+
+import difflib
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import click
+import pandas as pd
+
+from dpviz import families
+from dpviz.datasets import Upload, read_table
+from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.uploads.blocks import TableFile
+from dpviz.datasets.uploads.files import is_parquet
+from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.preset import Preset
+from dpviz.exports.spreadsheets import as_csv
+from dpviz.sweeps.settings import settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+ENDINGS = (".csv", ".parquet")
+
+
+def settings_options(command: Command) -> Command:
+    """Adds the argument EXPERIMENT and the option --preset; `experiment_of` reads them."""
+    file = click.File("rb")
+    command = click.option(
+        "--preset", metavar="NAME", help="A named experiment instead of a file: see `dpviz presets`."
+    )(command)
+    return click.argument("file", type=file, required=False, metavar="[EXPERIMENT.json]")(command)
+
+
+def table_option(command: Command) -> Command:
+    """Adds the option --table; `tables_of` reads it."""
+    path = click.Path(exists=True, dir_okay=False, path_type=Path)
+    return click.option("--table", type=path, help="Your own file, for settings that were made for one.")(command)
+
+
+def experiment_of(file: IO[bytes] | None, preset: str | None) -> Experiment:
+    """The experiment of a file or a preset; raises UserError."""
+    if (file is None) == (preset is None):
+        raise click.UsageError("Give a file with settings, or --preset NAME (dpviz presets lists them).")
+    if preset is not None:
+        return preset_named(preset).experiment
+    assert file is not None
+    try:
+        text = file.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError("This file is no text. Give the settings that a page saves as JSON.") from None
+    return Experiment.from_json(text)
+
+
+def preset_named(name: str) -> Preset:
+    """The preset of this name, or the only one whose name contains it; raises UserError."""
+    known = [preset for found in families.presets().values() for preset in found]
+    exact = [preset for preset in known if preset.name.casefold() == name.casefold()]
+    found = exact or [preset for preset in known if name.casefold() in preset.name.casefold()]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UserError(f"No preset is called '{name}'. `dpviz presets` lists them.")
+    raise UserError(f"'{name}' may be {' or '.join(repr(preset.name) for preset in found)}. Write more of the name.")
+
+
+def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:
+    """The table that the experiment was made for, from the user's file; with `in_blocks` the file itself, if it is a
+    large one. Raises UserError."""
+    data = experiment.problem.dataset
+    if not isinstance(data, Upload):
+        if table is not None:
+            raise UserError(
+                "These settings bring their own data. Leave --table out, or save settings of a page with your file."
+            )
+        return NO_TABLES
+    if table is None:
+        raise UserError("These settings are for a file of your own. Say where it is: --table FILE.")
+    if data.n > MAX_ROWS or table.stat().st_size > MAX_BYTES:
+        if not in_blocks:
+            raise UserError(f"Only `dpviz run` reads more than 50 MB, or {MAX_ROWS:,} rows.", title="A file in blocks")
+        with table.open("rb") as file:
+            start = file.read(4)
+        if not is_parquet(start, table.name):
+            raise UserError("A file as large as this is read in blocks: save it as Parquet.")
+        return {data.identity: TableFile(table)}
+    return {data.identity: data.rows(read_table(table.read_bytes(), table.name, reading=data.reading))}
+
+
+def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    """Addresses and values of "epsilon=0.1,0.3": a name that `dpviz settings` lists, or an address of one number.
+
+    Raises UserError.
+    """
+    asked, equals, listed = (part.strip() for part in text.partition("="))
+    if not equals or not listed:
+        raise UserError(f"'{text}' needs the form NAME=VALUE,VALUE,… such as epsilon=0.1,0.3,1.")
+    known = settings(experiment)
+    if asked in known:
+        return known[asked].fields, numbers(listed)
+    if "." in asked or asked in type(experiment).model_fields:
+        return (asked,), numbers(listed)
+    near = difflib.get_close_matches(asked, known, 1, 0.4)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise UserError(f"'{asked}' is not a number among these settings.{hint} `dpviz settings` lists them all.")
+
+
+def numbers(listed: str) -> tuple[float, ...]:
+    """The numbers of "0.1,0.3"; raises UserError."""
+    return tuple(_number(word) for word in listed.split(","))
+
+
+def _number(word: str) -> float:
+    try:
+        number = float(word)
+    except ValueError:
+        raise UserError(f"'{word.strip()}' is not a number.") from None
+    if not math.isfinite(number):
+        raise UserError(f"'{word.strip()}' is not a finite number.")
+    return number
+
+
+def out_option(help: str) -> Callable[[Command], Command]:
+    """Adds --out, a path that can be written, with an ending that says how; checked before anything is computed."""
+    return click.option("--out", type=click.Path(dir_okay=False, path_type=Path), callback=_writable, help=help)
+
+
+def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    if path is not None and path.suffix.lower() not in ENDINGS:
+        raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
+    if path is not None and not os.access(path.parent, os.W_OK):
+        raise click.BadParameter(f"'{path.parent}' is no folder that you may write to.")
+    return path
+
+
+def write(frame: pd.DataFrame, about: Iterable[str], path: Path) -> None:
+    """The table as CSV, behind what it is about as lines with "#", or as Parquet, which keeps that beside it:
+    `pandas.read_parquet(path).attrs["dpviz"]`."""
+    with _in_one_piece(path) as part:
+        if path.suffix.lower() == ".csv":
+            part.write_text(as_csv(frame, about), encoding="utf-8", newline="")
+        else:
+            frame.attrs["dpviz"] = list(about)
+            frame.to_parquet(part, index=False)
+
+
+def shown(frame: pd.DataFrame) -> str:
+    """A table for reading: words to the left, numbers to the right; what a row does not have is left blank."""
+    columns: dict[str, Any] = {}
+    for name, values in frame.items():
+        if pd.api.types.is_numeric_dtype(values):
+            columns[str(name)] = values
+            continue
+        words = ["" if pd.isna(value) else str(value) for value in values]
+        width = max(len(str(name)), *map(len, words)) if words else 0
+        columns[str(name).ljust(width)] = [word.ljust(width) for word in words]
+    return pd.DataFrame(columns).to_string(index=False, float_format=lambda number: f"{number:.6g}", na_rep="")
+
+
+@contextmanager
+def rescued(numbers: Callable[[], pd.DataFrame]) -> Iterator[None]:
+    """Tell a result. If that goes wrong, all its numbers are left in a new file, which only the user may read."""
+    try:
+        yield
+    except BrokenPipeError:  # who reads has seen enough
+        raise
+    except Exception:
+        with suppress(OSError):
+            handle, path = tempfile.mkstemp(".csv", "dpviz_")
+            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+                file.write(as_csv(numbers()))
+            click.echo(f"What was computed is not lost: {path} has all numbers.", err=True)
+        raise
+
+
+@contextmanager
+def _in_one_piece(path: Path) -> Iterator[Path]:
+    """A path beside it to write to; it takes the other one's place when all is written."""
+    target = path.resolve()  # a link stays, and what it points to is written
+    part = target.with_name(f".{os.getpid()}.part")
+    try:
+        yield part
+        part.replace(target)
+    except OSError as error:
+        raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
+    finally:
+        with suppress(OSError):
+            part.unlink()

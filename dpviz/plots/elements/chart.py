@@ -1,0 +1,57 @@
+"""A chart: a figure with all that is said of it, made where the figure is made."""
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import plotly.graph_objects as go
+
+from dpviz import resources
+from dpviz.experiments.plan import Privacy, worst
+
+Provenance = Literal["settings", "partly private"] | Privacy
+SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from the data: the guarantee line says so
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """A figure and its words.
+
+    alt : what the chart is about, for those who cannot see it; what it shows now is added where it is drawn.
+    provenance : what the curves depend on: settings alone; else what may be published of them, all or some.
+    to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
+    sent : what a browser is sent of it and its words, by the look of the page: made once, it is drawn many times.
+    """
+
+    figure: go.Figure
+    heading: str
+    alt: str
+    caption: str
+    provenance: Provenance = "settings"
+    to_download: Callable[[], go.Figure] | None = None
+    sent: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+
+def worded(package: str) -> Callable[..., Chart]:
+    """A function that joins a figure to its words, which `[CHARTS.<name>]` of the package's `texts.toml` has: heading,
+    alt and caption, with the given values where braces name them. What depends on settings alone says so."""
+
+    def chart(
+        name: str,
+        figure: go.Figure,
+        provenance: Provenance = "settings",
+        to_download: Callable[[], go.Figure] | None = None,
+        **values: object,
+    ) -> Chart:
+        words = resources.data(package, "texts.toml")["CHARTS"][name]
+        heading, alt, caption = (words[part].format(**values).strip() for part in ("heading", "alt", "caption"))
+        said = f"{caption} {SETTINGS_ONLY}" if provenance == "settings" else caption
+        return Chart(figure, heading, alt, said, provenance, to_download)
+
+    return chart
+
+
+def provenance(curves: Iterable[Privacy]) -> Provenance:
+    """Of a chart with these curves; what is private on a condition is not called so beside what is not private."""
+    found = set(curves)
+    return "partly private" if found == {"private", "not private"} else worst(found)

@@ -1,0 +1,111 @@
+"""A closer look at the plan of the accelerated methods; each tab is computed only while it is open."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
+from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.families.accelerated.smoothness import assumed
+from dpviz.numbers import short
+from dpviz.plots import plan_figures
+from dpviz.problems.base import SmoothFacts
+from dpviz.specification import Control
+from dpviz.ui import charts
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment.plan import PlanView
+
+BENCH_CONVEXITY = Control(
+    "bench_convexity", "Strong convexity", texts.BENCH_HELP, 0.5, float, 0.01, 1.0, symbol="μ", scale="log"
+)
+STEPS = {str(value): f"{value:g}" for value in figures.RELATIVE_STEPS}
+NOISES = {"0.01": "0.01", "0.0001": "0.0001"}
+
+
+def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """The closer looks, by the title of their tab."""
+    return {
+        "Tighter accountants": lambda: _accountants(panel, shown, delta),
+        "What limits accuracy": lambda: _decomposition(panel, shown),
+        "Heavy ball on quadratics": lambda: _quadratics(panel),
+        "Worst-case certificate": lambda: _certificate(panel, shown),
+    }
+
+
+def _method(panel: Panel, shown: PlanView, name: str) -> str:
+    plans = guarantee.private(shown.plans)
+    with st.columns([1, 2])[0]:
+        return panel.named(name, "Method", plans, "Whose plan is looked at.", guarantee.telling(plans))
+
+
+def _accountants(panel: Panel, shown: PlanView, delta: float) -> None:
+    plan = shown.plans[_method(panel, shown, "accountants_of")]
+    words = (
+        "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. δ is set "
+        "under “Privacy”."
+    )
+    charts.show(plan_figures.accountant_curves(plan, delta, words=words), panel.key("chart_accountants"))
+
+
+def _decomposition(panel: Panel, shown: PlanView) -> None:
+    label = _method(panel, shown, "parts_of")
+    exact = panel.switch(
+        "parts_exact",
+        "On a quadratic, exactly",
+        False,
+        "Instead of the bound, which counts batch noise at its worst: the exact error on a quadratic whose eigenvalues "
+        "lie between μ and L.",
+    )
+    method = next(arm.algorithm for arm in shown.experiment.arms if arm.label == label)
+    assert isinstance(method, GradientMethod)
+    rests_on = texts.condition(assumed(shown.experiment.problem))
+    chart = figures.decomposition(method, shown.plans[label], exact=exact, condition=rests_on)
+    charts.show(chart, panel.key("chart_parts"))
+
+
+def _quadratics(panel: Panel) -> None:
+    row = st.columns([4, 2, 2, 3], vertical_alignment="bottom")
+    with row[0]:
+        convexity = float(panel.number(BENCH_CONVEXITY, "bench_convexity") or BENCH_CONVEXITY.default)
+    with row[1]:
+        step = float(panel.choice("bench_step", "Step size α", STEPS, "1.0", "Step size of the chart on the right."))
+    with row[2]:
+        noise = float(panel.choice("bench_noise", "Noise per step", NOISES, "0.01", "The noise is T times this."))
+    with row[3]:
+        published = panel.switch("bench_paper", "The paper's curves", False, texts.PUBLISHED)
+    convexity = min(max(convexity, BENCH_CONVEXITY.low or 0.0), BENCH_CONVEXITY.high or 1.0)
+    charts.beside(
+        (figures.momentum_rates(convexity, 1.0, published=published), panel.key("chart_rates")),
+        (figures.heavy_ball_on_quadratic(convexity, step, noise, published=published), panel.key("chart_quadratic")),
+    )
+
+
+_certify = st.cache_data(max_entries=64, show_spinner="Solving the matrix inequality")(certificate.certify)
+
+
+def _certificate(panel: Panel, shown: PlanView) -> None:
+    st.markdown(texts.CERTIFICATE)
+    arm = next((arm for arm in shown.experiment.arms if isinstance(arm.algorithm, HeavyBall)), None)
+    if arm is None:
+        st.info("Choose DP-HB among the methods: the certificate is about heavy ball.")
+        return
+    plan, method = shown.plans[arm.label], arm.algorithm
+    assert isinstance(plan.facts, SmoothFacts) and isinstance(method, HeavyBall)
+    steps = method.steps(plan.facts, plan.iterations)
+    step, momentum = float(steps.step_size[0]), float(steps.momentum[0])
+    constants = (plan.facts.strong_convexity, plan.facts.smoothness, step, momentum)
+    asked = st.session_state.get(panel.key("certified")) == constants
+    if not asked and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
+        return
+    st.session_state[panel.key("certified")] = constants
+    found = _certify(*constants)
+    if found is None:
+        st.warning(
+            f"At κ = {short(constants[1] / constants[0])} and β = {short(momentum)} the matrix inequality has no "
+            f"solution at any rate below 1. It needs about β ≤ {short(max(0.0, 1 - step * constants[1] / 2))}.",
+            title="No worst-case certificate",
+        )
+    else:
+        st.success(f"Certified rate ρ = {found.rate:.4f} per step, noise factor {found.noise_factor:.3f}.")
+    charts.show(figures.worst_case(method, plan, found), panel.key("chart_certificate"))

@@ -1,0 +1,115 @@
+"""Closer looks at the plan of private tuning: what the bounds say of steps and users, and other ways to look."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+from dpviz.families.bayesian_optimization import figures, texts, theory
+from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, Forecast
+from dpviz.families.bayesian_optimization.theory import Landscape
+from dpviz.numbers import short
+from dpviz.specification import Control
+from dpviz.ui import charts, explain
+from dpviz.ui.bayesian_optimization import plan
+from dpviz.ui.controls import Panel, mistake
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.tables import show_table
+
+_ASSUMED = Control("", "", "", 1.0, float, 0.01, 100.0, scale="log")
+ASSUMED = (
+    replace(_ASSUMED, name="smoothness", label="Smoothness", symbol="L", default=2.0, help="Largest curvature there."),
+    replace(_ASSUMED, name="convexity", label="Convexity", symbol="m", default=0.2, help="Least curvature there."),
+    replace(_ASSUMED, name="gap", label="Gap", symbol="Δ₀", help="Loss at the start above the minimum."),
+    replace(_ASSUMED, name="radius", label="Radius", symbol="R", help="Of the ball around the minimum that is meant."),
+)
+
+
+def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """The closer looks, by the title of their tab."""
+    return {
+        "Advice": lambda: plan.reasons(shown),
+        "Privacy": lambda: _privacy(panel, shown, delta),
+        "Steps and users": lambda: _steps(panel, shown),
+        "Other ways to look": lambda: _others(panel, shown, delta),
+    }
+
+
+def _privacy(panel: Panel, shown: PlanView, delta: float) -> None:
+    """ε after each step, and what an attacker can do with all that a run releases."""
+    charts.beside(
+        (figures.epsilon_by_step(shown.plans, shown.styles, delta), panel.key("chart_epsilon")),
+        (figures.attacks(shown.plans, shown.styles), panel.key("chart_attacks")),
+    )
+
+
+def _steps(panel: Panel, shown: PlanView) -> None:
+    """The bound for every number of steps, how many users it takes, and where plain steps end up."""
+    found: Forecast = shown.theory
+    if found.mu is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    st.markdown(texts.ASSUMED)
+    values = []
+    for column, control in zip(st.columns(len(ASSUMED), gap="medium"), ASSUMED, strict=True):
+        with column:
+            values.append(panel.number(control, control.name))
+    if any(mistake(control, value) for control, value in zip(ASSUMED, values, strict=True)):
+        return
+    landscape = Landscape(*(float(value or 0.0) for value in values))
+    if landscape.convexity > landscape.smoothness:
+        st.warning("The least curvature m is at most the largest, L.")
+        return
+    method, facts = found.method, found.facts
+    step = min(method.step_size, 1 / landscape.smoothness)
+    prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
+    bias = theory.bias_bound(AMPLITUDE, theory.planned_uncertainty(method.bias_level, facts.d, prior))
+    left, right = st.columns(2, gap="medium")
+    with left:
+        charts.show(figures.bound_by_steps(found, landscape, step, bias), panel.key("chart_steps"))
+    with right:
+        st.subheader("At your settings", anchor=False)
+        _told(found, landscape, step, bias)
+
+
+def _told(found: Forecast, landscape: Landscape, step: float, bias: float) -> None:
+    """What the bounds say, in numbers."""
+    assert found.mu is not None
+    method, facts, zeta = found.method, found.facts, figures.FAILURE
+    ours, theirs = theory.fewest_users(landscape, method.clip, method.iterations, found.mu, facts.d, bias, zeta)
+    noise, count = found.noise, method.iterations
+    rows = {
+        "Best number of steps T*": theory.best_steps(landscape, step, method.clip, facts.n, found.mu, facts.d),
+        "Users that keep every step in the ball": ours,
+        "the same, with the published constant": theirs,
+        "Noise that no step exceeds, in 95 % of runs": theory.noise_radius(noise, facts.d, count, zeta),
+        "the same, with the published constant ": theory.published_radius(noise, facts.d, count, zeta),
+        "Where plain steps end up, per setting": math.sqrt(theory.noise_floor(step, landscape.smoothness, noise)),
+        "Bias that is planned": bias,
+    }
+    table = [{"What": name, "Value": float(value)} for name, value in rows.items()]
+    show_table(table, style=explain.readable, alt="What the bounds say at these settings")
+    st.caption(f"{texts.TOLD} {SETTINGS_ONLY}")
+
+
+def _others(panel: Panel, shown: PlanView, delta: float) -> None:
+    """Random stopping, values instead of slopes, and global search, in numbers of the plan."""
+    found: Forecast = shown.theory
+    if found.mu is None or not math.isfinite(found.mu):
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    left, right = st.columns(2, gap="medium")
+    with left:
+        charts.show(figures.random_stopping(found.mu, delta), panel.key("chart_stopping"))
+    with right:
+        st.subheader("Releasing losses instead of slopes", anchor=False)
+        facts, method = found.facts, found.method
+        distance = method.placing.nearest * method.surrogate.length_scale
+        factor = theory.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
+        st.markdown(texts.values(factor, facts.d, distance))
+        needed = theory.global_trainings(0.1, facts.d)
+        st.markdown(texts.everywhere(needed, facts.d))
+        st.caption(f"M = {short(facts.loss_cap)}, B = {short(method.clip)}. {SETTINGS_ONLY}")

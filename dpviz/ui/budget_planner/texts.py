@@ -1,0 +1,5 @@
+"""The words of the budget planner; `tables.toml` has those of its tables."""
+
+from dpviz import resources
+
+__getattr__ = resources.texts(__package__)

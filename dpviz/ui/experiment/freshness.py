@@ -1,0 +1,72 @@
+"""Whether what a page shows belongs to its settings, and which run is to begin by itself. CONTRIBUTING draws it."""
+
+from typing import Literal, Optional, Protocol
+
+from dpviz.execution.runner import Job
+from dpviz.ui.visitors import Kept
+
+State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
+FIRST = 4  # repeats that are run first
+SOON, LONG = 2.0, 20.0  # seconds up to which all repeats begin at once, and from which on a run waits for the button
+
+
+class Startable(Protocol):
+    """An experiment or an audit that is ready to run."""
+
+    @property
+    def public(self) -> bool:
+        """Whether it may start by itself: it reads no file of a visitor's."""
+
+    @property
+    def likely(self) -> float:
+        """About how many seconds it is likely to take."""
+
+    @property
+    def until(self) -> float:
+        """Seconds up to which it starts by itself."""
+
+    @property
+    def first(self) -> Optional["Startable"]:
+        """Its first repeats, if they are to be run before all; else None."""
+
+    @property
+    def too_much(self) -> bool:
+        """Whether it is beyond what a run may take."""
+
+    def is_that_of(self, job: Job) -> bool:
+        """Whether a job is the one that it would start."""
+
+    def started(self, page: str, title: str) -> Kept:
+        """The run, put in line."""
+
+
+def belongs(ready: Startable | None, job: Job | None) -> bool:
+    """Whether a job is of these settings: all repeats, or the first ones."""
+    if ready is None or job is None:
+        return False
+    return ready.is_that_of(job) or (ready.first is not None and ready.first.is_that_of(job))
+
+
+def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> State:
+    """What a page shows. ready : its settings; None while they make no run. newest : its last job; pictured : the one
+    that its picture, number and sentence are of. What is "queued", "old", "failed" or "stopped" has a picture of these
+    settings or a pale one, as `belongs` says."""
+    found = next((job for job in (newest, pictured) if belongs(ready, job)), None)
+    if ready is None or found is None:
+        return "idle" if pictured is None else "old"
+    if found.active and not belongs(ready, pictured):
+        return "queued"
+    if found.state == "failed":
+        return "failed"
+    if found.state in ("stopped", "timeout"):
+        return "stopped"
+    return "first repeats" if pictured is not None and not ready.is_that_of(pictured) else "all repeats"
+
+
+def due(ready: Startable, newest: Job | None) -> Startable | None:
+    """What is to begin by itself now, where that is allowed; None if nothing is, or what was begun goes on or ended."""
+    if not ready.public or ready.too_much or ready.likely >= ready.until:
+        return None
+    if newest is None or not belongs(ready, newest):
+        return ready.first or ready
+    return ready if newest.state == "done" and not ready.is_that_of(newest) else None

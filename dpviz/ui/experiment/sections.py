@@ -1,0 +1,78 @@
+"""The sections of a page below its first screen: a bar, and the one that is open. Only that one is computed."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from dpviz import families
+from dpviz.experiments.experiment import Experiment
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import texts
+from dpviz.ui.experiment.controls import CURRENCIES
+
+if TYPE_CHECKING:
+    from dpviz.audits.audit import Case
+
+PLAN, RESULTS, WATCH, SWEEP = "Plan", "Results", "Watch", "Sweep"
+CHECK, TAKE_AWAY, BACKGROUND = "Check", "Take away", "Background"
+HOLDS: Mapping[str, str] = MappingProxyType(
+    {
+        PLAN: "readings, noise, privacy spent, closer looks",
+        RESULTS: "curves, final numbers, cost of publishing",
+        WATCH: "runs as moving points",
+        SWEEP: "another setting",
+        CHECK: "audits",
+        TAKE_AWAY: "data, figures, program, settings",
+        BACKGROUND: "assumptions, errata, derivations",
+    }
+)
+
+
+def opened(panel: Panel) -> Sequence[str]:
+    """Draw the bar; the sections that are open."""
+    titles = {name: name for name in HOLDS}
+    chosen = panel.choice("section", "Section", titles, PLAN, texts.SECTIONS_HELP, bar=True)
+    st.caption(" · ".join(f"**{name}**: {held}" for name, held in HOLDS.items()))
+    return (chosen,)
+
+
+def check(family: str, title: str, experiment: Experiment) -> None:
+    """The audits of the methods that are compared, at their budget where the audit takes it; links to their page.
+
+    family, title : of the page, by the name of its packages and in the menu.
+    """
+    st.markdown(texts.AUDITED)
+    kinds = {type(arm.algorithm) for arm in experiment.arms if not arm.reference}
+    cases: dict[str, Case] = {}
+    for case in families.audits().get(family, ()):
+        if type(case.algorithm) in kinds:
+            cases.setdefault(case.title, case)  # the first is the worst that is known
+    others = []
+    for case in cases.values():
+        taken = type(experiment.budget) in {type(budget) for budget in case.budgets}
+        others += [] if taken else [case.title]
+        at = f" at {experiment.budget.describe()}" if taken else ""
+        st.page_link(
+            "pages/audit.py",
+            label=f"Audit of {case.title}{at}",
+            icon=":material/policy:",
+            query_params=_settings(family, title, case, experiment if taken else None),
+        )
+    if not cases:
+        st.info(texts.UNCHECKED)
+    if others:
+        st.caption(texts.OWN_BUDGET.format(names=", ".join(others)))
+
+
+def _settings(family: str, title: str, case: "Case", experiment: Experiment | None) -> dict[str, str]:
+    """What of the audit page's address differs from its defaults."""
+    prefix = f"audit_{family}_{case.name}"
+    found = {"audit_family": title, f"audit_method_{family}": case.title}
+    if experiment is not None:
+        budget = experiment.budget
+        currency = next(cls.name for cls in CURRENCIES.values() if cls is type(budget))
+        found |= {f"{prefix}_currency": currency}
+        found |= {f"{prefix}_{control.name}": f"{getattr(budget, control.name):.10g}" for control in budget.controls()}
+    return found

@@ -1,0 +1,82 @@
+"""Files as the server sends them: scripts compressed, and a page that knows the address of its server."""
+
+import gzip
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MOST_FILES = 1000  # kept compressed; there are about 150, but a file has more than one address
+# Else a browser looks for the server below the address of the page, too: two requests that are not answered.
+ADDRESS = b'<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location).href }</script>'
+
+
+class Files:
+    """Scripts and style sheets are sent compressed, and are compressed once: Streamlit sends megabytes as they are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._compressed: dict[str, Response] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope.get("path", "")
+        if scope["type"] != "http" or scope["method"] != "GET":
+            answer: ASGIApp = self._app
+        elif path.endswith((".js", ".css")) and _takes_compressed(Headers(scope=scope)):
+            answer = self._compressed.get(path) or await self._file(scope, receive)
+        elif "." in path.rpartition("/")[2] or "/_stcore/" in path:
+            answer = self._app
+        else:
+            answer = await self._page(scope, receive)
+        await answer(scope, receive, send)
+
+    async def _file(self, scope: Scope, receive: Receive) -> Response:
+        answer = await self._answer(scope, receive)
+        kind = answer.headers.get("content-type", "")
+        if answer.status_code != 200 or not ("javascript" in kind or "css" in kind):
+            return answer
+        _fill(answer, await run_in_threadpool(gzip.compress, bytes(answer.body)))
+        answer.headers.update({"content-encoding": "gzip", "vary": "Accept-Encoding"})
+        del answer.headers["set-cookie"]  # it is sent to other visitors, too
+        if len(self._compressed) < MOST_FILES:
+            self._compressed[scope["path"]] = answer
+        return answer
+
+    async def _page(self, scope: Scope, receive: Receive) -> Response:
+        answer = await self._answer(scope, receive)
+        if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
+            for name in ("etag", "last-modified"):  # of another text
+                del answer.headers[name]
+            page = bytes(answer.body).replace(b"<title>Streamlit", b"<title>dpviz", 1)
+            _fill(answer, page.replace(b"<head>", b"<head>" + ADDRESS, 1))
+        return answer
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Response:
+        """All of what Streamlit answers, as it is."""
+        messages: list[Message] = []
+        asked = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+
+        async def keep(message: Message) -> None:
+            messages.append(message)
+
+        await self._app({**scope, "headers": asked}, receive, keep)
+        start, *parts = messages
+        answer = Response(status_code=start["status"])
+        answer.raw_headers = list(start["headers"])
+        _fill(answer, b"".join(part.get("body", b"") for part in parts))
+        return answer
+
+
+def _takes_compressed(asked: Headers) -> bool:
+    """Whether all of a file is asked for, and may be compressed."""
+    return "gzip" in asked.get("accept-encoding", "") and not {"if-none-match", "if-modified-since", "range"} & {*asked}
+
+
+def _fill(answer: Response, body: bytes) -> None:
+    answer.body = body
+    answer.headers["content-length"] = str(len(body))
+
+
+MIDDLEWARE = [Middleware(Files)]

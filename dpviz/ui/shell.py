@@ -1,0 +1,22 @@
+"""What every page has around it but for the menu: styles, watchers, the state of runs."""
+
+from typing import TYPE_CHECKING
+
+from dpviz.ui import appearance, browser_session, links, presenting, screen, visitors
+from dpviz.ui.components import style
+from dpviz.ui.experiment.run import sidebar_status
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import StreamlitPage
+
+
+def draw(page: "StreamlitPage") -> None:
+    """Before this page."""
+    links.expand(page)
+    style("shell.css")
+    appearance.readable()
+    presenting.begin()
+    screen.watch(appearance.theme())
+    visitors.here().drawn()
+    browser_session.remember()
+    sidebar_status()

@@ -1,0 +1,88 @@
+"""How a job is doing, in words."""
+
+import pytest
+
+from dpviz.datasets import UploadedTable
+from dpviz.execution import progress
+from dpviz.execution.executors import CUT_OFF, Place
+from dpviz.execution.runner import Job, State
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.ui.experiment.run import PATIENT, POLL, Run
+from tests.ui.test_show import TINY
+
+
+class Waits(Place):
+    """A place in some line."""
+
+    position, expected_wait = 0, 40.0  # type: ignore[assignment]
+
+    def __init__(self, position: int) -> None:
+        self.position = position  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("before", "which"), [(0, "next"), (1, "2nd"), (2, "3rd"), (3, "4th"), (10, "11th"), (20, "21st"), (111, "112th")]
+)
+def test_who_waits_sees_the_place_in_line_and_how_long_it_will_take(before: int, which: str) -> None:
+    job = Job(TINY, {})
+    assert progress.active(job, "") == "Starting"  # nobody has given it a place yet
+    job.place = Waits(before)
+    assert progress.active(job, "") == f"Waiting: {which} in line, about 40 seconds. Stop leaves the line."
+
+
+def test_who_runs_sees_how_far_it_is_and_what_is_left() -> None:
+    job = Job(TINY, {})
+    job.state = "running"
+    assert progress.active(job, "3 of 100 steps") == "3 of 100 steps"
+    job.progress, job.seconds = 0.25, 4.0
+    assert progress.active(job, "25 of 100 steps") == "25 of 100 steps, about 12 seconds left"
+
+
+@pytest.mark.parametrize(
+    ("state", "message", "words"),
+    [
+        ("done", "", "Done: 5 steps in 1.5 s"),
+        ("stopped", "", "Stopped after 5 steps (1.5 s). What was computed is kept."),
+        ("stopped", CUT_OFF, f"Stopped after 5 steps (1.5 s). {CUT_OFF}"),
+        ("timeout", "", "Stopped at the time limit after 5 steps (1.5 s). What was computed is kept."),
+        ("failed", "It needed more memory.", "Failed: It needed more memory."),
+    ],
+)
+def test_every_ending_has_a_sentence(state: State, message: str, words: str) -> None:
+    job = Job(TINY, {})
+    job.state, job.message, job.progress, job.seconds = state, message, 0.5, 1.5
+    assert progress.ended(job, "5 steps") == words
+
+
+@pytest.mark.parametrize("state", ["running", "done", "stopped", "timeout"])
+def test_of_an_own_file_no_time_is_told(state: State) -> None:
+    """How long it takes is a function of its rows."""
+    upload = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
+    job = Job(TINY.replaced(problem=LogisticRegression(data=upload), seed=None), {})
+    job.state, job.progress, job.seconds = state, 0.5, 1.5
+    said = progress.active(job, "5 steps") if state == "running" else progress.ended(job, "5 steps")
+    assert "5 steps" in said and not any(word in said for word in ("1.5", "second", "left"))
+
+
+def test_nothing_is_said_to_be_kept_of_a_run_that_left_the_line() -> None:
+    job = Job(TINY, {})
+    job.state = "stopped"
+    assert progress.ended(job, "0 of 9 steps") == "Stopped before it began."
+
+
+def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
+    job = Job(TINY, {})
+    run = Run(job, {}, "accel", "Accelerated gradient")
+    assert not run.waits and run.look() == POLL
+    job.place = Waits(1)
+    assert run.waits and run.look() == 4.0  # of 40 seconds
+    job.place.expected_wait = 4000.0  # type: ignore[misc]
+    assert run.look() == PATIENT[1]
+    job.state = "running"
+    assert not run.waits and run.look() == run.look(took=0.01) == POLL
+
+
+def test_a_busy_server_is_asked_less_often() -> None:
+    """On one that needs 0.2 s for a look: as many looks as without others would take all of its time."""
+    run = Run(Job(TINY, {}), {}, "accel", "Accelerated gradient")
+    assert POLL < run.look(took=0.2) < run.look(took=5.0) == PATIENT[0]

@@ -1,0 +1,88 @@
+"""The first screen belongs to the settings on it, and below it one section is open, on every algorithm's page."""
+
+from urllib.parse import parse_qs
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from dpviz.ui import families
+from dpviz.ui.experiment import texts
+from dpviz.ui.experiment.sections import CHECK, HOLDS, RESULTS
+from tests.pages.reading import Load, link, run, text
+
+NAMES = [family.name for family in families.FAMILIES]
+
+
+def small(name: str, **settings: str) -> dict[str, str]:
+    prefix = families.named(name).page().prefix
+    few = {"iterations": "8", "replicates": "2", **settings}
+    return {f"{prefix}_{control}": value for control, value in few.items()}
+
+
+def headings(app: AppTest) -> list[str]:
+    return [header.value for header in app.header]
+
+
+@pytest.mark.one_section
+@pytest.mark.parametrize("section", HOLDS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_link_opens_one_section_and_nothing_of_the_others_is_drawn(load: Load, name: str, section: str) -> None:
+    prefix = families.named(name).page().prefix
+    app = run(load(name, **small(name, section=section)), press=f"{prefix}_run", job=f"{prefix}_job")
+    assert not app.exception and not app.error and headings(app)[0] == section
+    assert not set(headings(app)) & (set(HOLDS) - {section})
+    kept = parse_qs(link(app).partition("?")[2]).get(f"{prefix}_section", ["Plan"])
+    assert kept == [section]
+    assert app.dataframe or section != RESULTS
+    if section == CHECK:
+        assert app.get("page_link"), "there is an audit of the methods that are chosen at first"
+
+
+@pytest.mark.one_section
+@pytest.mark.parametrize("name", NAMES)
+def test_the_plan_begins_with_two_charts_and_a_tab_has_the_noise_and_the_others(load: Load, name: str) -> None:
+    app = load(name, **small(name))
+    ahead = [part.value for part in app.main.subheader]
+    app.session_state[f"{families.named(name).page().prefix}_tabs"] = "More charts"
+    app.run()
+    noise, *others = (part.value for part in app.main.subheader)
+    assert not app.exception and len(ahead) == 2 and not set(ahead) & {noise, *others}
+    assert f"{noise}, known before anything runs" in text(app)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_picture_of_earlier_settings_says_so_and_offers_run(load: Load, name: str) -> None:
+    prefix = families.named(name).page().prefix
+    app = run(load(name, **small(name)), press=f"{prefix}_run", job=f"{prefix}_job")
+    assert texts.EARLIER not in text(app)
+    key = next(item.key for item in app.number_input if item.key in (f"{prefix}_epsilon", f"{prefix}_mu"))
+    app.number_input(key=key).set_value(0.7).run()
+    assert texts.EARLIER in text(app)
+    app.button(key=f"{prefix}_run_these").click().run()
+    app.session_state[f"{prefix}_job"].job.wait(60)
+    app.run()
+    assert not app.exception and texts.EARLIER not in text(app)
+    assert not [button for button in app.button if button.key == f"{prefix}_run_these"]
+
+
+def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data(load: Load) -> None:
+    app = run(load("accelerated", **small("accelerated")), press="accel_run", job="accel_job")
+    assert app.metric[0].label.endswith("ends at")
+    app.selectbox(key="accel_data").set_value("upload").run()
+    assert not app.exception and texts.FIRST_RELEASE in text(app)
+    assert not [metric for metric in app.metric if "ends at" in metric.label]
+
+
+def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpviz.ui.experiment.freshness.SOON", 0.0)
+    monkeypatch.setattr("dpviz.ui.experiment.run.FIRST_PICTURE", 0.0)
+    app = load("accelerated", **small("accelerated", follow="true", replicates="20", iterations="30"))
+    first = app.session_state["accel_job"]
+    assert first.experiment.replicates == 4
+    first.job.wait(60)
+    app.run()
+    whole = app.session_state["accel_job"]
+    assert whole.experiment.replicates == 20
+    whole.job.wait(60)
+    app.run()
+    assert not app.exception and "First 4 of 20 runs." not in text(app) and "Median of 20 runs" in text(app)

@@ -1,0 +1,252 @@
+"""Data beside the code: read once, by one loader; every text is used, exists, and gets what it asks for."""
+
+import ast
+import importlib
+import re
+import string
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dpviz
+from dpviz import families, resources
+from dpviz.errors import NotYet, UserError, refusal
+from dpviz.families.second_order.comparison import EPSILONS, TABLES
+from dpviz.families.zeroth_order import texts as zeroth_order_texts
+from dpviz.specification import Specification, registered
+
+PACKAGE = Path(dpviz.__file__).parent
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+OF_EVERY_PAGE = {"NOT_COVERED", "QUESTION", "TITLE"}  # of a family: `FamilyPage` asks for them
+TEXTS = sorted(PACKAGE.rglob("texts.toml"))
+CONTROLS = sorted(PACKAGE.rglob("controls.toml"))
+SAID_BY = {"phrase": "PHRASES", "refusal": "REFUSALS", "chart": "CHARTS"}  # the function that says what a table has
+NOT_WORDS = {"provenance", "to_download"}  # of the arguments of `chart`
+ERRORS = sorted(PACKAGE.rglob("errors.toml"))
+BY_NAME = {
+    path.parent for path in ERRORS if "problems" in path.parts or "families" in path.parts
+}  # by a partial function
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def users(module: str) -> Iterator[ast.Module]:
+    """The files that have a module of texts under its own name."""
+    package, _, name = module.rpartition(".")
+    for path in SOURCES:
+        for node in tree(path).body if f"from {package} import" in path.read_text(encoding="utf-8") else ():
+            if isinstance(node, ast.ImportFrom) and node.module == package and name in {one.name for one in node.names}:
+                yield tree(path)
+
+
+SAYING = {path.parent for path in TEXTS if SAID_BY.values() & tomllib.loads(path.read_text(encoding="utf-8")).keys()}
+
+
+def fields(text: str) -> set[str]:
+    return {field for _, field, _, _ in string.Formatter().parse(text) if field}
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TEXTS if path.with_suffix(".py").exists()], ids=lambda path: path.parent.name
+)
+def test_every_text_exists_is_used_and_gets_the_fields_that_it_has(path: Path) -> None:
+    module = module_of(path)
+    texts = {
+        name: text
+        for name, text in resources.data(module.rpartition(".")[0], "texts.toml").items()
+        if name not in SAID_BY.values()
+    }
+    own = tree(path.with_suffix(".py"))
+    defined = {name.id for name in ast.walk(own) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+    defined |= {node.name for node in own.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    used = (OF_EVERY_PAGE if path.parent.parent.name == "families" else set()) | {
+        node.slice.value
+        for node in ast.walk(own)
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "TEXTS"
+        if isinstance(node.slice, ast.Constant)
+    }
+    filled: dict[str, set[str]] = {}
+    uses: dict[str, int] = {}
+    for user in users(module):
+        for node in ast.walk(user):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "texts":
+                used.add(node.attr)
+                uses[node.attr] = uses.get(node.attr, 0) + 1
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+                of = node.func.value
+                if isinstance(of, ast.Attribute) and isinstance(of.value, ast.Name) and of.value.id == "texts":
+                    given = {keyword.arg or "**" for keyword in node.keywords} | ({""} if node.args else set())
+                    filled[of.attr] = given
+                    uses[of.attr] = uses.get(of.attr, 0) - 1
+    assert used - defined <= set(texts), "a text that there is not"
+    assert set(texts) <= used, "a text that nobody uses"
+    for name, text in texts.items():
+        if isinstance(text, str) and fields(text):
+            assert filled.get(name) == fields(text) and not uses[name], name
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
+def test_texts_are_sentences_without_blanks_at_their_ends(path: Path) -> None:
+    for name, text in leaves(resources.data(module_of(path).rpartition(".")[0], "texts.toml")):
+        assert text and text == text.strip() and not re.search(r"  |\n", text), name
+
+
+def leaves(value: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
+    for name, part in value.items():
+        if isinstance(part, dict):
+            yield from leaves(part, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", part
+
+
+def calls(package: Path) -> Iterator[tuple[str, list[str], ast.Call]]:
+    """What a package says by name: the table, patterns of the names, and the call. Folders below that have words of
+    their own are left out."""
+    for source in sorted(package.rglob("*.py")):
+        nearest = next(folder for folder in source.parents if folder in BY_NAME or (folder / "texts.toml").exists())
+        for node in ast.walk(tree(source)) if nearest == package else ():
+            if isinstance(node, ast.Call) and node.args:
+                said_by = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                if said_by in SAID_BY and ast.unparse(node.args[0]) != "__package__":
+                    yield SAID_BY[said_by], names_of(node.args[0]), node
+
+
+def names_of(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.IfExp):
+        return [*names_of(node.body), *names_of(node.orelse)]
+    if isinstance(node, ast.JoinedStr):
+        parts = (re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+" for part in node.values)
+        return ["".join(map(str, parts))]
+    assert isinstance(node, ast.Constant), "a name that cannot be read here"
+    return [re.escape(str(node.value))]
+
+
+@pytest.mark.parametrize("package", sorted(SAYING | BY_NAME), ids=lambda package: package.name)
+def test_every_phrase_refusal_and_chart_exists_is_used_and_gets_the_fields_that_it_has(package: Path) -> None:
+    name = module_of(package)
+    texts = resources.data(name, "texts.toml") if (package / "texts.toml").exists() else {}
+    if package in BY_NAME:
+        texts = {**texts, "REFUSALS": resources.data(name, "errors.toml")}
+    used: set[tuple[str, str]] = set()
+    for table, patterns, call in calls(package):
+        given = {keyword.arg for keyword in call.keywords} - NOT_WORDS
+        for pattern in patterns:
+            named = [name for name in texts.get(table, {}) if re.fullmatch(pattern, name)]
+            assert named, f"{table} has no {pattern}"
+            used |= {(table, name) for name in named}
+            wanted = {
+                name: set().union(*(fields(text) for _, text in leaves({name: texts[table][name]}))) for name in named
+            }
+            if None in given:  # `**values`
+                assert all(given - {None} <= asked for asked in wanted.values())
+            elif isinstance(call.args[0], ast.Constant):
+                assert wanted == {name: given for name in named}
+            else:  # a value that one of them does not need does no harm
+                assert all(asked <= given for asked in wanted.values())
+    assert used == {(table, name) for table in SAID_BY.values() for name in texts.get(table, {})}
+
+
+@pytest.mark.parametrize("path", CONTROLS, ids=lambda path: path.parent.name)
+def test_every_control_that_a_file_describes_exists_and_is_used(path: Path) -> None:
+    package = module_of(path).rpartition(".")[0]
+    used: set[str] = set()
+    for source in path.parent.rglob("*.py"):
+        if names := re.findall(r'\bCONTROLS\["([^"]+)"\]', source.read_text(encoding="utf-8")):
+            used.update(names)
+            importlib.import_module(module_of(source))
+    own = [kind for kind in registered(Specification) if kind.__module__.startswith(package)]
+    described = {(control.label, control.help) for kind in own for control in kind.controls()}
+    controls = resources.data(package, "controls.toml")
+    assert {(words["label"], words["help"]) for words in controls.values()} <= described
+    assert used == set(controls)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in ERRORS if path.parent not in BY_NAME], ids=lambda path: path.parent.name
+)
+def test_every_refusal_of_a_file_is_raised_and_gets_the_fields_that_it_has(path: Path) -> None:
+    given: dict[str, set[str]] = {}
+    for source in path.parent.glob("*.py"):
+        for node in ast.walk(tree(source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "refusal":
+                package, named = node.args
+                assert ast.unparse(package) == "__package__"
+                for name in [named.body, named.orelse] if isinstance(named, ast.IfExp) else [named]:
+                    assert isinstance(name, ast.Constant)
+                    given[name.value] = {keyword.arg or "**" for keyword in node.keywords}
+    errors = resources.data(module_of(path).rpartition(".")[0], "errors.toml")
+    assert given.keys() == errors.keys()
+    for key, words in errors.items():
+        assert words.keys() - {"not_yet"} == {"title", "message"}, key
+        assert fields(words["title"]) | fields(words["message"]) == given[key], key
+        for text in (words["title"], words["message"]):
+            assert text and text == text.strip() and not re.search(r"  |\n", text), key
+
+
+def test_a_refusal_is_an_error_with_its_values_in_its_words() -> None:
+    error = refusal("dpviz.datasets.uploads", "column_has_two_uses", what="group", column="'{a}'")
+    assert type(error) is UserError and error.title == "Column '{a}' has two uses"
+    assert str(error).startswith("The column that names the group can be")
+    assert type(refusal("dpviz.ui.budget_planner", "a_range_is_not_declared_yet", missing="Age")) is NotYet
+
+
+def test_the_charts_of_the_planner_have_all_their_words_and_others_have_none() -> None:
+    package = PACKAGE / "ui" / "budget_planner"
+    given: dict[str, set[str]] = {}
+    for source in package.glob("*.py"):
+        for node in ast.walk(tree(source)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("planner_view.chart", "chart"):
+                key = node.args[0]
+                assert isinstance(key, ast.Constant)
+                given[key.value] = {keyword.arg or "**" for keyword in node.keywords} - {"to_download"}
+    charts = resources.data("dpviz.ui.budget_planner", "texts.toml")["CHARTS"]
+    assert given.keys() == charts.keys()
+    for name, words in charts.items():
+        assert words.keys() == {"heading", "alt", "caption"}
+        assert set().union(*map(fields, words.values())) == given[name], name
+
+
+def test_data_are_read_once_and_a_text_that_there_is_not_is_an_error() -> None:
+    package = "dpviz.families.zeroth_order"
+    assert resources.data(package, "texts.toml") is resources.data(package, "texts.toml")
+    assert resources.data(package, "texts.toml")["TITLE"] == zeroth_order_texts.TITLE
+    with pytest.raises(AttributeError, match="zeroth_order has no 'NO_SUCH_TEXT'"):
+        _ = zeroth_order_texts.NO_SUCH_TEXT
+    with pytest.raises(FileNotFoundError):
+        resources.text(package, "no_such_file.toml")
+
+
+def test_no_module_reads_data_but_by_the_loader() -> None:
+    reading = re.compile(r"\btomllib\b|\bimportlib\.resources\b|\bfrom importlib import resources\b")
+    found = {module_of(path) for path in SOURCES if reading.search(path.read_text(encoding="utf-8"))}
+    assert found == {"dpviz.resources"}
+
+
+def test_the_published_tables_are_whole() -> None:
+    """Eight methods at three budgets, twice; a time where a run finished and the time can be read, and only there."""
+    assert {name: len(rows) for name, rows in TABLES.items()} == {"loose": 8, "tight": 8}
+    assert TABLES["loose"].keys() == TABLES["tight"].keys()
+    for rows in TABLES.values():
+        for cells in rows.values():
+            assert len(cells) == len(EPSILONS)
+            for cell in cells:
+                assert 0.5 < cell.loss < 0.75 and 0 < cell.loss_spread < 0.1
+                assert (
+                    (cell.seconds is None) == (cell.seconds_spread is None) == (not cell.finished or not cell.legible)
+                )
+
+
+def test_every_mistake_has_words_and_there_are_no_others() -> None:
+    worded = [name for path in sorted(PACKAGE.rglob("broken.toml")) for name in tomllib.loads(path.read_text())]
+    assert sorted(worded) == sorted(mistake.name for mistake in families.broken())

@@ -1,0 +1,88 @@
+"""Which run is to begin by itself, and whether what a page shows belongs to its settings: state by state."""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dpviz.ui.experiment import freshness
+from dpviz.ui.experiment.freshness import FIRST, LONG, SOON
+
+STATES = ("queued", "running", "done", "stopped", "timeout", "failed")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a run by name, with so many repeats."""
+
+    name: str
+    repeats: int = 20
+    likely: float = 5.0
+    public: bool = True
+    too_much: bool = False
+    until: float = LONG
+
+    @property
+    def first(self) -> "Settings | None":
+        return replace(self, repeats=FIRST) if self.likely >= SOON and self.repeats >= 2 * FIRST else None
+
+    def is_that_of(self, job: Any) -> bool:
+        return bool(job.task == (self.name, self.repeats))
+
+    def started(self, page: str, title: str) -> Any:
+        raise AssertionError("nothing is started here")
+
+
+def job(name: str, repeats: int = 20, state: str = "done") -> Any:
+    return SimpleNamespace(task=(name, repeats), state=state, active=state in ("queued", "running"))
+
+
+A = Settings("A")
+
+
+@pytest.mark.parametrize(
+    ("settings", "newest", "begins"),
+    [
+        (A, None, A.first),
+        (A, job("B"), A.first),
+        (A, job("B", state="running"), A.first),
+        *((A, job("A", FIRST, state), None) for state in STATES if state != "done"),
+        (A, job("A", FIRST), A),
+        *((A, job("A", 20, state), None) for state in STATES),
+        (replace(A, likely=1.0), None, replace(A, likely=1.0)),
+        (replace(A, repeats=7), None, replace(A, repeats=7)),
+        (replace(A, likely=LONG), None, None),
+        (replace(A, public=False), None, None),
+        (replace(A, too_much=True), None, None),
+        (replace(A, until=SOON), None, None),
+    ],
+)
+def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings | None) -> None:
+    assert freshness.due(settings, newest) == begins
+
+
+@pytest.mark.parametrize(
+    ("settings", "newest", "pictured", "state", "pale"),
+    [
+        (A, None, None, "idle", True),
+        (None, None, None, "idle", True),
+        (A, job("B"), job("B"), "old", True),
+        (None, job("A"), job("A"), "old", True),
+        (A, job("B", state="running"), job("B", state="running"), "old", True),
+        (A, job("A", FIRST, "queued"), job("B"), "queued", True),
+        (A, job("A", FIRST, "running"), None, "queued", True),
+        (A, job("A", FIRST, "running"), job("A", FIRST, "running"), "first repeats", False),
+        (A, job("A", FIRST), job("A", FIRST), "first repeats", False),
+        (A, job("A", 20, "queued"), job("A", FIRST), "first repeats", False),
+        (A, job("A", 20, "running"), job("A", 20, "running"), "all repeats", False),
+        (A, job("A"), job("A"), "all repeats", False),
+        (A, job("A", 20, "failed"), job("B"), "failed", True),
+        (A, job("A", 20, "failed"), job("A", 20, "failed"), "failed", False),
+        (A, job("A", 20, "stopped"), job("B"), "stopped", True),
+        (A, job("A", 20, "timeout"), job("A", 20, "timeout"), "stopped", False),
+    ],
+)
+def test_what_a_page_shows(settings: Any, newest: Any, pictured: Any, state: str, pale: bool) -> None:
+    assert freshness.state(settings, newest, pictured) == state
+    assert freshness.belongs(settings, pictured) != pale

@@ -1,0 +1,110 @@
+"""The files of the server: compressed once, for those who can read that; and a page that knows its server's address."""
+
+import asyncio
+import gzip
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dpviz.ui.server import files
+from dpviz.ui.server.files import ADDRESS, Files
+
+SCRIPT = b"let x = 1;" * 1000
+PAGE = b"<html><head><title>Streamlit</title></head></html>"
+
+
+class Streamlit:
+    """Answers as it does: with a page, too, where no such script is."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        self.asked.append(path)
+        answer: Response = HTMLResponse(PAGE, headers={"etag": "1"})
+        if path.startswith("/static/"):
+            answer = Response(SCRIPT, media_type="text/javascript", headers={"set-cookie": "visitor=1", "etag": "2"})
+        elif path.startswith("/media/"):
+            answer = Response(SCRIPT, media_type="text/csv")
+        elif "/_stcore/" in path:
+            answer = Response(status_code=404)
+        await answer(scope, receive, send)
+
+
+@pytest.fixture
+def streamlit() -> Iterator[Streamlit]:
+    yield Streamlit()
+
+
+def get(app: ASGIApp, path: str, method: str = "GET", **asked: str) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of an answer."""
+    messages: list[Message] = []
+
+    async def send(message: Message) -> None:
+        messages.append(message)
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    headers = [(name.replace("_", "-").encode(), text.encode()) for name, text in asked.items()]
+    answer = app({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
+    with ThreadPoolExecutor() as thread:  # a browser of an earlier test keeps an event loop in this one
+        thread.submit(asyncio.run, answer).result()
+    body = b"".join(message.get("body", b"") for message in messages[1:])
+    return messages[0]["status"], Headers(raw=messages[0]["headers"]), body
+
+
+def test_a_script_is_compressed_once_and_for_everybody(streamlit: Streamlit) -> None:
+    app = Files(streamlit)
+    for _ in range(3):
+        status, headers, body = get(app, "/static/a.js", accept_encoding="gzip, br")
+        assert status == 200 and headers["content-encoding"] == "gzip" and headers["vary"] == "Accept-Encoding"
+        assert headers["content-length"] == str(len(body)) and headers["etag"] == "2" and "set-cookie" not in headers
+        assert len(body) < 0.1 * len(SCRIPT) and gzip.decompress(body) == SCRIPT
+    assert streamlit.asked == ["/static/a.js"]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"accept_encoding": "br"}]
+    + [{"accept_encoding": "gzip", name: "x"} for name in ("if_none_match", "if_modified_since", "range")],
+)
+def test_who_cannot_read_it_or_asks_for_less_gets_what_streamlit_sends(
+    streamlit: Streamlit, asked: dict[str, str]
+) -> None:
+    app = Files(streamlit)
+    for _ in range(2):
+        _, headers, body = get(app, "/static/a.js", **asked)
+        assert body == SCRIPT and "content-encoding" not in headers
+    assert len(streamlit.asked) == 2
+
+
+def test_addresses_that_nobody_serves_take_no_memory(streamlit: Streamlit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streamlit answers them with a page."""
+    app = Files(streamlit)
+    for i in range(5):
+        _, headers, body = get(app, f"/{i}.js", accept_encoding="gzip")
+        assert body == PAGE and "content-encoding" not in headers
+    monkeypatch.setattr(files, "MOST_FILES", 2)
+    for i in (0, 1, 2, 0, 1, 2):
+        assert gzip.decompress(get(app, f"/static/{i}.js", accept_encoding="gzip")[2]) == SCRIPT
+    assert [streamlit.asked.count(f"/static/{i}.js") for i in range(3)] == [1, 1, 2]
+
+
+def test_a_page_names_the_address_of_its_server(streamlit: Streamlit) -> None:
+    for path in ("/", "/accelerated", "/below/accelerated"):
+        status, headers, body = get(Files(streamlit), path)
+        assert status == 200 and "etag" not in headers and headers["content-length"] == str(len(body))
+        assert body.replace(ADDRESS, b"") == PAGE.replace(b"Streamlit", b"dpviz") and body.count(ADDRESS) == 1
+
+
+def test_everything_else_passes(streamlit: Streamlit) -> None:
+    app = Files(streamlit)
+    assert get(app, "/media/table.csv", accept_encoding="gzip")[2] == SCRIPT
+    assert get(app, "/_stcore/health")[0] == 404
+    assert get(app, "/static/a.js", method="HEAD", accept_encoding="gzip")[2] == SCRIPT
