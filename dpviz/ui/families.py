@@ -75,4 +75,4 @@ def _open(key: str, label: str, page: Entry | str, preset: str = "") -> None:
             described = page.page()
             chosen = next(known for known in described.presets if known.name.startswith(preset))
             import_module("dpviz.ui.experiment.presets").open_with(described.prefix, chosen.experiment)
-        st.switch_page(page.address if isinstance(page, Entry) else page)
+        st.switch_page(page.address if isinstance(page, Entry) else page, query_params={})  # what is bound, too

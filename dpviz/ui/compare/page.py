@@ -165,7 +165,7 @@ def _open(one: _PinnedRun) -> None:
         st.info(texts.NO_CONTROLS)
         return
     preset_menu.open_with(one.page.prefix, one.pinned.pin.experiment)
-    st.switch_page(one.entry.address)
+    st.switch_page(one.entry.address, query_params={})
 
 
 def _side(one: _PinnedRun) -> Side | None:

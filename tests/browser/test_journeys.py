@@ -1,0 +1,141 @@
+"""Five visitors' ways through several pages, in a real browser: what the gate looks at."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from playwright.sync_api import Page, expect
+
+from dpviz.ui.families import FAMILIES
+from dpviz.ui.terms import TERMS
+from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready, section, shared_link
+from tests.browser.test_appearance import overflow, title_is_covered
+from tests.browser.test_glossary import pressed
+from tests.confirming import confirm
+
+TITLES = {family.name: family.title for family in FAMILIES}
+
+
+def shown(page: Page, label: str) -> str:
+    return page.get_by_label(f"{label}, exact value").input_value()
+
+
+def test_from_the_start_page_to_a_run_a_word_and_a_link(visit: Visit) -> None:
+    page = visit("/", permissions=["clipboard-read", "clipboard-write"])
+    main = page.get_by_role("main")
+    for title in TITLES.values():
+        expect(main.get_by_role("heading", name=re.compile(title))).to_be_visible()
+    page.get_by_role("slider", name="Privacy budget ε").press("Home")
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.01")
+    ready(page)
+
+    page.get_by_role("button", name="Open Figure 3").click()
+    menu = page.get_by_role("combobox", name="Preset")
+    expect(menu).to_have_value(re.compile("^Figure 3: logistic regression"))
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
+    done(page)
+    picture = page.locator(PICTURE)
+    expect(picture.locator("path.js-line").first).to_be_attached()
+
+    slider = page.get_by_role("slider", name="Privacy budget ε")
+    for _ in range(3):  # the last of several quick moves is what is shown, in the same picture
+        slider.press("ArrowLeft")
+    budget = (slider.get_attribute("aria-valuetext") or "").replace(",", "")
+    expect(page).to_have_url(re.compile(rf"accel_epsilon={re.escape(budget)}\b"))
+    done(page)
+    assert shown(page, "Privacy budget ε") == budget != "10"
+    expect(picture).not_to_have_class(re.compile("pale"))
+
+    pressed(page, "excess loss")
+    expect(page.get_by_text(TERMS["excess_loss"].sentence)).to_be_visible()
+    page.keyboard.press("Escape")
+
+    link = shared_link(page, f"accel_epsilon={budget}")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.get_by_role("status").get_by_text("Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == link
+    page.goto(link)
+    ready(page)
+    assert shown(page, "Privacy budget ε") == budget
+
+
+def test_from_a_file_to_its_results_and_what_is_taken_away(visit: Visit, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    age, income = generator.integers(18, 90, 400), generator.normal(3000, 800, 400).round()
+    table = pd.DataFrame({"age": age, "income": income, "bought": np.where(age + income / 50 > 120, "yes", "no")})
+    table.to_csv(tmp_path / "customers.csv", index=False)
+    page = visit("/accelerated?accel_data=Your+own+file&accel_iterations=20&accel_replicates=3")
+    page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "customers.csv")
+    confirm(page)
+    expect(page.get_by_text("Column 'age' needs a range")).to_be_visible()
+    page.get_by_role("button", name="Fill from the data").click()
+    expect(page.get_by_text("Ready: 400 rows, 2 features.")).to_be_visible()
+    expect(page.get_by_text("Your own file: runs start by click only.")).to_be_visible()
+    page.get_by_role("button", name="Run", exact=True).click()
+    done(page)
+
+    section(page, "Results")
+    expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
+    expect(chart(page, "^Excess loss")).to_have_count(0)
+    page.get_by_text("Show non-private diagnostics").click()
+    expect(drawn(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
+    section(page, "Take away")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Python script").click()
+    assert "customers" not in page.url and "income" not in page.url
+    compile(Path(download.value.path()).read_text(), "script", "exec")
+    ready(page)
+
+
+def test_a_lesson_with_a_guess_that_is_drawn(visit: Visit) -> None:
+    page = visit("/learn?lesson=shrink&step=2")
+    onward, handles = page.get_by_role("button", name="Next"), page.get_by_role("slider")
+    expect(handles).to_have_count(6)
+    expect(onward).to_be_disabled()
+    sheet = page.locator(".curve svg")
+    sheet.scroll_into_view_if_needed()
+    box = sheet.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 60)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 22, box["y"] + 30, steps=10)
+    page.mouse.up()
+    expect(page.get_by_text("You predict: “Worse”.")).to_be_visible()
+    onward.click()
+    expect(page.get_by_text(re.compile("You said “Worse”. It was “2 to 10 times better”"))).to_be_visible()
+    expect(chart(page, "^Excess loss.*Your curve")).to_be_visible()
+    ready(page)
+
+
+def test_a_game_on_a_phone(visit: Visit) -> None:
+    page = visit("/mirror_descent", viewport={"width": 390, "height": 844}, color_scheme="dark")
+    done(page)
+    assert overflow(page) == 0 and not title_is_covered(page)
+    expect(chart(page, "^Duality gap").first.locator("path.js-line").first).to_be_attached()
+    page.get_by_role("slider", name=re.compile("Privacy budget")).first.press("ArrowRight")
+    done(page)
+    assert overflow(page) == 0
+
+
+def test_by_keyboard_alone(visit: Visit) -> None:
+    page = visit("/accelerated?accel_follow=false&accel_iterations=30&accel_replicates=3")
+    run = page.get_by_role("button", name="Run", exact=True)
+    expect(run).to_be_enabled()
+    expect(page.get_by_test_id("stSidebar")).to_have_css("reading-order", "1")  # the order of the stops
+    for _ in range(15):
+        page.keyboard.press("Tab")
+        if run.evaluate("node => node === document.activeElement"):
+            break
+    else:
+        raise AssertionError("Run is not among the first stops of the keyboard")
+    page.keyboard.press("Enter")
+    done(page)
+    page.get_by_role("radio", name="Results", exact=True).press("Space")
+    expect(page.get_by_role("heading", name="Results", exact=True)).to_be_attached()
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    page.get_by_role("button", name="Words", exact=True).press("Enter")
+    expect(page.get_by_role("dialog", name="Words of this page")).to_be_visible()
+    page.keyboard.press("Escape")
+    ready(page)
