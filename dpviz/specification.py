@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -23,7 +24,34 @@ from dpviz.errors import UserError
 from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
-_ADDRESS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+_WORDS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
+# Modules below `dpviz`, with the first two words of the kinds that they register; for a family it is its package.
+_REGISTERED_BY = {
+    "datasets": (
+        "datasets.bundled datasets.categories datasets.covertype datasets.games datasets.groups datasets.reading "
+        "datasets.synthetic datasets.tuning datasets.upload datasets.users"
+    ),
+    "execution.auditing": "experiments.auditing",
+    "experiments.experiment": "experiments.experiment",
+    "lessons.budget_lessons": "experiments.budget_lessons",
+    "privacy.budgets": "privacy.budgets",
+    "privacy.statistics.allocation": "privacy.allocation",
+    "privacy.statistics.analyses": "privacy.analyses",
+    "privacy.statistics.noisy_means": "privacy.noisy_means",
+    "problems.games.group_loss": "problems.group_loss",
+    "problems.games.marginals": "problems.marginals",
+    "problems.games.matrix_games": "problems.matrix_games",
+    "problems.games.quadratic_games": "problems.quadratic_games",
+    "problems.games.simplex_learning": "problems.simplex_learning",
+    "problems.linear.linear_models": "problems.linear_models",
+    "problems.linear.quadratic": "problems.quadratic",
+    "problems.linear.regression": "problems.regression",
+    "problems.nonconvex": "problems.nonconvex",
+    "problems.tuning.direct_tuning": "problems.direct_tuning",
+    "problems.tuning.model_tuning": "problems.model_tuning",
+    "problems.values.black_box": "problems.black_box",
+    "sweeps.sweep": "experiments.sweep",
+}
 _kinds: dict[str, "type[Specification]"] = {}
 
 
@@ -104,10 +132,9 @@ def switch(default: bool, *, label: str, help: str) -> Any:
 class Specification(BaseModel):
     """Base of everything that a user can set: immutable, validated, and a canonical JSON text.
 
-    A subclass that sets `kind` is registered under it. A kind is an address below `dpviz`:
-    `families.accelerated.heavy_ball` is found by importing `dpviz.families.accelerated`. It stays as it is when the
-    module moves: `dpviz.renamed` finds that. `help` shows the declared controls, because they are added to its
-    docstring as parameters.
+    A subclass that sets `kind` is registered under it. A kind is a name, which files, links and random streams use; its
+    first two words say which module registers it (`families.accelerated.heavy_ball`: the package of that family).
+    `help` shows the declared controls, because they are added to its docstring as parameters.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -118,8 +145,8 @@ class Specification(BaseModel):
         kind = cls.__dict__.get("kind")
         if not kind:
             return
-        if not _ADDRESS.fullmatch(kind):
-            raise ValueError(f"{kind!r} is not an address like 'families.accelerated.heavy_ball'")
+        if not _WORDS.fullmatch(kind):
+            raise ValueError(f"{kind!r} is not a name like 'families.accelerated.heavy_ball'")
         other = _kinds.setdefault(kind, cls)
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
@@ -191,20 +218,25 @@ class Specification(BaseModel):
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
 
 
-def kind_named(kind: str) -> type[Specification]:
-    """The registered class of that kind, importing the package that the address names if need be.
+@cache
+def _registering(first_words: str) -> str | None:
+    """The module that registers the kinds that begin with these two words; None if there is none."""
+    group, _, name = first_words.partition(".")
+    if group == "families":
+        package = Path(__file__).parent / group / name / "__init__.py"
+        return f"dpviz.{first_words}" if package.is_file() else None
+    return next((f"dpviz.{module}" for module, words in _REGISTERED_BY.items() if first_words in words.split()), None)
 
-    Raises ValueError if the address is malformed or nothing is registered there.
+
+def kind_named(kind: str) -> type[Specification]:
+    """The registered class of that kind; the module that registers it is imported if need be.
+
+    Raises ValueError for a kind that does not exist.
     """
-    if not isinstance(kind, str) or not _ADDRESS.fullmatch(kind):
+    if not isinstance(kind, str) or not _WORDS.fullmatch(kind):
         raise ValueError(f"unknown kind {kind!r}")
-    if kind not in _kinds:
-        package = "dpviz." + kind.rpartition(".")[0]
-        try:
-            importlib.import_module(package)
-        except ModuleNotFoundError as error:
-            if not package.startswith(str(error.name)):
-                raise
+    if kind not in _kinds and (module := _registering(".".join(kind.split(".")[:2]))):
+        importlib.import_module(module)
     if kind not in _kinds:
         raise ValueError(f"unknown kind {kind!r}")
     return _kinds[kind]

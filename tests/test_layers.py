@@ -29,7 +29,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "problems",
         "privacy datasets",
         "specification",
-        "errors renamed",
+        "errors",
         "checkpoints messages numbers one_thread processes resources templates",
     ),
     "dpviz.families": (" ".join(FAMILIES),),

@@ -1,5 +1,6 @@
 """Specifications: ranges hold wherever values come from, texts are canonical, kinds are found and nothing else is."""
 
+import importlib
 import json
 import math
 import pydoc
@@ -238,14 +239,27 @@ def test_replaced_validates_and_leaves_the_original_alone() -> None:
     "kind",
     [
         "", " ", ".", "..", "privacy", "privacy.", ".budgets.pure", "privacy..pure", "privacy.budgets.Pure",
-        "privacy.budgets.__class__", "os.system", "../privacy.budgets.pure", "privacy.budgets.pure\n",
+        "privacy.budgets.__class__", "os.system", "antigravity.this.that", "families.nobody.a",
+        "../privacy.budgets.pure", "privacy.budgets.pure\n",
         "privacy/budgets", "privacy.budgets.nope", "no.such.place", "privacy.budgets.pure.epsilon",
         None, 5, True, [], {}, ["a.b"],
     ],
 )  # fmt: skip
-def test_a_kind_that_is_none_is_refused_with_a_sentence(kind: object) -> None:
+def test_a_kind_that_is_none_is_refused_with_a_sentence_and_imports_nothing(kind: object) -> None:
+    before = set(sys.modules)
     with pytest.raises(UserError):
         Budget.from_json(json.dumps({"kind": kind, "epsilon": 1.0}))
+    assert set(sys.modules) == before
+
+
+def test_the_first_words_of_every_kind_say_which_module_registers_it() -> None:
+    for module in specification._REGISTERED_BY:
+        importlib.import_module(f"dpviz.{module}")
+    ours = [cls for cls in registered(Specification) if cls.__module__.startswith("dpviz.")]
+    assert len(ours) > 90
+    for cls in ours:
+        module = specification._registering(".".join(cls.kind.split(".")[:2]))
+        assert f"{cls.__module__}.".startswith(f"{module}."), cls.kind
 
 
 def test_a_kind_of_another_family_tree_is_refused() -> None:
@@ -343,7 +357,7 @@ def test_a_rule_across_fields_is_explained_in_its_own_words() -> None:
 # ------------------------------------------------------------------------------------------------------------- registry
 
 
-def test_a_class_registers_under_its_address_and_a_second_one_cannot_take_it(kinds: dict) -> None:
+def test_a_class_registers_under_its_kind_and_a_second_one_cannot_take_it(kinds: dict) -> None:
     class Sample(Specification):
         kind: ClassVar[str] = "tests.sample.first"
         size: float | None = number(None, 1.0, 2.0, label="Size", symbol="s", unit="m", help="How large it is.")
@@ -364,11 +378,11 @@ def test_a_class_registers_under_its_address_and_a_second_one_cannot_take_it(kin
     assert kind_named("tests.sample.first") is Sample
 
 
-@pytest.mark.parametrize("address", ["single", "Upper.case", "a..b", "a.b-c", "a.b ", "1a.b", "a.__b"])
-def test_an_address_must_look_like_one(kinds: dict, address: str) -> None:
+@pytest.mark.parametrize("kind", ["single", "Upper.case", "a..b", "a.b-c", "a.b ", "1a.b", "a.__b"])
+def test_a_kind_must_look_like_one(kinds: dict, kind: str) -> None:
     before = dict(kinds)
-    with pytest.raises(ValueError, match="not an address"):
-        type("Sample", (Specification,), {"kind": address, "__annotations__": {"kind": ClassVar[str]}})
+    with pytest.raises(ValueError, match="not a name"):
+        type("Sample", (Specification,), {"kind": kind, "__annotations__": {"kind": ClassVar[str]}})
     assert kinds == before
 
 
