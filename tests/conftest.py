@@ -131,12 +131,12 @@ class Costs:
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        if call.when == "teardown":
+        if call.when == "call":  # processes that several tests share end later
             report.user_properties.append(("processor", processor_seconds() - self.began))
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "teardown":
+        if report.when == "call":
             seconds = dict(report.user_properties)["processor"]
             assert isinstance(seconds, float)
             self.seconds[report.nodeid] = seconds
