@@ -163,9 +163,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     """Streamlit's 65 loggers hand on to the root: to each that does not, pytest adds its handlers in every test.
 
-    From here on garbage is collected again, among what the tests make.
+    From here on garbage is collected again.
     """
-    gc.freeze()
     gc.enable()
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("streamlit") and isinstance(logger, logging.Logger):
