@@ -1,7 +1,7 @@
 """Markers: every test is `unit`, `pages` or `browser` by where it stands, or else `slow`; and no store but its own.
 
 A browser on a machine that does other things may be late: what fails there is tried once more, and named at the end.
-The last lines say what the tests cost in processor time, which hardly depends on what else the machine does.
+The last lines say what the tests cost (`tests/costs.py`).
 """
 
 import ctypes
@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from hypothesis import settings
 from streamlit.components.v2 import manifest_scanner
 
 from dpviz import processes
+from tests.costs import Costs
 
 # Pages that run in the tests' own process compute there, too: nothing to start, and a test can look inside.
 os.environ["DPVIZ_WORKERS"] = "0"
@@ -58,8 +59,6 @@ settings.register_profile("nightly", deadline=None, derandomize=False, print_blo
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 NO_BROWSER = "no Chromium: apt-get install chromium, or set the variable CHROMIUM to its path"
-LONG = 3.0  # seconds of a processor; what is longer is slow, except:
-MAY_BE_LONG = ("tests/browser/", "tests/families/test_mutants.py")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -110,54 +109,8 @@ def has_browser() -> bool:
         return False
 
 
-def processor_seconds() -> float:
-    """Of this process and of its children that have ended."""
-    spent = os.times()
-    return spent.user + spent.system + spent.children_user + spent.children_system
-
-
-class Costs:
-    """What each test costs; in the process that prints the summary, all of them."""
-
-    def __init__(self) -> None:
-        self.began = 0.0
-        self.seconds: dict[str, float] = {}
-
-    def pytest_runtest_logstart(self) -> None:
-        self.began = processor_seconds()
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
-        if call.when == "call":  # processes that several tests share end later
-            report.user_properties.append(("processor", processor_seconds() - self.began))
-        return report
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call":
-            seconds = dict(report.user_properties)["processor"]
-            assert isinstance(seconds, float)
-            self.seconds[report.nodeid] = seconds
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        most = session.config.option.most_seconds
-        if most is not None and any(s > most and not test.startswith(MAY_BE_LONG) for test, s in self.seconds.items()):
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        long = {test: seconds for test, seconds in self.seconds.items() if seconds > LONG}
-        for test, seconds in sorted(long.items(), key=lambda pair: -pair[1])[:20]:
-            terminalreporter.line(f"{seconds:6.1f} s of a processor: {test}")
-        terminalreporter.line(f"{processor_seconds():.0f} s of processor time, with all child processes.")
-        if any(NO_BROWSER in str(report.longrepr) for report in terminalreporter.getreports("skipped")):
-            terminalreporter.line(f"The tests in a browser were left out: {NO_BROWSER}.")
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Costs())
+    config.pluginmanager.register(Costs(NO_BROWSER))
 
 
 def pytest_collection_finish() -> None:

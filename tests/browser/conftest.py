@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request, expect
 
 from tests.browser.serving import Server, chromium, serve
+from tests.costs import counted
 
 # Patience: where other tests keep all cores busy, a run of seconds takes more than a minute.
 SECONDS = 180.0
@@ -58,6 +59,7 @@ def visit(browser: Browser, server: Server) -> Iterator[Visit]:
         contexts.append(context)
         page = context.new_page()
         page.goto(server.url + path)
+        counted["visits"] += 1
         ready(page)
         return page
 

@@ -1,24 +1,17 @@
 """The page of the accelerated methods: controls, plan, run, results, links."""
 
-from urllib.parse import parse_qs
-
 import numpy as np
 import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.experiments.preset import Preset
 from dpviz.families.accelerated import presets
-from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as problem_controls
 from dpviz.ui.uploads import table as data_panel
 from tests.confirming import confirmed
-from tests.pages.reading import Load, chart, charts, link, run, said, text, y_title
+from tests.pages.reading import Load, chart, charts, run, said, text, y_title
 
 TINY = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
 
@@ -38,29 +31,6 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     assert "DP-NAG-opt beats DP-NAG" in text(app) and "one row replaced" in text(app) + str(app.metric[0].delta)
 
 
-def test_the_plan_follows_a_control_without_a_run(load: Load) -> None:
-    app = load("accelerated")
-    before = [metric.value for metric in app.metric]
-    app.number_input(key="accel_epsilon").set_value(1.0).run()
-    assert not app.exception
-    after = [metric.value for metric in app.metric]
-    assert after[0] == "ε = 1" and after[2] != before[2]
-    assert app.selectbox(key="accel_preset").value == "Your own settings"
-    assert "accel_job" not in app.session_state
-
-
-@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
-def test_a_preset_sets_every_control_and_says_what_to_look_for(load: Load, preset: Preset) -> None:
-    app = load("accelerated")
-    app.selectbox(key="accel_preset").set_value(preset.name).run()
-    assert not app.exception and not app.error
-    assert app.selectbox(key="accel_preset").value == preset.name  # so the controls rebuild exactly its experiment
-    assert preset.look_for in text(app) and preset.reported in text(app)
-    assert "accel_job" not in app.session_state
-    offered = parse_qs(link(app).partition("?")[2])
-    assert set(app.query_params) == set(offered)  # also of controls that were not shown before
-
-
 def test_a_changed_preset_is_named_and_can_be_picked_again(load: Load) -> None:
     app = load("accelerated")
     name = presets.PRESETS[4].name
@@ -72,75 +42,7 @@ def test_a_changed_preset_is_named_and_can_be_picked_again(load: Load) -> None:
     assert not app.exception and app.number_input(key="accel_iterations").value == 100
 
 
-@pytest.mark.parametrize("currency", [PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP], ids=lambda c: c.__name__)
-@pytest.mark.parametrize("noise", ["Laplace", "Gaussian"])
-def test_every_currency_with_every_noise_plans_or_says_why_not(load: Load, currency: type, noise: str) -> None:
-    app = load("accelerated", accel_currency=currency.name, accel_noise=noise, **TINY)  # type: ignore[attr-defined]
-    if (currency, noise) == (PureDP, "Gaussian"):
-        assert "never gives pure ε-DP" in said(app) and len(charts(app)) == 0
-    else:
-        assert not app.error and len(charts(app)) == 4
-        assert app.metric[0].value.startswith(("ε", "ρ", "μ"))
-
-
-def shared_numbers() -> list:
-    declared = {c.name: c for method in presets.METHODS.values() for c in type(method).controls() if c.low is not None}
-    budgets = [
-        (cls, control) for cls in (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP) for control in cls.controls()
-    ]
-    found = [pytest.param({}, control, id=name) for name, control in declared.items() if name != "momentum"]
-    found += [pytest.param({"accel_currency": cls.name}, c, id=f"{cls.__name__}-{c.name}") for cls, c in budgets]
-    momentum = declared["momentum"]
-    own = {"accel_methods": ["DP-HB"], "accel_momentum_rule": "My own β"}
-    return [*found, pytest.param(own, momentum, id="momentum")]
-
-
-@pytest.mark.parametrize(("others", "control"), shared_numbers())
-def test_both_ends_of_every_number_give_a_plan_or_a_sentence(load: Load, others: dict, control: Control) -> None:
-    app = load("accelerated", **others)
-    for value in (control.low, control.high):
-        app.number_input(key=f"accel_{control.name}").set_value(float(value or 0.0)).run()
-        assert not app.exception
-        assert len(app.metric) == 4 or app.error
-
-
 KINDS = {**data_panel.GENERATORS, problem_controls.QUADRATIC: Quadratic}
-
-
-def problem_numbers(source: str) -> list[tuple[str, Control]]:
-    """What can be set of the data and, with the first kind of them, of the model."""
-    found = [(f"{source}_{control.name}", control) for control in KINDS[source].controls()]  # type: ignore[attr-defined]
-    if source == next(iter(KINDS)):
-        found += [(c.name, c) for c in LogisticRegression.controls() if c.name in problem_controls.MODEL]
-    return [(name, control) for name, control in found if control.low is not None]
-
-
-@pytest.mark.parametrize("source", KINDS)
-def test_both_ends_of_every_number_of_the_problem(load: Load, source: str) -> None:
-    app = load("accelerated", accel_data=problem_controls.MENU.sources[""][source].title)
-    for name, control in problem_numbers(source):
-        for value in (control.low, control.high):
-            app.number_input(key=f"accel_{name}").set_value(float(value or 0.0)).run()
-            assert not app.exception and (len(app.metric) == 4 or app.error), (name, value)
-        back = None if control.default is None else float(control.default)
-        app.number_input(key=f"accel_{name}").set_value(back)  # with the next number
-    app.run()
-    assert not app.exception and not app.error and len(app.metric) == 4
-
-
-def shared_choices() -> list:
-    declared = {c.name: c for method in presets.METHODS.values() for c in type(method).controls() if c.options}
-    return [
-        pytest.param(name, label, id=f"{name}-{value}")
-        for name, c in declared.items()
-        for value, label in c.options.items()
-    ]
-
-
-@pytest.mark.parametrize(("name", "label"), shared_choices())
-def test_every_choice_gives_a_plan_or_a_sentence(load: Load, name: str, label: str) -> None:
-    app = load("accelerated", **{f"accel_{name}": label})
-    assert len(app.metric) == 4 or app.error
 
 
 @pytest.mark.parametrize("source", ["uniform", "correlated", "heavy", "paper", "bundled", "quadratic"])
@@ -148,45 +50,6 @@ def test_every_data_set_gives_a_plan(load: Load, source: str) -> None:
     app = load("accelerated")
     app.selectbox(key="accel_data").set_value(source).run()
     assert not app.exception and not app.error and len(app.metric) == 4
-
-
-def test_one_method_or_none(load: Load) -> None:
-    app = load("accelerated")
-    app.pills(key="accel_methods").set_value(["DP-HB"]).run()
-    assert not app.exception and not app.error and "No bound is known for DP-HB" in text(app)
-    app.pills(key="accel_methods").set_value([]).run()
-    assert not app.exception and "No method is chosen" in said(app)
-    app.pills(key="accel_methods").set_value(["DP-GD", "DP-NAG"]).run()
-    assert not app.exception and not app.error
-
-
-@pytest.mark.parametrize("value", [0.0, -1.0])
-def test_an_impossible_budget_is_named_at_its_control_and_at_the_plan(load: Load, value: float) -> None:
-    app = load("accelerated")
-    app.number_input(key="accel_epsilon").set_value(value).run()
-    assert not app.exception
-    assert said(app).count("Privacy budget must be between 0.01 and 50") == 2
-    assert app.number_input(key="accel_epsilon").value == value and not app.metric
-
-
-@pytest.mark.parametrize("key", ["uniform_rows", "epsilon", "iterations", "regularisation", "replicates"])
-def test_a_mistake_hides_no_other_control(load: Load, key: str) -> None:
-    app = load("accelerated", accel_seed="7", accel_relative_step="0.5", accel_clip="3")
-    before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
-    app.number_input(key=f"accel_{key}").set_value(-5.0).run()
-    assert not app.exception and said(app).count("must be between") == 2 and not app.metric
-    assert {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]} == before
-    app.number_input(key=f"accel_{key}").set_value(1000.0 if key == "uniform_rows" else 1.0).run()
-    assert not app.error and len(app.metric) == 4
-    assert app.number_input(key="accel_seed").value == 7 and app.number_input(key="accel_clip").value == 3
-
-
-def test_a_batch_larger_than_the_table_is_named(load: Load) -> None:
-    app = load("accelerated")
-    app.number_input(key="accel_batch_fraction").set_value(1.5).run()
-    assert not app.exception and "Batch must be between 0.0001 and 1" in said(app)
-    app.number_input(key="accel_batch_fraction").set_value(0.1).run()
-    assert not app.error and "m = 1,000 of n = 10,000 rows" in text(app)
 
 
 @pytest.mark.parametrize("tab", ["Tighter accountants", "What limits accuracy", "Heavy ball on quadratics"])
@@ -222,52 +85,6 @@ def test_a_run_draws_curves_and_a_table(load: Load) -> None:
     assert "Not private" in text(app)
 
 
-def test_results_stay_when_settings_change_and_say_so(load: Load) -> None:
-    app = run(load("accelerated", **TINY))
-    app.number_input(key="accel_epsilon").set_value(3.0).run()
-    assert not app.exception
-    assert "Settings changed since this run" in text(app) and len(app.dataframe) == 1
-
-
-def test_stop_keeps_what_was_computed(load: Load) -> None:
-    app = load("accelerated", accel_iterations="10000", accel_uniform_rows="500", accel_replicates="2")
-    app.button(key="accel_run").click().run()
-    job = app.session_state["accel_job"].job
-    while job.trace is None or job.progress < 0.001:
-        app.run()
-        assert not app.exception and job.active
-    app.button(key="accel_stop").click().run()
-    while job.active:
-        app.run()
-        assert not app.exception
-    app.run()
-    assert not app.exception and job.state == "stopped"
-    assert 0 < app.dataframe[-1].value["Steps"].max() < 10_000
-
-
-def test_a_run_can_be_stopped_while_the_settings_are_wrong(load: Load) -> None:
-    app = load("accelerated", accel_iterations="10000", accel_uniform_rows="500", accel_replicates="2")
-    app.button(key="accel_run").click().run()
-    app.number_input(key="accel_epsilon").set_value(-1.0).run()
-    assert not app.exception and app.button(key="accel_run").disabled and not app.button(key="accel_stop").disabled
-    app.button(key="accel_stop").click().run()
-    job = app.session_state["accel_job"].job
-    while job.active:
-        app.run()
-    app.run()
-    assert not app.exception and job.state == "stopped"
-
-
-def test_axis_second_chart_and_bound_can_be_changed(load: Load) -> None:
-    app = run(load("accelerated", **TINY))
-    app.selectbox(key="accel_axis").set_value("spent")
-    app.segmented_control(key="accel_overlay").set_value("bound")
-    app.run()
-    assert not app.exception and any("against privacy spent" in alt for alt in charts(app))
-    app.selectbox(key="accel_second").set_value("distance").run()
-    assert not app.exception and any(alt.startswith("Distance travelled") for alt in charts(app))
-
-
 def test_a_bound_that_rests_on_a_typed_starting_error_is_said_to_wherever_it_is_drawn(load: Load) -> None:
     """Charts of the plan and of the run, a schedule of one's own; with what holds for every data set no condition."""
     condition, plans = " if E₀ holds", ("Upper bound on the expected", "Error bound against")
@@ -280,12 +97,6 @@ def test_a_bound_that_rests_on_a_typed_starting_error_is_said_to_wherever_it_is_
         assert f"The bound is on the mean{condition * rests}." in text(app)
         assert ("at most, if E₀ holds" in text(app)) == rests
         assert ("Upper bound on the mean for every data set;" in text(app)) != rests
-
-
-def test_references_without_privacy_run_beside_the_private_methods(load: Load) -> None:
-    app = run(load("accelerated", accel_references="true", accel_methods=list(presets.SIX_METHODS), **TINY))
-    table = app.dataframe[-1].value
-    assert sum("no privacy" in label for label in table["Algorithm"]) == 4
 
 
 def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
@@ -376,23 +187,6 @@ def test_the_smoothness_estimated_from_data_is_labelled(load: Load) -> None:
 def test_a_smoothness_below_the_convexity_is_named(load: Load) -> None:
     app = load("accelerated", accel_smoothness_source="My own value", accel_smoothness="0.01")
     assert "is below μ" in said(app) and app.number_input(key="accel_smoothness").value == 0.01
-
-
-def test_a_link_restores_the_page(load: Load) -> None:
-    app = load("accelerated")
-    app.selectbox(key="accel_preset").set_value("Figure 4: batches of 1000").run()
-    app.number_input(key="accel_seed").set_value(7).run()
-    link = next(code.value for code in app.code if "accel_" in code.value)
-    again = load("accelerated", **parse_qs(link.partition("?")[2]))
-    assert next(code.value for code in again.code if "accel_" in code.value) == link
-    assert again.number_input(key="accel_seed").value == 7
-    assert [metric.value for metric in again.metric] == [metric.value for metric in app.metric]
-
-
-@pytest.mark.parametrize("text", ["1e400", "abc", "-5", "nan", "<script>"])
-def test_a_hostile_link_gives_a_page(load: Load, text: str) -> None:
-    names = [c.name for c in GradientMethod.controls()] + ["epsilon", "methods", "data", "seed", "replicates", "clip"]
-    load("accelerated", **{f"accel_{name}": text for name in names})
 
 
 def test_a_method_without_a_plan_is_left_out_and_the_others_stay(load: Load) -> None:

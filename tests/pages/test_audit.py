@@ -55,29 +55,6 @@ def test_at_first_sight_a_sound_method_is_attacked_and_its_claim_holds(load: Loa
     assert len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1e-5)
 
 
-def test_the_settings_are_in_the_link_and_a_program_finds_the_same(load: Load) -> None:
-    app = attacked(
-        load,
-        audit_method_accelerated="DP-NAG",
-        audit_accelerated_nesterov_epsilon="4.0",
-        audit_seed="2",
-        audit_accelerated_nesterov_runs="3000",
-    )
-    assert metrics(app)["Claimed ε"] == "4"
-    for part in (
-        "audit_method_accelerated=DP-NAG",
-        "audit_accelerated_nesterov_epsilon=4.0",
-        "audit_seed=2",
-        "audit_accelerated_nesterov_runs=3000",
-    ):
-        assert part in link(app)
-    (program,) = [code.value for code in app.code if code.value.startswith("from ")]
-    written: list[str] = []
-    exec(program, {"print": written.append})
-    assert written[0].removeprefix("No violation found: t") in app.success[0].value
-    assert written[1] in words(app)
-
-
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])
 def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
     app = load("audit", audit_follow="false")
@@ -85,20 +62,6 @@ def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
     assert not app.error
     canary = families.audits()[family][0].canary
     assert canary in words(app)
-
-
-def test_a_method_is_attacked_with_another_canary_at_the_same_claim(load: Load) -> None:
-    worst = attacked(load)
-    case = families.audits()["accelerated"][0]
-    ordinary = attacked(load, audit_accelerated_gradient_descent_canary="Ordinary row")
-    assert case.canary in words(worst) and case.canary not in words(ordinary)
-    assert "the guarantee is about the worst case" in words(ordinary)
-    assert "audit_accelerated_gradient_descent_canary=Ordinary" in link(ordinary)
-    one, other = (metrics(app) for app in (worst, ordinary))
-    assert one["Claimed ε"] == other["Claimed ε"] and ordinary.success
-    assert number(other["Proven ε"].removeprefix("≥")) < 0.8 * number(one["Proven ε"].removeprefix("≥"))
-    (program,) = [code.value for code in ordinary.code if code.value.startswith("from ")]
-    assert "case='gradient_descent_ordinary'" in program and "runs=3000" in program  # as many as were set
 
 
 def test_the_saddle_is_a_canary_of_the_same_method(load: Load) -> None:
@@ -133,15 +96,6 @@ def test_a_mistake_that_hides_from_the_attack_is_found_beside_it(load: Load, mis
     (attack,) = (box for box in app.info if box.proto.title == "No violation found")
     assert "are found beside the attack" in attack.value and not app.success and not app.warning
     assert "the tests of the implementation catch it in 99 of 100" in words(app) and "| not as declared |" in words(app)
-
-
-def test_a_method_without_a_known_worst_case_says_so(load: Load) -> None:
-    unknown = "no pair of data sets is known to be the worst"
-    app = load(
-        "audit", audit_follow="false", audit_family="Private tuning", audit_method_bayesian_optimization="Global search"
-    )
-    assert unknown in words(app)
-    assert unknown not in words(load("audit", audit_follow="false"))
 
 
 def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Load) -> None:
@@ -187,15 +141,6 @@ def test_a_number_out_of_range_is_named_and_nothing_runs(load: Load, settings: d
     app = load("audit", **settings)
     assert sentence in said(app) and "audit_job" not in app.session_state
     assert app.button(key="audit_run").disabled
-
-
-def test_a_hostile_link_gets_a_sentence(load: Load) -> None:
-    hostile = {"audit_family": "<script>", "audit_method_accelerated": "../../etc", RUNS: "x"}
-    hostile["audit_accelerated_gradient_descent_canary"] = "nesterov_ordinary"
-    app = load("audit", audit_follow="false", **hostile)
-    (toast,) = app.toast
-    assert "Part of this link could not be read" in toast.value
-    assert all(name in toast.value for name in ("Family", "Method", "Canary", "Runs"))
 
 
 def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Load) -> None:

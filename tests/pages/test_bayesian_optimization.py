@@ -2,36 +2,18 @@
 
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
 from dpviz.datasets import UserUpload
 from dpviz.datasets.synthetic import ProcessDraws
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.preset import Preset
 from dpviz.families.bayesian_optimization import Gibo, Placing, presets, texts
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.ui.bayesian_optimization import live, plan, results
-from dpviz.ui.bayesian_optimization import problem as controls
-from dpviz.ui.bayesian_optimization.page import PAGE as PAGE_OF
-from dpviz.ui.experiment.freshness import SOON
 from tests.confirming import confirmed
-from tests.pages.reading import (
-    Load,
-    all_methods,
-    charts,
-    choose,
-    lines,
-    link,
-    metrics,
-    pictures,
-    run,
-    said,
-    table,
-    text,
-)
+from tests.pages.reading import Load, charts, choose, lines, link, metrics, pictures, run, table, text
 from tests.pages.test_mirror_uploads import people
 
 PAGE = "bayesian_optimization"
@@ -55,16 +37,6 @@ def test_the_plan_says_who_is_protected_and_when_to_stop_before_anything_runs(lo
     assert metrics(app)["Noise, first → last step"] == "0.011"
 
 
-def test_every_setting_of_every_method_has_a_control() -> None:
-    drawn = {name for group in PAGE_OF.groups for name in group.names}
-    assert drawn == set(PAGE_OF.catalogue.controls()) | set(PAGE_OF.catalogue.nested())
-
-
-def test_the_first_preset_runs_by_itself() -> None:
-    experiment = presets.PRESETS[0].experiment
-    assert experiment.estimated_seconds(experiment.plans()) < SOON
-
-
 def test_the_advised_bias_level_is_taken_with_a_button(load: Load) -> None:
     app = load(PAGE, tuning_mu="0.3")
     app.button(key="tuning_advised").click().run()
@@ -73,44 +45,7 @@ def test_the_advised_bias_level_is_taken_with_a_button(load: Load) -> None:
     assert app.button(key="tuning_advised").disabled and "tuning_bias_level=0.0533" in link(app)
 
 
-def test_bias_levels_that_no_batch_reaches_are_told_so_in_the_table(load: Load) -> None:
-    app = load(PAGE, tuning_observation_sd="0.1")
-    app.session_state["tuning_tabs"] = "Advice"
-    found = table(app.run(), "First batch b₁")["First batch b₁"]
-    assert {type(value) for value in found} == {str} and found.iloc[-1] == "more than there are" != found.iloc[0]
-
-
-def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
-    for currency in (ApproximateDP, ZeroConcentratedDP):
-        app = all_methods(load(PAGE, tuning_currency=currency.name))
-        assert not app.error and "Left out" not in said(app)
-    pure = all_methods(load(PAGE, tuning_currency=PureDP.name))
-    assert not pure.exception and "Left out: DP-GIBO, DP-GD, Global search" in said(pure)
-    assert "buys no Gaussian noise" in text(pure).lower() or pictures(pure) == DRAWN
-
-
 QUICK, OTHERS = presets.PRESETS[7:9], (*presets.PRESETS[1:7], *presets.PRESETS[9:])  # Figures 3 and 4
-
-
-@pytest.mark.parametrize(
-    "preset", [*QUICK, *(pytest.param(preset) for preset in OTHERS)], ids=lambda preset: preset.name
-)
-def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
-    app = load(PAGE)
-    app.selectbox(key="tuning_preset").set_value(preset.name).run()
-    assert not app.exception and app.selectbox(key="tuning_preset").value == preset.name
-    assert preset.look_for in text(app)
-    again = load(PAGE, **{"tuning_references": "true"} | parse_qs(link(app).partition("?")[2]))
-    assert again.selectbox(key="tuning_preset").value == preset.name and link(again) == link(app)
-
-
-@pytest.mark.parametrize("model", controls.MODELS)
-def test_every_model_plans_on_every_kind_of_data(load: Load, model: str) -> None:
-    app = load(PAGE)
-    choose(app, "model", model)
-    for source in (controls.DRAWN, *controls.GENERATORS):
-        choose(app, "data", source)
-        assert not app.error and pictures(app) == DRAWN, source
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
@@ -165,18 +100,6 @@ def test_closer_looks_at_steps_users_and_other_ways(load: Load) -> None:
     pure = load(PAGE, tuning_currency=PureDP.name)
     pure.session_state["tuning_tabs"] = "Steps and users"
     assert texts.NOT_GAUSSIAN in text(pure.run()) and not pure.exception
-
-
-def test_two_settings_are_a_cloud_on_the_loss_and_without_gibo_there_is_a_release_too(load: Load) -> None:
-    app = load(PAGE, **SMALL)
-    app.pills[0].set_value([presets.RANDOM]).run()
-    found = table(run(app), "from")
-    assert presets.RANDOM in found and presets.GIBO not in found
-    app.pills[0].set_value([presets.GIBO, presets.RANDOM]).run()
-    app = run(app)
-    chart = app.session_state["tuning_picture"][1]
-    assert "Contours of the validation loss" in chart.alt and "Not private" in chart.caption
-    assert {"DP-GIBO", "Random search"} <= {trace.name for trace in chart.figure.data}
 
 
 @pytest.mark.parametrize(("rows", "declared", "looks"), [(50, 1e-4, True), (50, 8e-3, False), (2000, 1e-5, False)])

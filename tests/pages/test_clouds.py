@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.trace import Trace
-from dpviz.ui.accelerated import runs
 from dpviz.ui.experiment import texts
 from tests.pages.reading import Load, clouds, run, text
 from tests.pages.test_accelerated import upload
@@ -41,30 +40,6 @@ def test_of_many_methods_three_have_a_panel(load: Load) -> None:
         and texts.CLOUD_LEFT_OUT in text(app)
         and not any(walk["plain"] for walk in film["walks"])
     )
-
-
-def test_three_strategies_make_a_triangle_whose_corners_have_names(load: Load) -> None:
-    app = run(load("mirror_descent", preset="hide-and-seek-a-triangle", mirror_replicates="4"))
-    (film,) = clouds(app)
-    assert [name for name, _, _ in film["corners"]] == ["strategy 1", "strategy 2", "strategy 3"]
-    assert "In the middle, all three have the same" in text(app)
-    sampled = film["walks"][0]["places"][3]  # after three draws: on one of ten places
-    corners = np.array([at for _, *at in film["corners"]])
-    weights = np.linalg.solve(np.vstack([corners.T, np.ones(3)]), np.column_stack([sampled, np.ones(len(sampled))]).T)
-    assert np.abs(3 * weights - np.rint(3 * weights)).max() < 1e-3
-
-
-def test_below_the_runs_on_public_data_is_the_objective_unless_that_takes_long(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"accel_iterations": "4", "accel_replicates": "3", "accel_methods": ["DP-GD"]}
-    app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
-    (film,) = clouds(app)
-    assert film["x"]["title"] == "Weight of feature_1" and film["ground"] and film["raw"]
-    assert texts.CLOUD_SECTION in text(app)
-    monkeypatch.setattr(runs, "SECONDS", 0.0)
-    (film,) = clouds(run(load("accelerated", accel_seed="1", **settings), press="accel_run", job="accel_job"))
-    assert not film["ground"] and not film["raw"]
 
 
 def test_a_file_has_no_cloud(load: Load) -> None:

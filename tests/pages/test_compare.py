@@ -67,19 +67,6 @@ def test_pins_of_two_families_stand_side_by_side_on_common_axes(both: AppTest) -
     assert "Not drawn, as they lack such an axis or number: Steep." in text(both)
 
 
-def test_the_tables_say_where_they_end_what_differs_and_what_they_cost(both: AppTest) -> None:
-    ends = table(both, "Guarantee")
-    assert list(ends["Run"]) == ["Steep", "Game"] and list(ends["Guarantee"]) == ["ε = 2", "ε = 1, δ = 10⁻⁶"]
-    assert ends["Median, 95 %"].isna().all()  # of two repeats
-    assert (ends["ε at δ = 10⁻⁶"] <= 2.0).all() and ends["10-90 %"].str.contains(" to ").all()
-    settings = table(both, "Setting").set_index("Setting")
-    assert settings.loc["Problem"].tolist() == ["Logistic regression", "Quadratic game"]
-    assert "Publishing one run of each of 7 methods: ρ = " in text(both) and "all 14 runs" in text(both)
-    assert "as if all were about the same people" in text(both) and "with several rows may" in text(both)
-    both.segmented_control(key="compare_methods").set_value("all").run()
-    assert not both.exception and len(table(both, "Guarantee")) == 10
-
-
 def test_pins_are_those_of_the_pages_with_names_that_can_be_told_apart(load: Load) -> None:
     app = press(run(load("accelerated", **TINY)), "accel_pin")
     app.switch_page("pages/compare.py").run()
@@ -125,14 +112,6 @@ def test_a_hostile_link_gets_a_sentence_and_the_page_works(load: Load) -> None:
     app = load("compare", pin=["%00<script>", "x" * 20_000], compare_axis="passes", compare_delta="nan")
     assert "A pin was left out." in " ".join(warning.value for warning in app.warning)
     assert "Nothing is pinned yet" in text(app) and "pin" not in app.query_params
-
-
-def test_a_pin_opens_its_page_with_its_settings(load: Load) -> None:
-    app = computed(load("compare", pin=[STEEP.to_link()]))
-    opened = next(button for button in app.button if button.label.startswith("Open "))
-    opened.click().run()
-    assert not app.exception and app.title[0].value == "Accelerated gradient"
-    assert app.number_input(key="accel_replicates").value == 2
 
 
 def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(load: Load) -> None:

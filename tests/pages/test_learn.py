@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.experiments.experiment import Experiment
 from dpviz.ui import families, visitors
 from dpviz.ui.learn import steps
-from dpviz.ui.learn.page import NO_LESSON, NO_STEP
+from dpviz.ui.learn.page import NO_LESSON
 from tests.pages.reading import Load, charts, said, words
 
 
@@ -69,14 +69,6 @@ def test_a_right_prediction_is_told_so(load: Load) -> None:
     assert verdict(app).type == "success" and "and so it was" in verdict(app).value
 
 
-def test_the_axes_of_a_prediction_are_those_of_what_comes(load: Load) -> None:
-    (asked,) = charts(run(load("learn", lesson="steps", step="2"))).values()
-    assert asked["layout"]["xaxis"]["range"] == [0, 200]
-    low, high = asked["layout"]["yaxis"]["range"]
-    (set_out,) = charts(run(load("learn", lesson="steps"))).values()
-    assert high - low > 2 + set_out["layout"]["yaxis"]["range"][1] - set_out["layout"]["yaxis"]["range"][0]
-
-
 @pytest.mark.parametrize(
     "address",
     [
@@ -90,12 +82,6 @@ def test_the_axes_of_a_prediction_are_those_of_what_comes(load: Load) -> None:
 def test_a_link_to_no_lesson_shows_the_list(load: Load, address: dict[str, str]) -> None:
     app = load("learn", **address)
     assert app.title[0].value == "Lessons" and NO_LESSON in words(app)
-
-
-@pytest.mark.parametrize("step", ["0", "5", "-1", "two", "", "9" * 5000, "²"])
-def test_a_link_to_no_step_begins_at_the_first(load: Load, step: str) -> None:
-    app = run(load("learn", lesson="steps", step=step))
-    assert "Step 1 of 4" in words(app) and NO_STEP in words(app)
 
 
 def test_a_link_to_the_outcome_shows_it_without_a_prediction(load: Load) -> None:
@@ -127,12 +113,6 @@ def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -
     if isinstance(lesson.after, Experiment):
         page = families.named(lesson.page).page()
         assert page.settings(lesson.after)
-
-
-def test_the_next_visitor_is_served_what_the_first_has_run(load: Load) -> None:
-    first, second = (run(load("learn", lesson="steps", step="3")) for _ in range(2))
-    for name in ("before", "after"):
-        assert first.session_state[f"learn_steps_{name}"].job is second.session_state[f"learn_steps_{name}"].job
 
 
 def test_what_was_drawn_is_shown_with_the_truth(load: Load) -> None:
@@ -173,20 +153,3 @@ def test_a_lesson_on_guarantees_opens_the_planner_with_its_settings(load: Load) 
     chosen = {widget.key: widget.value for widget in [*app.selectbox, *app.segmented_control]}
     found = [chosen[f"planner_{name}"] for name in ("noise", "currency", "sampling")]
     assert found == ["gaussian", "approximate", "all"]
-
-
-def test_the_planner_has_a_lessons_settings_whatever_it_had_before(load: Load) -> None:
-    app = load("budget_planner")
-    app.number_input(key="planner_iterations").set_value(7).run()
-    app.selectbox(key="planner_sampling").set_value("all").run()
-    app.switch_page("pages/learn.py").run()
-    app.query_params |= {"lesson": "person", "step": "4"}
-    app.run()
-    app.button(key="learn_try").click().run()
-    assert app.title[0].value == "Budget planner" and dict(app.query_params) == {"planner_epsilon": "4.0"}
-    assert app.number_input(key="planner_iterations").value == 100
-
-
-def test_a_chart_of_every_run_is_not_told_to_be_one_of_medians(load: Load) -> None:
-    app = run(load("learn", lesson="looking", step="1"))
-    assert "Where each of 100 runs ends" in words(app) and "10-90 %" not in words(app)

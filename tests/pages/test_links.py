@@ -73,16 +73,3 @@ def test_a_setting_without_a_value_has_its_usual_one(load: Load, keys: dict[str,
     assert (
         app.segmented_control(key="accel_loss").value == "huber" == app.run().segmented_control(key="accel_loss").value
     )
-
-
-def test_only_what_could_not_be_read_is_named(load: Load) -> None:
-    """Values are read however they are written, the last of several counts, and nothing chosen is a choice."""
-    good = {"accel_epsilon": ["x", "2"], "accel_iterations": "1E2", "accel_scaling": "[0, 1]", "accel_other": "x"}
-    assert not told(load("accelerated", **good))
-    bad = {"accel_methods": ["DP-GD", "DP-TYPO"], "accel_uniform_rows": "many", "accel_loss": "Hinge"}
-    (sentence,) = told(load("accelerated", **good, **bad))
-    assert sentence == "Part of this link could not be read. Check Rows n, Methods and Loss."
-
-
-def test_the_start_page_needs_nothing_of_an_address(load: Load) -> None:
-    assert load("home", accel_epsilon="", other="x" * 20_000).title

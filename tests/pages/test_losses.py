@@ -6,14 +6,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.exports.export import to_script
-from dpviz.families.accelerated import presets
 from dpviz.numbers import short
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.regression import LeastSquares
 from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, run, said, table, text
 
 TINY = {"accel_iterations": "5", "accel_replicates": "2", "accel_methods": ["DP-GD", "DP-NAG-opt"]}
-NUMBER = "A number to predict (regression)"
 
 
 def options(app: AppTest, key: str) -> list[str]:
@@ -26,30 +24,6 @@ def has(app: AppTest, key: str) -> bool:
 
 def problem(app: AppTest) -> object:
     return app.session_state["accel_job"].experiment.problem
-
-
-@pytest.mark.parametrize(("loss", "cls"), [("Squared", LeastSquares), ("Huber", HuberRegression)])
-@pytest.mark.parametrize("number", [False, True], ids=["classes", "number"])
-def test_a_loss_can_be_chosen_and_charts_say_it(load: Load, loss: str, cls: type, number: bool) -> None:
-    data = {"accel_data": NUMBER, "accel_linear_rows": "500"} if number else {"accel_uniform_rows": "500"}
-    app = load("accelerated", **{f"accel_{'number_loss' if number else 'loss'}": loss}, **data, **TINY)
-    assert not app.error and has(app, "accel_number_loss") is number and has(app, "accel_loss") is not number
-    assert options(app, "accel_number_loss" if number else "accel_loss") == ["Logistic", "Squared", "Huber"][number:]
-    assert any(widget.key == "accel_threshold" for widget in app.number_input) is (loss == "Huber")
-    app = run(app, press="accel_run", job="accel_job")
-    assert type(problem(app)) is cls
-    assert any(f"Excess {loss.lower() if loss == 'Squared' else loss} loss" in alt for alt in charts(app))
-    assert "Training accuracy" not in str(app.dataframe[-1].value.columns)
-
-
-def test_a_number_to_predict_starts_with_the_squared_loss_and_classes_with_the_logistic(load: Load) -> None:
-    app = load("accelerated", **TINY)
-    app.selectbox(key="accel_data").set_value("linear").run()
-    assert not app.exception and not app.error and len(app.metric) >= 4
-    control = next(control for control in app.segmented_control if control.key == "accel_number_loss")
-    assert control.value == "squared"
-    app.selectbox(key="accel_data").set_value("uniform").run()
-    assert not app.exception and not app.error and has(app, "accel_loss")
 
 
 @pytest.mark.parametrize("source", ["estimated", "released"])
@@ -117,15 +91,3 @@ def test_a_clip_that_is_longer_than_any_gradient_reaches_no_row(load: Load) -> N
     settings = {"accel_loss": "Huber", "accel_clip": "4", "accel_uniform_rows": "500", **TINY}
     app = run(load("accelerated", **settings), press="accel_run", job="accel_job")
     assert "**The clip** C = 4 reaches no row." in text(app)
-
-
-def test_without_a_clip_of_ones_own_nothing_is_said_about_it(load: Load) -> None:
-    app = run(load("accelerated", accel_uniform_rows="500", **TINY), press="accel_run", job="accel_job")
-    assert "**The clip**" not in text(app)
-
-
-def test_the_presets_of_both_losses_differ_in_the_loss_only() -> None:
-    kinds = (LeastSquares, HuberRegression)
-    squared, huber = (p.experiment for p in presets.PRESETS if isinstance(p.experiment.problem, kinds))
-    assert squared.replaced(problem=huber.problem) == huber
-    assert squared.problem.data == huber.problem.data  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from dpviz.numbers import short
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP
 from dpviz.problems.games.group_loss import GroupLoss
 from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
-from tests.pages.reading import Load, chart, charts, lines, link, run, said, table, text, type_into, typed
+from tests.pages.reading import Load, chart, charts, lines, link, run, table, text, type_into, typed
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 CERTIFIED = ["Vertex sampling", "Vertex sampling, certified"]
@@ -74,20 +74,6 @@ def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     assert "mirror_job" not in app.session_state
 
 
-def test_a_link_that_leaves_a_player_nothing_gets_a_sentence(load: Load) -> None:
-    app = open_problem(load, "groups", mirror_share_x="0")
-    assert not app.exception and "Share of x must be between 0.05 and 0.95." in said(app)
-
-
-def test_players_may_draw_different_numbers_of_vertices(load: Load) -> None:
-    app = open_problem(load, "groups", mirror_methods_game=["Vertex sampling"], mirror_draws="4")
-    before = chart(app, "Range of one draw")["data"]
-    app.number_input(key="mirror_draws_y").set_value(1).run()
-    assert not app.exception and chart(app, "Range of one draw")["data"] != before
-    alone = open_problem(load, "regression")
-    assert not any(box.key in ("mirror_draws_y", "mirror_share_x") for box in alone.number_input)
-
-
 def test_a_certificate_is_released_at_the_end_and_said(load: Load) -> None:
     app = load(PAGE, **SMALL_GAME, **TINY, mirror_methods_game=CERTIFIED)
     assert app.number_input(key="mirror_certificate_share").value == 0.05
@@ -128,14 +114,6 @@ def test_the_papers_table_has_what_was_known_before(load: Load) -> None:
     (row,) = open_tab(open_problem(load, "synthetic"), "The paper's table").dataframe[0].value.to_dict("records")
     assert row["Result"] == "Theorem G.1" and row["T"] == 1380
     assert row["Known before"] == pytest.approx(row["Rate"]) and "Hardt" in row["By"]
-
-
-def test_theorem_g_1_chooses_the_rounds_of_synthetic_data(load: Load) -> None:
-    settings = {"mirror_parameters": "Theorem G.1", "mirror_methods_synthetic": ["Synthetic histogram"]}
-    app = open_problem(load, "synthetic", **settings, mirror_iterations="256")
-    assert "Theorem G.1 asks for T = 1,380, but the rounds that are set end at 256" in said(app)
-    app = open_problem(load, "matrix", mirror_parameters="Theorem G.1", mirror_methods_game=["Vertex sampling"])
-    assert "Theorem G.1 is about synthetic data" in said(app)
 
 
 def test_few_draws_are_looked_at_in_four_ways(load: Load) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpviz.privacy.budgets import GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import PureDP, ZeroConcentratedDP
 from tests.pages.mirror import PAGE, SMALL_GAME, TINY, open_problem, open_tab
 from tests.pages.reading import Load, chart, charts, lines, run, said, text
 
@@ -22,16 +22,6 @@ def test_pure_privacy_recommends_nothing_that_it_does_not_allow(load: Load) -> N
     assert "Left out: DP-SGDA, Gaussian mirror descent" in said(app)
     assert not any("Gaussian mirror descent" in info.value for info in app.info)
     assert any(info.value.startswith("Prefer ") for info in app.info)
-
-
-def test_the_advice_weighs_every_method_offered_and_offers_to_add_the_best(load: Load) -> None:
-    app = open_problem(load, "losses", mirror_methods_game=["Vertex sampling", "Bias-reduced"])
-    (advice,) = (info.value for info in app.info if info.value.startswith("Prefer "))
-    assert advice.startswith("Prefer DP-SGDA") and "add DP-SGDA under “Methods”" in advice
-    assert "No better than not playing (uniform play: 0.1" in advice and "Bias-reduced" in advice
-    app.pills(key="mirror_methods_game").set_value(["Vertex sampling", "DP-SGDA"]).run()
-    assert not any("under “Methods”" in info.value for info in app.info)
-    assert any(info.value.startswith("Prefer Frank-Wolfe") for info in open_problem(load, "portfolio").info)
 
 
 def test_after_a_run_it_is_said_who_might_as_well_not_have_played(load: Load) -> None:
@@ -74,16 +64,6 @@ def test_the_bias_follows_the_number_of_vertices(load: Load) -> None:
     assert not app.exception and chart(app, "Measured sampling bias") != before
 
 
-def test_the_papers_table_is_at_the_users_size(load: Load) -> None:
-    app = open_tab(load(PAGE), "The paper's table")
-    table = app.dataframe[0].value
-    assert {"Theorem 4.1", "Theorem 4.2", "Theorem 4.3", "Theorem 5.1", "Lower bound"} <= set(table["Result"])
-    assert "**Known before** is put together here: the paper's own table says “None” there" in text(app)
-    assert (table["of which privacy"] < table["Rate"]).all() and table["Rate"].min() == table["Rate"].iloc[-1]
-    app = open_tab(load(PAGE, mirror_currency=GaussianDP.name), "The paper's table")
-    assert not app.dataframe and "The paper states its rates for (ε, δ)-DP" in text(app)
-
-
 def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     app = open_tab(load(PAGE, **SMALL_GAME, **TINY, mirror_sweep_longest="up to 100"), "Gap against dimension")
     assert "3 points on 5 data sets, 2 runs of each" in text(app) and "Left out" not in said(app)
@@ -99,20 +79,3 @@ def test_the_sweep_over_dimensions_draws_slopes(load: Load) -> None:
     assert app.button(key="mirror_sweep_sweep_run").disabled
     app = open_tab(open_problem(load, "groups"), "Gap against dimension")
     assert "Choose the matrix game or the quadratic game" in text(app)
-
-
-def test_what_a_theorem_asks_for_and_the_rounds_cut_is_said(load: Load) -> None:
-    settings = {"mirror_methods_game": ["Vertex sampling"], "mirror_parameters": "Theorem 4.1, quadratic"}
-    app = load(PAGE, mirror_iterations="64", **settings)
-    assert "Theorem 4.1, quadratic asks for T = " in said(app) and "the rounds that are set end at 64." in said(app)
-    app.number_input(key="mirror_iterations").set_value(1024).run()
-    assert not app.exception and "asks for" not in said(app)
-
-
-def test_the_page_says_plainly_where_two_draws_win(load: Load) -> None:
-    """In the needle game, after a run; in the default game they do not."""
-    methods = {"mirror_methods_game": ["Vertex sampling", "Two draws"], "mirror_replicates": "3"}
-    (verdict,) = (i.value for i in run(open_problem(load, "matrix", **methods)).info if "On private data" in i.value)
-    assert verdict.startswith("Two draws beats Vertex sampling here, 0 against 0.1") and "simpler method" in verdict
-    (verdict,) = (i.value for i in run(load(PAGE, **methods)).info if "On private data" in i.value)
-    assert verdict.startswith("Vertex sampling has the smallest error here")

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.ui.mirror_descent import problem as game_controls
 from tests.confirming import confirmed
 from tests.pages.mirror import DIAGNOSTICS, PAGE, TINY
-from tests.pages.reading import Load, all_methods, chart, charts, choose, hinted, lines, link, run, said, table, text
+from tests.pages.reading import Load, all_methods, chart, charts, choose, lines, link, run, said, table, text
 
 KINDS = {"groups": "groups", "losses": "losses", "synthetic": "categories"}  # problem -> prefix of its upload's keys
 
@@ -207,12 +207,6 @@ def test_the_worst_group_is_the_one_with_the_highest_mean_and_wrong_shares_are_n
     assert "many 0.5 against 0.95" in said(app) and "few 0.5 against 0.05" in said(app)
 
 
-def test_columns_of_losses_name_the_strategies(load: Load) -> None:
-    app = run(ready(load, "losses"))
-    assert lines(app, "Stacked shares of the vertices of player x") == {"wait", "act", "ask"}
-    assert lines(app, "Stacked shares of the vertices of player y") == {"a", "b", "other"}
-
-
 def test_the_synthetic_table_of_a_file_has_its_declared_categories(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     files: dict[str, Callable[[], bytes]] = {}
 
@@ -255,34 +249,11 @@ def test_a_synthetic_table_may_leave_the_page_only_if_nobody_knows_the_seed(load
 # --------------------------------------------------------------------------------------------- what is missing or wrong
 
 
-@pytest.mark.parametrize("problem", KINDS)
-def test_an_upload_begins_with_a_hint_and_not_in_red(load: Load, problem: str) -> None:
-    app = upload(load, problem)
-    assert not app.error and not app.warning and not app.metric
-    assert any(words in hinted(app) for words in ("needs groups", "No column is chosen"))
-
-
-def test_what_is_missing_is_said_one_thing_at_a_time(load: Load) -> None:
-    app = upload(load, "groups")
-    assert "Column 'region' needs groups" in hinted(app) and not said(app) and not app.metric
-    press(app, "groups", "propose")
-    assert "needs a range" in hinted(app) and not said(app) and not app.metric
-    press(app, "groups", "fill")
-    assert not said(app) and len(app.metric) == 4
-
-
 def test_too_many_combinations_are_counted_and_refused(load: Load) -> None:
     many = ", ".join(f"kind {number}" for number in range(250))
     app = declare(upload(load, "synthetic"), area=many, pets=many)
     assert "|Z| = 63,001 combinations of categories so far, of at most 50,000" in text(app)
     assert "50,000" in said(app) and not app.metric and app.button(key="mirror_run").disabled
-
-
-def test_tables_need_as_many_columns_as_they_count(load: Load) -> None:
-    app = declare(upload(load, "synthetic"), area="city, town")
-    assert "need as many columns" in said(app) and not app.metric
-    app.number_input(key="mirror_synthetic_ways").set_value(1).run()
-    assert not app.exception and not app.error and len(app.metric) == 4
 
 
 @pytest.mark.parametrize("problem", KINDS)

@@ -1,7 +1,6 @@
 """Pins of a page: faint lines in its picture, what has changed, at most three, in the address and in files."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from dpviz.compare.pins import Pin
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
 from dpviz.plots.pinned_overlay import OPACITY
-from dpviz.ui import families, visitors
+from dpviz.ui import families
 from tests.pages.reading import Load, run, text
 
 SETTINGS = {"uniform_rows": "500", "iterations": "5", "replicates": "2"}
@@ -84,29 +83,6 @@ def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
     assert not app.exception and len(listed(app)) == 1 and pinned_overlay(app)
 
 
-def test_a_tab_that_was_loaded_again_on_another_page_has_its_pins(load: Load) -> None:
-    """What the tab remembers of them comes back with it; a link brings those of its own page only."""
-    app = press(run(load("accelerated", **TINY)), "accel_pin")
-    remembered = app.session_state[visitors.KEY].notes["accel_pins"]
-    assert remembered == app.session_state["accel_pins"]
-    again = load("mirror_descent")
-    again.session_state[visitors.KEY].notes["accel_pins"] = remembered
-    again.switch_page("pages/compare.py").run()
-    assert not again.exception and linked(again) == [remembered[0].pin.to_link()]
-    again.switch_page("pages/accelerated.py").run()
-    assert not again.exception and len(listed(again)) == 1 and again.session_state["accel_pins"] == remembered
-
-
-def test_a_pin_with_other_axes_is_said_not_to_be_drawn(load: Load) -> None:
-    app = press(run(load("accelerated", **TINY)), "accel_pin")
-    (pinned,) = app.session_state["accel_pins"]
-    other = replace(pinned, drawn=replace(pinned.drawn, axes=("Step t", "Something else")))
-    app.session_state["accel_pins"] = (other,)
-    del app.session_state["accel_picture"]  # that is drawn anew when the pins change
-    app.run()
-    assert not app.exception and not pinned_overlay(app) and "not drawn, as the axes differ: Pin 1." in text(app)
-
-
 def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
     small = [presets.PRESETS[0].experiment.replaced(replicates=1, seed=seed) for seed in range(3)]
     links = [Pin(f"Pin {place}", experiment).to_link() for place, experiment in enumerate(small, 1)]
@@ -138,37 +114,6 @@ def test_the_lines_of_a_pin_that_came_with_a_link_are_computed(load: Load) -> No
     assert not app.exception and name not in app.session_state
     run(app)
     assert any(ghost.startswith("Theirs: ") for ghost in pinned_overlay(app))
-
-
-def test_a_pin_that_takes_long_is_computed_when_asked(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpviz.ui.experiment.pins.AT_ONCE", 0.0)
-    app = load("accelerated", pin=Pin("Long", presets.PRESETS[0].experiment.replaced(replicates=1)).to_link())
-    key = next(button.key for button in app.button if (button.key or "").endswith("_job_start"))
-    press(app, key)
-    name = key.removesuffix("_start")
-    if name in app.session_state:
-        app.session_state[name].job.wait(300.0)
-        app.run()
-    assert not any((button.key or "").endswith("_job_start") for button in app.button)
-    assert not app.exception and app.session_state["accel_pins"][0].drawn.pinned_lines
-
-
-def test_lines_whose_run_was_stopped_are_computed_again(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the tab is loaded again meanwhile: what there is of them ends anywhere."""
-    monkeypatch.setattr("dpviz.ui.experiment.pins.AT_ONCE", 60.0)
-    longest = presets.PRESETS[0].experiment.replaced(replicates=200)
-    app = load("accelerated", pin=Pin("Long", longest).to_link(), **TINY)
-    name = f"accel_pin_{app.session_state['accel_pins'][0].key}_job"
-    job = app.session_state[name].job
-    job.stop()
-    job.wait(30.0)
-    assert job.state == "stopped" and job.trace is not None
-    app.run()
-    assert app.session_state[name].job is not job
-    app.session_state[name].job.wait(60.0)
-    app.run()
-    ends = {line.x[-1] for line in app.session_state["accel_pins"][0].drawn.pinned_lines}
-    assert not app.exception and max(ends) == max(plan.iterations for plan in longest.plans().values())
 
 
 def test_links_that_hold_no_pin_of_this_page_get_a_sentence_and_the_page_works(load: Load) -> None:

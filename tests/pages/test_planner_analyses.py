@@ -70,14 +70,6 @@ def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.Captu
     assert [float(error) for *_, error in lines] == pytest.approx(found["95 % error"].tolist())
 
 
-def test_of_a_quantile_the_error_is_in_ranks(load: Load) -> None:
-    app = analyses(load, [row("Median", "Quantile", 0.0, 100.0, 101.0, 0.5)], currency="ρ-zCDP", rho="0.1")
-    found = results(app).loc["Median"]
-    scale = float(found["Noise"].rpartition("= ")[2])
-    assert found["Unit"] == "ranks" and math.isnan(found["Standard deviation"]) and found["Sensitivity"] == 2
-    assert found["95 % error"] == pytest.approx(scale * math.log(19 * 100), rel=2e-3)  # the noise has three digits
-
-
 def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> None:
     """Gaussian noise of μ = 1 in all, whatever the noisy means of the sidebar are; then one answer under pure ε."""
     app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1", noise="Laplace", iterations="7")
@@ -140,28 +132,6 @@ def test_a_mistake_is_a_sentence(load: Load, rows: list[list[Any]], settings: di
     assert sentence in said(app) and len(app.error) == 1
 
 
-def test_who_asks_too_much_is_told(load: Load) -> None:
-    app = analyses(load, [row("Old"), row("Region", "Histogram", bins=9.0, share=20.0)], rows="30", epsilon="0.5")
-    assert results(app)["95 % error"]["Old"] > 30 and "The noise hides all of Old: it is" in said(app)
-
-
-def test_the_smallest_share_of_the_smallest_budget_is_a_number(load: Load) -> None:
-    rows = [row("Most", share=1e6), *[row(f"Least {k}", "Quantile", 0.0, 1.0, 1e6, share=1e-6) for k in range(3)]]
-    for currency, name, least in (
-        ("Pure ε", "epsilon", "0.01"),
-        ("(ε, δ)", "epsilon", "0.01"),
-        ("ρ-zCDP", "rho", "0.0001"),
-    ):
-        app = analyses(load, rows, currency=currency, **{name: least}, relative="0.0001")
-        assert not app.error and results(app)["Rows needed"]["Least 1"] > 1e11
-
-
-def test_ranges_are_asked_for_and_never_guessed(load: Load) -> None:
-    app = analyses(load, [row("Income", "Mean"), row("Region", "Histogram"), row("Old")])
-    assert "of Income, Region: from what you know beforehand, not from the data" in hinted(app) and not app.error
-    assert "Add a row" in hinted(analyses(load, []))
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -209,37 +179,6 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     app.selectbox(key="planner_columns_kind").set_value("Histogram").run()
     app.button(key="planner_columns_add").click().run()
     assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]
-
-
-@pytest.mark.parametrize(
-    ("text", "offered"),
-    [
-        ("52000,1971-03-05,7\n61000,1980-01-01,8\n", ["Column 1", "Column 2", "Column 3"]),  # a person's, not names
-        ("a,=b,+1\n1,2,3\n", ["a", "=b", "Column 3"]),
-        (",Größe,x y\n1,2,3\n", ["Column 1", "Größe", "x y"]),
-    ],
-)
-def test_numbers_of_a_first_row_are_not_taken_for_names(load: Load, text: str, offered: list[str]) -> None:
-    app = planner(load, ANALYSES)
-    header, row_, _ = text.split("\n")
-    confirmed(app.file_uploader[0].upload("mine.csv", "\n".join([header, *[row_] * 30]).encode(), "text/csv").run())
-    assert app.multiselect(key="planner_columns").options == offered
-
-
-def test_a_file_of_one_column_is_enough_here_and_one_of_none_is_not(load: Load) -> None:
-    app = planner(load, ANALYSES)
-    frame = pd.DataFrame({"age": range(30)})
-    for name, data in (("mine.csv", frame.to_csv(index=False).encode()), ("mine.parquet", frame.to_parquet())):
-        confirmed(app.file_uploader[0].upload(name, data, "text/csv").run())
-        assert not app.error and app.multiselect(key="planner_columns").options == ["age"]
-        assert app.button(key="planner_columns_add").label == "Add to the table, with n = 30"
-    app.file_uploader[0].upload("mine.parquet", pd.DataFrame(index=range(30)).to_parquet(), "text/csv").run()
-    assert "No column was found." in app.error[0].value
-
-
-def test_names_are_one_line_and_turn_no_text_around(load: Load) -> None:
-    app = analyses(load, [row("\u202eevil\n\u2066 x\t"), row("می\u200cخواهم")])
-    assert results(app).index.tolist() == ["evil x", "می\u200cخواهم"] and "planner_analyses" in settings_of(app)
 
 
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:

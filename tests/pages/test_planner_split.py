@@ -5,14 +5,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.plots.planner_figures import RATES
-from dpviz.privacy.accounting import closed_forms
-from tests.pages.planner import SPLIT, planner, printed, settings_of
-from tests.pages.reading import Load, bars, curve, metrics, said, words
+from tests.pages.planner import SPLIT, planner, printed
+from tests.pages.reading import Load, bars, metrics, words
 
 SHARE = "share of the total"
 
@@ -57,18 +54,6 @@ def test_the_example_of_the_theory(load: Load, capsys: pytest.CaptureFixture[str
     assert {name: float(value) for name, value in lines.items()} == pytest.approx({k: v[1] for k, v in found.items()})
 
 
-def test_the_gaussian_example_and_shares_like_the_weights(load: Load) -> None:
-    """Section 8: ρ = (0.2, 0.8)."""
-    gaussian = [[*analysis[:1], "Gaussian", *analysis[2:]] for analysis in EXAMPLE]
-    app = split(load, gaussian, currency="ρ-zCDP", rho="1", iterations="7")
-    assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
-    _, missed = curve(app, "Lowest possible", "the split below (2 analyses)")  # and not noisy means
-    np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(math.sqrt(2), RATES), atol=1e-6)
-    app = split(load, EXAMPLE, rule="Like the weights")
-    assert [share for share, *_ in results(app).values()] == pytest.approx([0.2, 0.8], rel=1e-9)
-    assert settings_of(app)["planner_rule"] == "Like the weights"
-
-
 def test_own_guarantees_are_paid_first_each_in_its_currency(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     table = [
         row("Open", "Gaussian"),
@@ -95,11 +80,6 @@ def test_analyses_of_disjoint_rows_share_nothing(load: Load) -> None:
     assert [share for share, *_ in results(together).values()] == pytest.approx([0.5, 0.5])
 
 
-def test_two_analyses_of_one_name_have_two_bars(load: Load) -> None:
-    app = split(load, [row("A"), row("A")], epsilon="1")
-    assert bars(app, "Share of the budget") == pytest.approx({"A": 50.0, "A (2)": 50.0})
-
-
 @pytest.mark.parametrize("currency", ["Pure ε", "(ε, δ)", "ρ-zCDP", "μ-GDP"])
 def test_a_table_in_every_currency(load: Load, capsys: pytest.CaptureFixture[str], currency: str) -> None:
     app = split(load, [*EXAMPLE, row("C", "Selection")], currency=currency)
@@ -110,53 +90,8 @@ def test_a_table_in_every_currency(load: Load, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
-    ("table", "settings", "sentence"),
-    [
-        ([row("Survey", guarantee="Pure ε")], {}, "Survey: State the amount of its guarantee."),
-        ([row("Survey", mechanism="Magic")], {}, "Choose a mechanism for Survey."),
-        ([row("Noisy", "Gaussian")], {}, "Noisy: Gaussian noise never gives pure ε-DP"),
-        ([row("Black box", "Only a guarantee is known")], {}, "Black box: what its noise costs"),
-        ([row("Small"), row("Greedy", guarantee="Pure ε", amount=3.0)], {}, "use up the total"),
-        (
-            [row("Mean"), row("Sum", "Only a guarantee is known", guarantee="(ε, δ)", amount=0.1)],
-            {},
-            "Sum has no pure ε",
-        ),
-        ([row("Wild", weight=-3.0)], {}, "Wild: Weight must be between"),
-        ([row("Wide", guarantee="Pure ε", amount=1e9)], {}, "Wide: Privacy budget must be between"),
-        ([row("Mean")], {"currency": "Attack bound"}, "not as Attack bound"),
-        ([row("Mean")], {"currency": "Rényi (α, ε)"}, "not as Rényi"),
-    ],
-)
-def test_a_mistake_in_the_table_names_the_analysis(
-    load: Load, table: list[list[Any]], settings: dict[str, str], sentence: str
-) -> None:
-    app = split(load, table, **settings)
-    assert sentence in said(app) and len(app.error) == 1
-
-
-def test_a_link_restores_the_table(load: Load) -> None:
-    table = [row("Größe <b>", "Selection", 2.0, 0.5, "x"), row("P", guarantee="(ε, δ)", amount=0.3, delta=1e-7)]
-    app = split(load, table, currency="(ε, δ)", rule="Like the weights")
-    offered = settings_of(app)
-    assert json.loads(offered["planner_split"]) == table
-    again = load("budget_planner", **offered)
-    assert settings_of(again) == offered and str(results(again)) == str(results(app))
-    # The table travels with the link while another tab is open, too.
-    elsewhere = load("budget_planner", **{**offered, "planner_tabs": "Rows"})
-    assert settings_of(elsewhere) == {**offered, "planner_tabs": "Rows"}
-    assert "planner_split" not in settings_of(planner(load, SPLIT))
-
-
-@pytest.mark.parametrize(
     "text", ["", "[", "{}", "3", "[[]]", '["abcdefgh"]', "[[1,2,3,4,5,6,7,8]]", "[[[1],{},NaN,1e999,[],null,null,2]]"]
 )
 def test_a_table_that_cannot_be_read_is_never_a_traceback(load: Load, text: str) -> None:
     app = planner(load, SPLIT, split=text)
     assert app.warning or app.error or results(app)
-
-
-def test_a_table_may_be_empty_but_not_endless(load: Load) -> None:
-    assert "Add an analysis to the table." in words(split(load, []))
-    endless = split(load, [row(f"A{k}") for k in range(500)])
-    assert "cannot be read" in endless.warning[0].value and "Training" in results(endless)

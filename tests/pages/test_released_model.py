@@ -63,21 +63,6 @@ def test_an_upload_has_a_constant_column_and_a_smaller_lambda_at_first(load: Loa
     assert (found.intercept, found.regularisation) == ("no", 0.02)
 
 
-def test_changing_to_a_file_and_back_changes_what_was_left_at_its_default_and_nothing_else(load: Load) -> None:
-    app = load("accelerated", accel_clip="2.0")
-
-    def change(source: str) -> tuple[object, object]:
-        app.selectbox(key="accel_data").set_value(source).run()
-        constant = next(control for control in app.segmented_control if control.key == "accel_intercept")
-        return constant.value, app.number_input(key="accel_regularisation").value
-
-    assert change("upload") == ("yes", 0.001) and change("correlated") == ("no", 0.01)
-    app.number_input(key="accel_regularisation").set_value(0.05).run()
-    assert change("upload") == ("yes", 0.05) and change("uniform") == ("no", 0.05)
-    next(control for control in app.segmented_control if control.key == "accel_intercept").set_value("yes").run()
-    assert change("heavy") == ("yes", 0.05) and app.number_input(key="accel_clip").value == 2.0
-
-
 def test_a_model_that_is_no_better_than_the_majority_is_said_to_be_none(load: Load) -> None:
     x = np.arange(400)
     frame = pd.DataFrame({"age": x % 70, "income": x % 11 * 500, "bought": np.where(x % 10 > 0, "no", "yes")})
@@ -96,8 +81,3 @@ def test_a_model_that_is_no_better_than_the_majority_is_said_to_be_none(load: Lo
     app.selectbox(key="accel_second").set_value("accuracy").run()
     assert "majority" not in "".join(app.selectbox(key="accel_second").options)
     assert "always guessing the majority" in str(chart(app, "Training accuracy")).lower()
-
-
-def test_public_data_show_their_curves_first(load: Load) -> None:
-    app = run(load("accelerated", accel_uniform_rows="500", **SETTINGS), press="accel_run", job="accel_job")
-    assert "What one run releases" not in text(app) and not any("diagnostics" in str(t.key) for t in app.toggle)

@@ -2,9 +2,7 @@
 
 import io
 import json
-import re
 from typing import Any
-from urllib.parse import parse_qs
 
 import numpy as np
 import pandas as pd
@@ -12,18 +10,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets.covertype import WIDTH
-from dpviz.experiments.preset import Preset
 from dpviz.families.second_order import presets, texts
 from dpviz.families.second_order.comparison import EPSILONS, TABLES
 from dpviz.families.second_order.shares import compare
-from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
-from dpviz.ui.second_order import problem as controls
 from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
-    all_methods,
     charts,
     choose,
     clouds,
@@ -93,17 +88,6 @@ def test_red_says_what_would_turn_it_green_and_that_does(load: Load) -> None:
     assert lights(app) == {"OPT": "✓ green"} and not app.error
 
 
-def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
-    app = all_methods(load(PAGE))
-    assert len(table(app, "W")) > len(presets.METHODS)  # a row for each phase
-    for currency in (ZeroConcentratedDP, GaussianDP):
-        app = all_methods(load(PAGE, second_currency=currency.name))
-        assert {"OPT", "2OPT-LS, phase 2"} <= set(lights(app)) and not any("-B" in name for name in lights(app))
-        assert "Left out: OPT-B, 2OPT-B" in said(app) and not app.error
-    pure = load(PAGE, second_currency=PureDP.name)
-    assert not pure.exception and "never gives pure ε-DP" in said(pure)
-
-
 def test_a_constant_below_what_follows_from_the_loss_is_marked_wherever_it_counts(load: Load) -> None:
     app = load(PAGE, second_saddle_loss="Logistic", second_smoothness="0.001", second_methods="OPT")
     assert lights(app) == {"OPT": "? open"} and not app.success
@@ -111,60 +95,6 @@ def test_a_constant_below_what_follows_from_the_loss_is_marked_wherever_it_count
     assert table(app, "W")[["Rows, proven", "Least decrease"]].isna().all(axis=None)
     assert any("Assumed, not known: G = 0.001 where 0.252 follows" in warning.value for warning in app.warning)
     assert "G = 0.001 is declared and **assumed**: 0.252 follows from the loss" in text(app)
-
-
-def test_the_constants_of_the_analysis_are_set_on_the_page_and_stand_in_its_link(load: Load) -> None:
-    def ratio(app: AppTest) -> float:
-        return float(table(app, "W").set_index("Method").loc["OPT-LS", "Gradient"])
-
-    app = load(
-        PAGE, second_methods="OPT-LS", second_iterations="10"
-    )  # a cap: noise does not change, what it tests does
-    usual = ratio(app)
-    app.number_input(key="second_constants_c_1").set_value(0.268).run()
-    app.number_input(key="second_ladder_b_g").set_value(7.0).run()
-    assert ratio(app) == pytest.approx(usual * 1.268 / 1.1) and not app.error
-    again = load(PAGE, **parse_qs(link(app).partition("?")[2]))
-    assert ratio(again) == ratio(app) and link(again) == link(app) and again.number_input(key="second_ladder_b_g").value
-    app.number_input(key="second_constants_c_2").set_value(0.3).run()
-    expander = next(block for block in app.expander if block.label == "Constants of the analysis")
-    assert [error.value for error in expander.error] == [
-        "Constants: c + c₂ must be below 1/3, or a curvature step need not decrease the objective."
-    ]
-    assert not app.exception and app.button(key="second_run").disabled
-    app.number_input(key="second_constants_c_2").set_value(0.05).run()
-    app.number_input(key="second_ladder_c_g").set_value(0.8).run()
-    assert "OPT-LS: c₁ + c\\_g must be below 1" in said(app) and not app.exception
-    app.number_input(key="second_ladder_c_g").set_value(0.95).run()
-    assert {error.value for error in app.error} == {"Decrease of a gradient step must be between 0.05 and 0.9."}
-    app.selectbox(key="second_preset").set_value(presets.PRESETS[0].name).run()
-    assert not app.error and app.number_input(key="second_constants_c_1").value == 0.1
-
-
-@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
-def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
-    app = load(PAGE)
-    app.selectbox(key="second_preset").set_value(preset.name).run()
-    assert not app.exception and app.selectbox(key="second_preset").value == preset.name
-    assert preset.look_for in text(app)
-    again = load(PAGE, **{"second_references": "true"} | parse_qs(link(app).partition("?")[2]))
-    assert again.selectbox(key="second_preset").value == preset.name and link(again) == link(app)
-
-
-def test_a_run_that_may_take_long_says_how_long_at_most_and_what_would_be_quicker(load: Load) -> None:
-    """Most runs stop long before their last step: the longest time is no forecast."""
-    app = load(PAGE, second_methods=["OPT", "OPT-LS", "2OPT", "DP-TR"], second_follow="false")
-    assert "You can stop it at any time" in text(app) and re.search(r", about \d+ seconds, at most [^.]+\.", text(app))
-
-
-@pytest.mark.parametrize("loss", controls.LOSSES)
-def test_every_loss_plans_on_every_kind_of_data(load: Load, loss: str) -> None:
-    app = load(PAGE)
-    for source in controls.GENERATORS:
-        choose(app, "data", source)
-        choose(app, "saddle_loss" if source == controls.SADDLE else "loss", loss)
-        assert not app.error and pictures(app) == 4, source
-    assert ("cannot fail" in said(app)) == (loss != "robust")  # no data set bends these losses far enough
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
@@ -196,14 +126,6 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     }  # a method is beside itself, not another
     choose(app, "tests_of", presets.FIRST_ORDER)
     assert texts.NEVER_ASKED in text(app)
-
-
-def test_the_ground_is_that_of_the_data_that_were_run(load: Load) -> None:
-    app = run(load(PAGE, **SMALL))
-    before = live(app)["data"][0]["z"]
-    app.number_input(key="second_saddle_spike").set_value(0.4).run()
-    app = run(app)
-    assert live(app)["data"][0]["type"] == "contour" and live(app)["data"][0]["z"] != before
 
 
 def test_who_does_not_stop_is_told_why_and_what_was_used(load: Load) -> None:

@@ -5,10 +5,8 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare.pins import Pin, pack
-from dpviz.experiments.preset import Preset
-from dpviz.families.accelerated import presets
-from dpviz.ui import families, presenting
+from dpviz.compare.pins import pack
+from dpviz.ui import presenting
 from tests.pages.reading import Load, charts, link, said
 
 MANY = {
@@ -43,38 +41,10 @@ def test_a_packed_link_restores_the_settings_and_is_shorter(load: Load) -> None:
     assert again.number_input(key="accel_iterations").value == 42
 
 
-@pytest.mark.parametrize("preset", [presets.PRESETS[4], presets.PRESETS[7]], ids=lambda preset: preset.name)
-def test_a_preset_has_a_link_that_names_it(load: Load, preset: Preset) -> None:
-    app = load("accelerated")
-    app.selectbox(key="accel_preset").set_value(preset.name).run()
-    full, brief = links(app)
-    assert given(brief)["preset"] == preset.slug and len(brief) < len(full)
-    again = load("accelerated", **given(brief))
-    assert again.selectbox(key="accel_preset").value == preset.name and link(again) == full
-    assert "preset" not in again.query_params
-
-
-def test_several_pins_are_one_in_a_short_link(load: Load) -> None:
-    """They have most of their settings in common; the page has them apart again."""
-    own = [presets.PRESETS[k].experiment.replaced(replicates=1, seed=k) for k in range(3)]
-    three = [Pin(f"Pin {k}", experiment).to_link() for k, experiment in enumerate(own)]
-    app = load("accelerated", pin=three, **MANY)
-    full, brief = links(app)
-    assert set(given(brief)) == {"s", "pins"} and len(brief) < 0.6 * len(full)
-    again = load("accelerated", **given(brief))
-    assert links(again) == [full, brief] and again.query_params["pin"] == three and "pins" not in again.query_params
-
-
 @pytest.mark.parametrize("packed", ["", "%00<b>", pack("{}"), pack("[]"), pack("[1]"), pack("[" + "{}," * 20 + "{}]")])
 def test_hostile_pins_of_a_short_link_get_a_sentence(load: Load, packed: str) -> None:
     app = load("accelerated", pins=packed)
     assert "A pin was left out." in said(app) and "pins" not in app.query_params
-
-
-def test_every_preset_of_a_page_has_a_name_of_its_own_in_links() -> None:
-    for family in families.FAMILIES:
-        slugs = [preset.slug for preset in family.page().presets]
-        assert len(set(slugs)) == len(slugs) and all(slugs)
 
 
 @pytest.mark.parametrize(
@@ -85,18 +55,6 @@ def test_every_preset_of_a_page_has_a_name_of_its_own_in_links() -> None:
 def test_a_hostile_packed_link_gets_a_sentence(load: Load, packed: str) -> None:
     app = load("home", s=packed)
     assert "This link could not be read." in said(app) and "s" not in app.query_params
-
-
-def test_values_in_a_packed_link_may_be_as_wrong_as_in_any_other(load: Load) -> None:
-    app = load("accelerated", s=pack("accel_epsilon=banana&accel_iterations=20&other=<b>"))
-    assert app.toast[0].value == "Part of this link could not be read. Check Privacy budget ε."
-    assert app.number_input(key="accel_iterations").value == 20
-
-
-def test_a_link_to_an_unknown_preset_says_so(load: Load) -> None:
-    app = load("accelerated", preset="<b>nothing</b>")
-    assert "names no preset" in app.toast[0].value and "preset" not in app.query_params
-    assert not app.exception and app.number_input(key="accel_iterations").value == 100
 
 
 def test_a_lecture_hall_has_large_charts_on_every_page_until_it_is_ended(load: Load) -> None:

@@ -5,13 +5,6 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.reading import Load, chart, charts, choose, lines, link, run, said, text
 
 ACCELERATED = {"accel_uniform_rows": "500", "accel_iterations": "5", "accel_replicates": "2"}
-GAME = {
-    "mirror_quadratic_latent_rows": "200",
-    "mirror_quadratic_latent_strategies_x": "10",
-    "mirror_quadratic_latent_strategies_y": "12",
-    "mirror_iterations": "4",
-    "mirror_replicates": "2",
-}
 
 
 def opened(load: Load, page: str, **settings: str | list[str]) -> AppTest:
@@ -55,17 +48,6 @@ def test_two_settings_make_a_map_of_each_method_and_the_curves_of_each_row(load:
     assert len(lines(app, "Excess loss F(x_t) - F* against privacy budget at n = 100,000")) == 3
 
 
-def test_what_can_be_varied_are_the_controls_that_are_drawn(load: Load) -> None:
-    app = opened(load, "accelerated", **ACCELERATED)
-    titles = offered(app, "accel_vary_setting")
-    assert {"Privacy budget ε", "Steps T", "Step size c [1/L]", "Batch m/n", "Rows n", "Regularisation λ"} <= set(
-        titles
-    )
-    assert not [title for title in titles if title.startswith(("Momentum", "Smoothness", "Repeats", "Data seed"))]
-    app = opened(load, "accelerated", **ACCELERATED, accel_methods=["DP-HB"], accel_momentum_rule="My own β")
-    assert any(title.startswith("Momentum") for title in offered(app, "accel_vary_setting"))
-
-
 def test_what_is_no_sweep_is_said_in_a_sentence(load: Load) -> None:
     app = opened(load, "accelerated", **ACCELERATED, accel_vary_epsilon_to="0.1")
     assert "“From” must be below “To”" in said(app) and app.button(key="accel_vary_sweep_run").disabled
@@ -75,17 +57,3 @@ def test_what_is_no_sweep_is_said_in_a_sentence(load: Load) -> None:
     app.number_input(key="accel_vary_epsilon_values").set_value(24.0).run()
     app.number_input(key="accel_vary_data_sets").set_value(20.0).run()
     assert "at most 200 points, and this has 480; choose fewer values or data sets" in said(app)
-
-
-def test_games_are_swept_over_several_data_sets(load: Load) -> None:
-    settings = {"mirror_vary_setting": "Rows n", "mirror_vary_data_rows_values": "3", "mirror_vary_data_sets": "2"}
-    small = {"mirror_vary_data_rows_from": "50", "mirror_vary_data_rows_to": "400"}
-    app = opened(
-        load, "mirror_descent", **GAME, **settings, **small, mirror_methods_game=["Vertex sampling", "DP-SGDA"]
-    )
-    assert "3 points on 2 data sets, 2 runs of each" in text(app)
-    run(app, press="mirror_vary_sweep_run", job="mirror_vary_sweep_job")
-    names = lines(app, "Duality gap against rows, one line per method")
-    assert len(names) == 2 and all("±" in name for name in names)
-    assert "2 runs on each of 2 data sets at the last iteration" in text(app)
-    assert app.session_state["mirror_vary_sweep_job"].job.result.to_frame()["data_seed"].nunique() == 2

@@ -8,22 +8,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable
-from dpviz.experiments.preset import Preset
 from dpviz.families.zeroth_order import presets, texts
-from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import PureDP
 from dpviz.problems.values.black_box import CappedRegression, ReluNetwork
-from dpviz.ui.experiment.freshness import SOON
-from dpviz.ui.zeroth_order import problem as controls
 from dpviz.ui.zeroth_order import results
-from dpviz.ui.zeroth_order.page import PAGE as PAGE_OF
 from tests.confirming import confirmed
 from tests.pages.reading import (
     Load,
-    all_methods,
     chart,
     charts,
     choose,
-    drawn,
     lines,
     link,
     metrics,
@@ -63,16 +57,6 @@ def test_the_plan_and_the_advice_are_there_before_anything_runs(load: Load) -> N
     assert metrics(app)["Noise of a step"] == "0.368"  # of the published method: 0.359, mean, not root mean square
 
 
-def test_every_setting_of_every_method_has_a_control() -> None:
-    drawn = {name for group in PAGE_OF.groups for name in group.names}
-    assert drawn == set(PAGE_OF.catalogue.controls())
-
-
-def test_the_first_preset_runs_by_itself() -> None:
-    experiment = presets.PRESETS[0].experiment
-    assert experiment.estimated_seconds(experiment.plans()) < SOON
-
-
 def test_the_advice_is_taken_with_a_button(load: Load) -> None:
     app = load(PAGE)
     (told,) = re.findall(r"“(.*)”, T = (\d+), K = (\d+)", text(app))
@@ -89,45 +73,6 @@ def test_the_advice_is_taken_with_a_button(load: Load) -> None:
     assert link(again) == link(app) and lines(again, "Noise") == lines(app, "Noise")
 
 
-def test_the_advice_goes_with_the_clips_and_steps_that_it_is_about(load: Load) -> None:
-    """Batches that follow the moves fit no other clip; and no more steps than may be set, in whole epochs."""
-    odd = {"zeroth_clipping": "By the range of values", "zeroth_fresh_start": "false", "zeroth_concentration": "2"}
-    app = load(PAGE, zeroth_data="A number to predict, with outliers", zeroth_sphere_rows="200000", **odd)
-    app.number_input(key="zeroth_mu").set_value(10.0).run()
-    assert "No bound is known" in text(app)
-    app.button(key="zeroth_advised").click().run()
-    assert not app.exception and not app.error and "No bound is known" not in text(app)
-    length, steps = (app.number_input(key=f"zeroth_{name}").value for name in ("epoch_length", "iterations"))
-    assert steps % length == 0 and steps <= 20_000
-
-
-def test_every_method_plans_in_every_currency_or_says_why_not(load: Load) -> None:
-    for currency in (ApproximateDP, ZeroConcentratedDP):
-        app = all_methods(load(PAGE, zeroth_currency=currency.name))
-        assert not app.error and "Left out" not in said(app)
-    pure = all_methods(load(PAGE, zeroth_currency=PureDP.name, zeroth_noise="Laplace"))
-    assert not pure.exception and "Left out: Published" in said(pure) and "DP-ZO" not in said(pure)
-
-
-@pytest.mark.parametrize("preset", presets.PRESETS[1:], ids=lambda preset: preset.name)
-def test_a_preset_sets_every_control_and_has_a_link(load: Load, preset: Preset) -> None:
-    app = load(PAGE)
-    app.selectbox(key="zeroth_preset").set_value(preset.name).run()
-    assert not app.exception and app.selectbox(key="zeroth_preset").value == preset.name
-    assert preset.look_for in text(app)
-    again = load(PAGE, **{"zeroth_references": "true"} | parse_qs(link(app).partition("?")[2]))
-    assert again.selectbox(key="zeroth_preset").value == preset.name and link(again) == link(app)
-
-
-@pytest.mark.parametrize("model", controls.MODELS)
-def test_every_model_plans_on_every_kind_of_data(load: Load, model: str) -> None:
-    app = load(PAGE)
-    for source in controls.GENERATORS:
-        choose(app, "data", source)
-        choose(app, "model", model)
-        assert not app.error and pictures(app) == DRAWN, source
-
-
 # -------------------------------------------------------------------------------------------------------------- the run
 
 
@@ -140,38 +85,6 @@ def test_a_run_says_who_ends_lowest_how_stationary_and_what_was_clipped(load: Lo
     for axis in ("rows_used", "evaluations"):
         choose(app, "axis", axis)
     assert "against function evaluations" in " ".join(charts(app))
-
-
-def test_closer_looks_at_sums_rows_and_readings(load: Load) -> None:
-    app = load(PAGE, **SMALL)
-    for tab, alt in (
-        ("Running sums", "The nodes of the tree"),
-        ("Rows needed", "The region of budgets"),
-        ("Accounting", "ε against δ"),
-    ):
-        app.session_state["zeroth_tabs"] = tab
-        app.run()
-        assert not app.exception and not app.error and alt in " ".join(charts(app))
-    assert "(α, 0.045 α)-Rényi DP" in text(app) and table(app, "Reading")["ε"][0] == pytest.approx(1.292, abs=1e-3)
-    app.session_state["zeroth_tabs"] = "Running sums"
-    app.run()
-    (row,) = [slider for slider in app.slider if slider.label.startswith("Row,")]
-    row.set_value(3000).run()
-    assert not app.exception
-    assert "row 3,000 is in step 16 of epoch 2" in str(chart(app, "The nodes of the tree")["layout"])
-
-
-@pytest.mark.parametrize("preset", [preset for preset in presets.PRESETS if preset.tab], ids=lambda one: one.tab)
-def test_a_preset_of_a_theorem_opens_its_tab(load: Load, preset: Preset) -> None:
-    """Picked from the menu, and by its link."""
-    alt = {"Running sums": "The nodes of the tree", "Rows needed": "The region of budgets"}[preset.tab]
-    app = load(PAGE)
-    assert alt not in " ".join(charts(app))
-    app.selectbox(key="zeroth_preset").set_value(preset.name).run()
-    linked = load(PAGE, preset=preset.slug, zeroth_references="true")
-    for shown in (app, linked):
-        assert not shown.exception and shown.session_state["zeroth_tabs"] == preset.tab
-        assert shown.selectbox(key="zeroth_preset").value == preset.name and alt in " ".join(charts(shown))
 
 
 def test_noise_bound_and_runs_are_three_figures(load: Load) -> None:
@@ -222,14 +135,6 @@ def test_pure_epsilon_leaves_the_looks_at_gaussian_noise_empty(load: Load) -> No
 def test_too_few_steps_are_told(load: Load) -> None:
     app = load(PAGE, zeroth_iterations="160")
     assert "Too few steps to get there" in said(app) and "1.43 from the start" in said(app)
-
-
-def test_four_methods_and_the_floor_are_in_the_live_picture(load: Load) -> None:
-    """On other pages three are: those that end lowest. Here the published one is what the others are compared with."""
-    app = run(load(PAGE, **SMALL, zeroth_references="true"))
-    ((_, shown),) = drawn(app, lambda key: key.endswith("zeroth_hero"))
-    named = {name for trace in shown["data"] if trace.get("name") for name in trace.get("meta") or [trace["name"]]}
-    assert {*presets.DEFAULT_METHODS, presets.REFERENCE} <= named
 
 
 def test_two_parameters_are_a_cloud_on_the_function_and_on_what_is_smoothed(load: Load) -> None:
