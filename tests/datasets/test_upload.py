@@ -364,3 +364,14 @@ def test_from_the_bytes_of_a_file_to_a_loaded_data_set() -> None:
     expected = np.column_stack([original["x"].clip(-1, 1), original["y"].clip(-5, 5)])
     np.testing.assert_allclose(data.features, expected, rtol=1e-12, atol=0.0)  # as test_csv_round_trip
     assert np.array_equal(data.labels > 0, original["class"] == "spam")
+
+
+@pytest.mark.parametrize("rows", [39, 41])
+def test_a_table_with_another_number_of_rows_than_declared_is_refused(rows: int) -> None:
+    """n is public and fixed: the noise of every plan is for that many rows."""
+    columns = ["age", "income"]
+    data = prepare(frame(), "label", "yes", columns, BOUNDS).specification
+    other = pd.concat([frame(), frame()], ignore_index=True)[:rows]
+    assert len(data.rows(frame())) == data.n == 40
+    with pytest.raises(UserError, match=f"{rows}.*40|40.*{rows}"):
+        data.rows(other)

@@ -17,6 +17,7 @@ from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.statistics.analyses import Analyses, Count
+from dpviz.ui.budget_planner.view import NEIGHBOURS
 from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of
@@ -251,3 +252,9 @@ def test_what_is_said_of_a_name_is_no_markup(load: Load, kind: str) -> None:
     app = analyses(load, [row("![x](http://e.example/a.png) $x$", kind), row("Old", "Count")])
     (message,) = [found.value for found in [*app.error, *app.info] if "a.png" in found.value.replace("\u2060", "")]
     assert r"\!\[x\](http" in message and r"\$x\$" in message
+
+
+def test_analyses_protect_against_a_replaced_row_whatever_the_noisy_means_do(load: Load) -> None:
+    """They use all rows and n is public, so an added row is no neighbour of theirs."""
+    app = planner(load, ANALYSES, sampling="Poisson")
+    assert NEIGHBOURS["replace-one"] in words(app) and NEIGHBOURS["add/remove-one"] not in words(app)

@@ -108,3 +108,14 @@ def test_what_publishing_costs_stands_below_the_numbers(load: Load) -> None:
 def test_the_link_of_a_game_holds_no_seed_of_an_upload(load: Load) -> None:
     app = ready(load, "losses")
     assert "seed" not in link(app)
+
+
+def test_the_caption_of_each_chart_says_what_its_curves_are(load: Load) -> None:
+    app = accelerated_upload(load)
+    app.button(key="accel_upload_knew_ranges").click().run()
+    app = diagnostics(run(app, press="accel_run", job="accel_job"), "accel")
+    made = {chart.heading: chart for chart in app.session_state["accel_job"].charts.values()}
+    assert {chart.provenance for chart in made.values()} == {"private", "not private"}
+    for chart in made.values():
+        assert ("**Not private**: it reads your raw data" in chart.caption) == (chart.provenance == "not private")
+        assert ("Each run is private at ε = 2" in chart.caption) == (chart.provenance == "private")

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.families.accelerated import GradientDescent
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import freshness
 from dpviz.ui.experiment.freshness import FIRST, LONG, SOON
+from dpviz.ui.experiment.run import Ready
 
 STATES = ("queued", "running", "done", "stopped", "timeout", "failed")
 
@@ -86,3 +90,13 @@ def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings
 def test_what_a_page_shows(settings: Any, newest: Any, pictured: Any, state: str, pale: bool) -> None:
     assert freshness.state(settings, newest, pictured) == state
     assert freshness.belongs(settings, pictured) != pale
+
+
+@pytest.mark.parametrize(("seconds", "bytes", "too_much"), [(1.0, 1.0, False), (1e9, 1.0, True), (1.0, 1e15, True)])
+def test_a_run_beyond_the_limit_of_time_or_of_memory_is_refused(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, bytes: float, too_much: bool
+) -> None:
+    experiment = Experiment(problem=Quadratic(), arms=(Arm(label="GD", algorithm=GradientDescent()),))
+    monkeypatch.setattr(Experiment, "estimated_seconds", lambda *_: seconds)
+    monkeypatch.setattr(Experiment, "estimated_bytes", lambda *_: bytes)
+    assert Ready(experiment, experiment.plans()).too_much == too_much

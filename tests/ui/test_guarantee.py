@@ -1,5 +1,7 @@
 """The guarantee line of methods that stop by themselves, and of methods that add no noise."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -8,6 +10,7 @@ from dpviz.families.accelerated import Nesterov
 from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import guarantee
 from tests.experiments.adaptive import RHO, careful
@@ -50,3 +53,47 @@ def test_methods_that_run_to_their_end_say_nothing_of_stopping() -> None:
     plan = Nesterov(iterations=5).plan(Quadratic().facts(), PureDP())
     assert guarantee.at_most({"A": plan}) == []
     assert len(guarantee.at_most({"A": plan, **careful().plans()})) == 1
+
+
+def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:
+    problem = LogisticRegression(smoothness=0.2, smoothness_source="released", smoothness_cost=0.5)
+    plan = Nesterov(iterations=5).plan(problem.facts(), PureDP(epsilon=2.0))
+    alone = replace(plan, facts=replace(plan.facts, released=()))
+    read, less = guarantee.readings(plan, 1e-6), guarantee.readings(alone, 1e-6)
+    assert read.pure == pytest.approx(2.0) and less.pure == pytest.approx(1.5)
+    assert (
+        read.epsilon_at_delta > less.epsilon_at_delta + 0.1 and read.rho > less.rho and read.detection > less.detection
+    )
+
+
+def _badges() -> None:
+    from dpviz.ui import explain
+
+    for status in ("private", "not private", "partly private", "private if known beforehand"):
+        explain.privacy_badge(status)  # type: ignore[arg-type]
+
+
+def test_a_badge_says_what_it_is_of_and_only_private_is_green() -> None:
+    badges = [badge.value for badge in AppTest.from_function(_badges, default_timeout=300).run().markdown]
+    said = [badge.rpartition(":")[2].strip(" ]") for badge in badges]
+    assert said == ["private", "not private", "partly private", "private if known beforehand"]
+    assert ["green" in badge for badge in badges] == [True, False, False, False]
+
+
+def _divergence(public: bool) -> None:
+    from types import SimpleNamespace as Some
+
+    from dpviz.families.accelerated import GradientDescent
+    from dpviz.ui.experiment import run
+
+    lanes = {label: Some(status=["diverged", "running"], private=label == "DP") for label in ("DP", "reference")}
+    arms = [Some(label=label, algorithm=GradientDescent()) for label in lanes]
+    experiment = Some(arms=arms, problem=Some(public=public))
+    run._diverged(Some(job=Some(trace=Some(lanes=lanes)), experiment=experiment))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("public", "told"), [(True, 2), (False, 1)])
+def test_that_a_reference_diverged_is_told_of_public_data_only(public: bool, told: int) -> None:
+    """Whether gradients without noise diverge depends on the rows."""
+    app = AppTest.from_function(_divergence, kwargs={"public": public}, default_timeout=300).run()
+    assert not app.exception and len(app.warning) == told and app.warning[0].proto.title.startswith("DP")
