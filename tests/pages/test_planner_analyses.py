@@ -254,7 +254,8 @@ def test_what_is_said_of_a_name_is_no_markup(load: Load, kind: str) -> None:
     assert r"\!\[x\](http" in message and r"\$x\$" in message
 
 
-def test_analyses_protect_against_a_replaced_row_whatever_the_noisy_means_do(load: Load) -> None:
-    """They use all rows and n is public, so an added row is no neighbour of theirs."""
-    app = planner(load, ANALYSES, sampling="Poisson")
-    assert NEIGHBOURS["replace-one"] in words(app) and NEIGHBOURS["add/remove-one"] not in words(app)
+def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load: Load) -> None:
+    """They use all rows and publish n: an added row is no neighbour of theirs."""
+    app = analyses(load, [row("count")])
+    assert app.info[0].value == f"**Who is protected: replace-one.** {NEIGHBOURS['replace-one']}"
+    assert "one row is exchanged, not added or removed" in said(analyses(load, [row("count")], sampling="Poisson"))
