@@ -41,6 +41,15 @@ def test_a_packed_link_restores_the_settings_and_is_shorter(load: Load) -> None:
     assert again.number_input(key="accel_iterations").value == 42
 
 
+def test_a_link_that_names_a_preset_keeps_what_the_preset_does_not_set(load: Load) -> None:
+    app = load("accelerated", accel_references="true")
+    app.selectbox(key="accel_preset").set_value("Real data: doctor visits").run()
+    full, brief = links(app)
+    assert set(given(brief)) == {"preset", "accel_follow"} and given(brief)["accel_follow"] == "false"
+    again = load("accelerated", **{"accel_references": "true"} | given(brief))
+    assert link(again) == full
+
+
 @pytest.mark.parametrize("packed", ["", "%00<b>", pack("{}"), pack("[]"), pack("[1]"), pack("[" + "{}," * 20 + "{}]")])
 def test_hostile_pins_of_a_short_link_get_a_sentence(load: Load, packed: str) -> None:
     app = load("accelerated", pins=packed)

@@ -371,3 +371,16 @@ def test_whoever_needs_a_seed_that_nobody_knows_takes_it_from_the_one_place() ->
         "datasets/uploads/upload.py",
         "privacy/mechanisms.py",
     }
+
+
+@pytest.mark.parametrize("table", [50, 400])
+def test_a_row_takes_part_in_a_poisson_batch_with_the_declared_chance_whatever_the_size_of_the_table(
+    table: int,
+) -> None:
+    """m/n of the event: a chance that followed from the rows that there are would tell how many there are."""
+    batch = mechanisms(Sub("poisson", 10, 100, Gaussian(0.25)), replicates=500).batch(
+        Sub("poisson", 10, 100, Gaussian(0.25)), table=table
+    )
+    assert batch.taken is not None
+    mean, deviation = 0.1 * table, math.sqrt(0.09 * table)
+    assert abs(batch.taken.sum() / 500 - mean) < 5 * deviation / math.sqrt(500)
