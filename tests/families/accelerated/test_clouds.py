@@ -7,7 +7,7 @@ import pytest
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, figures
-from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
+from dpviz.privacy.budgets import ApproximateDP, PureDP
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
@@ -42,20 +42,6 @@ def test_the_ellipse_holds_nine_runs_of_ten(noise: str, batch: float, first: flo
     ones = np.mean([share[0] for share in shares])  # after one step; of 800 runs
     assert ones == pytest.approx(first, abs=4 * np.sqrt(0.9 * 0.1 / RUNS / len(arms)))
     assert np.mean(shares) == pytest.approx(figures.SHARE, abs=0.02)
-
-
-def test_without_noise_the_ellipse_is_the_run() -> None:
-    arm = Arm(label="A", algorithm=Nesterov(iterations=12), budget=NoPrivacy())
-    experiment = Experiment(problem=Quadratic(start=-2.0, dimension=3), arms=(arm,), replicates=1)
-    iterations, places = experiment.run().cloud("A")
-    found = figures.ellipse(arm.algorithm, experiment.plans()["A"])  # type: ignore[arg-type]
-    assert found is not None and (found[1] == 0).all()
-    assert places[:, 0] == pytest.approx(found[0][iterations], rel=1e-6)
-
-
-def test_there_is_no_ellipse_without_a_spectrum() -> None:
-    facts, method = LogisticRegression().facts(), Nesterov(iterations=3)
-    assert figures.ellipse(method, method.plan(facts, PureDP(epsilon=1.0))) is None
 
 
 @pytest.mark.parametrize("problem", [LogisticRegression(clip=0.3), LeastSquares(), HuberRegression()])

@@ -5,8 +5,6 @@ import pytest
 
 from dpviz.datasets import UniformLinear, UniformLogistic
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.results import final_table
-from dpviz.exports.export import to_script
 from dpviz.families.accelerated import presets, smoothness
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.privacy.budgets import ApproximateDP, PureDP
@@ -52,13 +50,3 @@ def test_a_release_of_the_smoothness_is_above_the_curvature(model: LinearModel) 
     assert estimate <= released <= model.facts().smoothness
     paid = model.replaced(smoothness=released, smoothness_source="released", smoothness_cost=1.0)
     assert paid.facts().released == (Laplace(1.0),)
-
-
-@pytest.mark.parametrize("model", MODELS[:2])
-def test_the_program_of_an_experiment_prints_its_table(model: LinearModel, capsys: pytest.CaptureFixture[str]) -> None:
-    arms = presets.arms(("DP-NAG", "DP-HB"), iterations=4)
-    experiment = Experiment(problem=model, arms=arms, budget=PureDP(epsilon=2.0), replicates=2, seed=3)
-    assert Experiment.from_json(experiment.to_json()) == experiment
-    exec(compile(to_script(experiment), "script", "exec"), {})
-    table = final_table(experiment.run(), experiment.plans())
-    assert capsys.readouterr().out.strip() == table.drop(columns="seconds").to_string(index=False).strip()

@@ -222,36 +222,6 @@ def test_the_number_of_steps_chosen_is_about_the_best(
     assert last_bound(method) <= min(others) * slack
 
 
-@pytest.mark.parametrize("budget", BUDGETS[:-1], ids=lambda budget: budget.kind.split(".")[-1])
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("fraction", [1.0, 0.1])
-def test_the_optimal_schedule_lowers_the_bound_and_ends_with_less_noise(
-    budget: Budget, noise: str, fraction: float
-) -> None:
-    for cls in (GradientDescent, Nesterov):
-        method = cls(iterations=40, noise=noise, batch_fraction=fraction)
-        if reason_to_refuse(method, budget, DEFAULT):
-            continue
-        optimal = method.replaced(schedule="optimal")
-        plans = [chosen.plan(DEFAULT, budget) for chosen in (method, optimal)]
-        one, two = (chosen.error_bound(plan) for chosen, plan in zip((method, optimal), plans, strict=True))
-        assert one is not None and two is not None
-        assert two[-1] < one[-1]
-        scale = plans[1].noise["gradient"]
-        assert (np.diff(scale) < 0).all() and scale[0] > plans[0].noise["gradient"][0] > scale[-1]
-
-
-def test_more_of_anything_good_means_less_noise() -> None:
-    def scale(epsilon: float = 2.0, rows: int = 10_000, iterations: int = 40, clip: float = 5.0) -> float:
-        facts = LogisticRegression(data=UniformLogistic(rows=rows), clip=clip).facts()
-        return float(GradientDescent(iterations=iterations).plan(facts, PureDP(epsilon=epsilon)).noise["gradient"][0])
-
-    base = scale()
-    assert base == 2 * 5.0 / 10_000 / (2.0 / 40)
-    assert scale(epsilon=4.0) == pytest.approx(base / 2) and scale(rows=20_000) == pytest.approx(base / 2)
-    assert scale(iterations=20) == pytest.approx(base / 2) and scale(clip=2.5) == pytest.approx(base / 2)
-
-
 def test_delta_buys_less_noise_and_never_more() -> None:
     """(2, δ) allows at least what pure ε = 2 allows; the gain grows with T (THEORY.md, section 10, item 2)."""
     gains = []

@@ -8,7 +8,6 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.families.accelerated import theory
 from dpviz.families.accelerated.quadratic import expected_gap
-from tests.oracles.accelerated import limit_bound, required_scale
 from tests.pairs import all_pairs
 
 # The default problem: n = 10 000, d = 10, ridge 0.01, S1 = 20, epsilon = 2, started at zero.
@@ -33,41 +32,10 @@ def base_budget(epsilon: np.ndarray, ratio: float) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------------------------- steps
 
 
-@pytest.mark.parametrize(
-    ("condition", "starts"), [(20, [15, 55, 135]), (255.004, [90, 226, 498]), (126, [56, 152, 344])]
-)
-def test_stages_start_where_the_specification_says(condition: float, starts: list[int]) -> None:
-    steps = theory.multistage(600, 1.0, 1 / condition, 1.0)
-    assert (np.flatnonzero(steps.restart) + 1).tolist()[:3] == starts
-    assert (np.flatnonzero(np.diff(steps.stage)) + 2).tolist()[:3] == starts
-    assert steps.stage[0] == 1 and not steps.restart[0]
-
-
-def test_small_steps_get_longer_stages_unless_the_paper_is_followed() -> None:
-    corrected = theory.multistage(1000, 0.1, MU, PAPER_L)
-    assert (np.flatnonzero(corrected.restart) + 1).tolist() == [398, 822]
-    paper = theory.multistage(1000, 0.1, MU, PAPER_L, lengths="paper")
-    assert (np.flatnonzero(paper.restart) + 1).tolist() == [90, 226, 498]
-
-
-def test_the_first_drop_of_the_step_size_is_sixteenfold() -> None:
-    steps = theory.multistage(200, 0.5, 1 / 20, 4.0)
-    first = [float(steps.step_size[steps.stage == stage][0]) for stage in (1, 2, 3)]
-    assert first == pytest.approx([0.125, 0.125 / 16, 0.125 / 64])
-    assert steps.momentum == pytest.approx(theory.nesterov_momentum(steps.step_size, 1 / 20))
-
-
 def test_stage_lengths_can_be_given_but_must_suffice() -> None:
     assert theory.multistage(5, 1.0, 0.1, 1.0, (2, 1, 9)).stage.tolist() == [1, 1, 2, 3, 3]
     with pytest.raises(ValueError, match="the stages have 3 steps"):
         theory.multistage(5, 1.0, 0.1, 1.0, (2, 1))
-
-
-def test_perfectly_conditioned_problems_have_stages_too() -> None:
-    steps = theory.multistage(40, 1.0, 1.0, 1.0)
-    recursion = theory.nesterov_recursion(steps, 1.0, 1.0, 1.0)
-    assert steps.stage[:2].tolist() == [1, 2]
-    assert np.isfinite(theory.bound(recursion, 1.0)).all()
 
 
 def test_momentum_choices() -> None:
@@ -119,12 +87,6 @@ def test_bound_equals_its_recursion() -> None:
         expected.append(value)
     recursion = theory.nesterov_recursion(steps, 0.05, 2.0, 3.0)
     assert theory.bound(recursion, variance) == pytest.approx(expected, rel=1e-12)
-
-
-def test_bound_without_noise_is_the_contraction() -> None:
-    recursion = default_recursion(20)
-    expected = INITIAL * (1 - np.sqrt(MU / L)) ** np.arange(21)
-    assert theory.bound(recursion, 0.0) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("family", ["nesterov", "multistage", "gradient_descent"])
@@ -219,29 +181,6 @@ def test_sampled_split_satisfies_the_optimality_condition(ratio: float, epsilon:
     assert np.ptp(multiplier) < 1e-10
 
 
-def test_sampled_split_without_sampling_is_the_cube_root_rule() -> None:
-    recursion = default_recursion(400)
-    weights = theory.optimal_weights(recursion, "laplace")
-    assert theory.sampled_split(recursion.log_weight, 0.7, 1.0) == pytest.approx(
-        0.7 * weights / weights.sum(), rel=1e-11
-    )
-
-
-def test_moving_budget_between_two_steps_never_helps() -> None:
-    log_weight = default_recursion(12).log_weight
-    split = theory.sampled_split(log_weight, 1.0, 50.0)
-
-    def objective(epsilon: np.ndarray) -> float:
-        return float(np.exp(log_weight) @ base_budget(epsilon, 50.0) ** -2)
-
-    for source in range(12):
-        for target in range(12):
-            moved = split.copy()
-            moved[source] -= 1e-4
-            moved[target] += 1e-4
-            assert objective(moved) >= objective(split) * (1 - 1e-13)
-
-
 def test_ignoring_the_sampling_costs_little() -> None:
     """Remark 4.2's shares are 0.02 %, 0.5-1.1 % and 2-6 % above the optimum at m/n = 10, 1 and 0.1 %."""
     for ratio, low, high in ((10.0, 1.0001, 1.0003), (100.0, 1.005, 1.012), (1000.0, 1.015, 1.06)):
@@ -286,23 +225,6 @@ def test_noise_of_the_multistage_schedule(stages: int) -> None:
 # ------------------------------------------------------------------------------------------------- number of iterations
 
 
-@pytest.mark.parametrize(
-    ("relative_step", "schedule", "best", "value"),
-    [
-        (1.0, "optimal", 121, 0.1108458),
-        (1.0, "uniform", 91, 0.2211073),
-        (0.1, "optimal", 349, 0.1914485),
-        (0.1, "uniform", 268, None),
-    ],
-)
-def test_best_iterations_of_the_paper(
-    relative_step: float, schedule: theory.Schedule, best: int, value: float | None
-) -> None:
-    bounds = theory.bound_by_iterations(paper_recursion(relative_step), PAPER_UNIT, schedule, "laplace")
-    assert theory.best_iterations(bounds) == best
-    assert value is None or bounds.min() == pytest.approx(value, rel=5e-6)
-
-
 def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:
     """Erratum E4: half the variance gives the ends of the published curves; E14: multi-stage stops in stage 1."""
     for relative_step, published in ((1.0, 136), (0.1, 396)):
@@ -313,61 +235,6 @@ def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:
         recursion = theory.nesterov_recursion(steps, MU, PAPER_L, 2 * initial_gap)
         bounds = theory.bound_by_iterations(recursion, PAPER_UNIT, "optimal", "laplace")
         assert theory.best_iterations(bounds) == best
-
-
-def test_best_iterations_of_the_default_problem() -> None:
-    for schedule, best, value in (("optimal", 31, 0.1038726), ("uniform", 27, 0.1155240)):
-        bounds = theory.bound_by_iterations(default_recursion(), UNIT, schedule, "laplace")
-        assert theory.best_iterations(bounds) == best
-        assert bounds.min() == pytest.approx(value, abs=1e-7)
-    steps = theory.gradient_descent(1000, 1 / L)
-    recursion = theory.gradient_descent_recursion(steps, MU, L, INITIAL)
-    bounds = theory.bound_by_iterations(recursion, UNIT, "optimal", "laplace")
-    assert (theory.best_iterations(bounds), bounds.min()) == pytest.approx((21, 0.62030), abs=1e-5)
-    multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, INITIAL)
-    assert theory.best_iterations(theory.bound_by_iterations(multistage, UNIT, "optimal", "laplace")) == 31
-
-
-def test_best_iterations_with_gaussian_noise() -> None:
-    """Clip sqrt(10) in L2 norm; zCDP of mu_GDP = 0.44833, that is (2, 1e-6)."""
-    unit = 10 * (2 * np.sqrt(10) / 10_000) ** 2 / (4 * 0.44833**2 / 2)
-    bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
-    assert theory.best_iterations(bounds) == 112
-
-
-def test_shares_of_the_default_schedule() -> None:
-    weights = theory.optimal_weights(default_recursion(31), "laplace")
-    epsilon = 2 * weights / weights.sum()
-    assert epsilon[[0, 15, 30]] == pytest.approx([0.03894, 0.06209, 0.09900], abs=1e-5)
-    assert 20 / (10_000 * epsilon[[0, 15, 30]]) == pytest.approx([0.05136, 0.03221, 0.02020], abs=1e-5)
-
-
-def test_limit_of_many_steps() -> None:
-    assert limit_bound(paper_recursion(), PAPER_UNIT, "laplace") == pytest.approx(0.1293909, rel=1e-5)
-    for noise in ("laplace", "gaussian"):
-        bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", noise)
-        assert limit_bound(default_recursion(), UNIT, noise) == pytest.approx(bounds[-1], rel=1e-6)
-    multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, 1.0)
-    with pytest.raises(ValueError, match="constant steps"):
-        limit_bound(multistage, UNIT, "laplace")
-
-
-@pytest.mark.parametrize(("target", "scale", "best"), [(0.05, 3.44e4, 42), (0.02, 6.17e4, 57), (0.01, 9.25e4, 68)])
-def test_required_scale(target: float, scale: float, best: int) -> None:
-    found, iterations = required_scale(default_recursion(), target, 20, 10, "optimal", "laplace")
-    assert found == pytest.approx(scale, rel=1e-3)
-    assert iterations == best
-    bounds = theory.bound_by_iterations(default_recursion(), 10 * (20 / found) ** 2, "optimal", "laplace")
-    assert bounds.min() == pytest.approx(target, rel=1e-12)
-
-
-def test_required_scale_for_gaussian_noise_and_out_of_reach() -> None:
-    found, _ = required_scale(default_recursion(), 0.01, 2 * np.sqrt(10), 10, "optimal", "gaussian")
-    unit = 10 * 40 / (4 * found**2)  # found = n sqrt(rho)
-    bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
-    assert bounds.min() == pytest.approx(0.01, rel=1e-12)
-    with pytest.raises(UserError, match="10 steps cannot guarantee"):
-        required_scale(default_recursion(10), 0.01, 20, 10, "optimal", "laplace")
 
 
 def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:

@@ -10,7 +10,7 @@ from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.forecast import LEVELS, forecast
 from dpviz.families.bayesian_optimization.kernels import Surrogate
-from dpviz.families.bayesian_optimization.posterior_slice import along, known_after
+from dpviz.families.bayesian_optimization.posterior_slice import along
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.direct_tuning import NormalLocation
@@ -52,13 +52,6 @@ def test_losses_against_trainings_are_those_that_were_current_then(experiment: E
     )
     assert thin.y[-1] == pytest.approx(np.median(trace.last(presets.GIBO, "objective")))
     assert "some runs have ended" in " ".join(note.text for note in figure.layout.annotations)
-
-
-def test_points_that_are_found_again_are_those_of_the_run(trace: Trace) -> None:
-    """As many at every step as the run had, of its first replicate: they follow from where it was."""
-    way = np.array(trace.lanes[presets.GIBO].path["x"][:-1], dtype=float)
-    new = [count for _, count in known_after(Gibo(iterations=5), SMALL.facts(), way)]
-    assert new == trace.series(presets.GIBO, "batch_size")[1][1:, 0].tolist()
 
 
 def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:

@@ -114,12 +114,6 @@ def test_between_the_sizes_measured_the_advised_method_is_close_to_the_best(
     assert found.inside and medians[found.best[0]] <= 1.6 * max(min(medians.values()), 1e-4), (found.best, medians)
 
 
-def test_the_bias_reduced_oracle_is_said_to_be_idle_where_it_is() -> None:
-    """Four problems at the page's defaults."""
-    idle = [advice.key(problem) for problem in PROBLEMS if "Bias-reduced" in known(problem).useless]
-    assert {"quadratic_needle", "curved_needle", "worst_group_squared", "loss_matrix"} <= set(idle)
-
-
 def test_the_methods_of_the_issue_are_named() -> None:
     assert known(Portfolio()).best == ("Frank-Wolfe",)
     assert known(LossMatrix()).best == ("DP-SGDA",)
@@ -182,44 +176,6 @@ def test_beyond_what_was_measured_the_edge_is_told_and_said_to_be_the_edge() -> 
 
 
 # ------------------------------------------------------------------------------------------------------- the words
-
-SOME = Expectation({"Vertex sampling": 0.15, "Frank-Wolfe": 0.02, "Two draws": 0.9, "DP-SGDA": 0.024}, 0.8, True)
-
-
-def test_the_advice_names_all_that_are_equally_good_and_who_might_as_well_not_play() -> None:
-    words = texts.recommend(SOME, BUDGET, ("Vertex sampling", "DP-SGDA", "Two draws"))
-    assert words.startswith("Prefer Frank-Wolfe or DP-SGDA: expect an error of about 0.02 and 0.024.")
-    assert (
-        "Vertex sampling: about 0.15." in words and "No better than not playing (uniform play: 0.8): Two draws" in words
-    )
-    assert "not chosen" not in words and "On generated data" in words
-
-
-def test_a_method_that_is_not_chosen_is_offered_and_one_without_a_plan_is_not_named() -> None:
-    words = texts.recommend(SOME, BUDGET, ("Vertex sampling",))
-    assert "They are not chosen: add Frank-Wolfe under “Methods”." in words and "Two draws" not in words
-    alone = texts.recommend(SOME.without(["DP-SGDA"]), BUDGET, ("Vertex sampling",))
-    assert alone.startswith("Prefer Frank-Wolfe: expect") and "It is not chosen: add Frank-Wolfe" in alone
-    assert "DP-SGDA" not in alone
-
-
-def test_where_nothing_helps_the_advice_says_so_and_an_exact_solution_is_zero() -> None:
-    poor = Expectation({"Vertex sampling": 0.79, "Frank-Wolfe": 0.8}, 0.8, True)
-    assert texts.recommend(poor, BUDGET, ()).startswith("Expect no method to do better than not playing")
-    exact = Expectation({"Two draws": advice.SMALLEST, "Vertex sampling": 0.1}, 0.8, True)
-    assert "expect an error of about 0." in texts.recommend(exact, BUDGET, ()) and exact.best == ("Two draws",)
-    assert texts.recommend(None, BUDGET, ()) == texts.recommend(Expectation({}, 1.0, True), BUDGET, ()) == ""
-    assert texts.recommend(None, NoPrivacy(), ()).startswith("Without privacy")
-
-
-def test_the_verdict_says_who_might_as_well_not_have_played() -> None:
-    gaps = {"Vertex sampling": 0.15, "Bias-reduced": 0.33, "Gaussian mirror descent": 0.04}
-    words = texts.verdict(gaps, ("Vertex sampling",), 0.31, ("Bias-reduced",))
-    assert words.startswith("Gaussian mirror descent beats Vertex sampling here, 0.04 against 0.15")
-    assert "No better than not playing (uniform play: 0.31): Bias-reduced." in words
-    assert texts.verdict({"Bias-reduced": 0.33}, (), 0.31, ("Bias-reduced",)).startswith(
-        "No method does better than not playing here (uniform play: 0.31)."
-    )
 
 
 def test_no_better_than_uniform_play_is_a_statement_about_the_median() -> None:

@@ -14,9 +14,9 @@ from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import AnytimeSampling, EuclideanGradient, SyntheticData, VertexSampling, theory
+from dpviz.families.mirror_descent import EuclideanGradient, SyntheticData, VertexSampling, theory
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.closed_forms import exponential_rho, zcdp_rho
+from dpviz.privacy.accounting.closed_forms import exponential_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Repeat
 from dpviz.privacy.ledger import Ledger
@@ -60,16 +60,6 @@ def trace(algorithm: Algorithm, problem: ProblemSpecification, budget: Budget, r
 
 def gap(algorithm: Algorithm, problem: ProblemSpecification, budget: Budget = BUDGET, replicates: int = 16) -> float:
     return float(trace(algorithm, problem, budget, replicates).last("it", "duality_gap").mean())
-
-
-def by_step(method: VertexSampling, facts: GameFacts, step: float, rounds: int) -> Plan:
-    """The full-batch plan with a step size for both players, by the ρ that it costs."""
-    ranges = 4 * step * np.arange(1, rounds) / facts.n
-    plan = method.plan(
-        facts, ZeroConcentratedDP.model_construct(rho=2 * method.draws * float(exponential_rho(ranges).sum()))
-    )
-    assert plan.resolved["step_size_x"] == pytest.approx(step, rel=1e-5)
-    return plan
 
 
 def outputs(method: Algorithm, game: Game, plan: Plan, replicates: int = 1, seed: int = 0) -> list[dict]:
@@ -124,17 +114,6 @@ def test_shares_of_the_budget_and_fresh_output_draws() -> None:
     assert fresh.resolved["step_size_x"] == pytest.approx(whole.resolved["step_size_x"] / math.sqrt(2), rel=0.02)
 
 
-def test_step_sizes_fall_with_rounds_and_draws_and_privacy_is_spent_step_by_step() -> None:
-    facts = needle().facts()
-    by_rounds = [VertexSampling(iterations=t).plan(facts, BUDGET).resolved["step_size_x"] for t in (8, 32, 128, 512)]
-    by_draws = [VertexSampling(draws=k).plan(facts, BUDGET).resolved["step_size_x"] for k in (1, 2, 8, 64)]
-    assert (np.diff(by_rounds) < 0).all() and (np.diff(by_draws) < 0).all()
-    plan = VertexSampling().plan(facts, BUDGET)
-    spent = plan.spent("rho")
-    assert spent[1] == 0 and (np.diff(spent) >= 0).all()
-    assert spent[-1] == pytest.approx(zcdp_rho(1.0, 1e-6), rel=0.05) and spent[-1] >= zcdp_rho(1.0, 1e-6)
-
-
 def test_who_chooses_rounds_and_draws() -> None:
     """Section 5.3: T = 724 for the quadratic theorem at n = 10 000, d = 1000; a quarter of it in practice."""
     facts = needle(1000, 10_000).facts()
@@ -151,23 +130,6 @@ def test_who_chooses_rounds_and_draws() -> None:
         VertexSampling(parameters="bilinear").plan(facts, PureDP(epsilon=1.0))
     with pytest.raises(UserError, match="at most"):
         VertexSampling(iterations=300, batching="single").plan(needle(4, 200).facts(), BUDGET)
-
-
-def test_what_a_rule_asks_for_and_a_range_cuts_is_said() -> None:
-    facts = needle(1000, 10_000).facts()
-    for parameters, asked in (("bilinear", 724), ("bound", 630), ("practice", 91)):
-        method = VertexSampling(iterations=64, parameters=parameters)  # type: ignore[arg-type]
-        plan = method.plan(facts, BUDGET)
-        (note,) = plan.notes
-        assert plan.iterations == 64 and f"asks for T = {asked}" in note and "end at 64." in note, note
-    wide = ApproximateDP(epsilon=10.0, delta=1e-4)
-    plan = VertexSampling(iterations=1024, parameters="first_order").plan(needle(2, 100_000).facts(), wide)
-    first, second = plan.notes
-    assert "Theorem 4.2 asks for T = " in first and "Theorem 4.2 asks for K = " in second and "end at 64." in second
-    assert plan.resolved["draws"] == 64
-    assert VertexSampling(iterations=64).plan(facts, BUDGET).notes == ()
-    anytime = AnytimeSampling(iterations=64, theorem="anytime_second_order").plan(SparseRegression().facts(), BUDGET)
-    assert len(anytime.notes) == 1 and "Theorem 5.1 asks for T = " in anytime.notes[0]
 
 
 # -------------------------------------------------------------------------------------------------------------- updates
@@ -232,23 +194,6 @@ def test_without_privacy_it_is_exponential_weights() -> None:
     last = outputs(method, game, plan)[-1]
     assert game.evaluate(last)["duality_gap"][0] == pytest.approx(0.0596937, abs=1e-6)
     assert last["x"][0] == pytest.approx([0.5505092, 0.4494908], abs=1e-6)
-
-
-def test_many_draws_approach_the_weights_themselves() -> None:
-    """Check 7: the error of averages of K draws falls like 1/√K; 64 draws per round, 10 rounds, standard error 0.02."""
-    game = Explicit(np.array([[0.5, -1.0, 0.0], [-0.5, 1.0, 0.25]]))
-    method = VertexSampling(iterations=10, draws=64)
-    noisy = outputs(method, game, by_step(method, game.facts, 0.3, 10), replicates=200)[-1]
-    few = VertexSampling(iterations=10, draws=1)
-    rough = outputs(few, game, by_step(few, game.facts, 0.3, 10), replicates=200)[-1]
-    # Centres by hand: the mean of exponential weights against each other's weights.
-    score_x, score_y, centre = np.zeros(2), np.zeros(3), np.zeros(2)
-    for _ in range(10):
-        x, y = (np.exp(s) / np.exp(s).sum() for s in (score_x, score_y))
-        centre += x / 10
-        score_x, score_y = score_x - 0.3 * game._payoffs @ y, score_y + 0.3 * x @ game._payoffs
-    deviations = [np.sqrt(((out["x"] - centre) ** 2).sum(axis=1).mean()) for out in (noisy, rough)]
-    assert deviations[0] < 0.04 and deviations[1] / deviations[0] == pytest.approx(8, rel=0.25)
 
 
 def test_games_with_one_group_or_one_strategy_leave_that_player_alone() -> None:
@@ -368,29 +313,6 @@ def test_synthetic_data_pays_for_the_queries_only() -> None:
     )
     assert few.resolved["step_size_y"] == pytest.approx(0.32842 / 5, rel=1e-4)
     assert many.resolved["step_size_y"] == pytest.approx(math.sqrt(math.log(facts.d_y) / 128))
-
-
-@pytest.mark.parametrize("release", ["histogram", "rows"])
-def test_the_synthetic_histogram_reads_the_data_through_the_selected_queries_only(
-    release: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Check 13: with the selections fixed, other data give the same histogram; it sums to 1."""
-
-    def fixed(source: Mechanisms, query: Query, event: object) -> np.ndarray:
-        calls.append(query)
-        return (np.arange(source.replicates) * 7 + len(calls) * 3)[:, None] % query.value.shape[1]
-
-    monkeypatch.setattr(Mechanisms, "exponential", fixed)
-    method, found = SyntheticData(iterations=12, release=release), []  # type: ignore[arg-type]
-    plan = method.plan(SURVEY.facts(), BUDGET)
-    for seed in (0, 1):
-        calls: list[Query] = []
-        problem = MarginalQueries(data=CategoricalGenerator(rows=10_000, seed=seed)).build()
-        found.append(outputs(method, problem, plan, replicates=3))
-    assert all(np.array_equal(one["x"], two["x"]) for one, two in zip(*found, strict=True))
-    assert all(one["x"].sum(axis=1) == pytest.approx(1.0, abs=1e-12) for one in found[0])
-    if release == "rows":
-        assert np.allclose(found[0][-1]["x"] * 12, np.rint(found[0][-1]["x"] * 12))
 
 
 def test_synthetic_data_answer_the_marginals() -> None:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.games import LatentGame, Signs
-from dpviz.errors import UserError
-from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import FictitiousPlay, TwoDraws, VertexSampling
 from dpviz.privacy.accounting import accountants
@@ -19,7 +18,6 @@ from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 from dpviz.problems.games.simplex_learning import Portfolio, SparseRegression
 
@@ -106,19 +104,6 @@ def test_no_replaced_row_tells_more_than_the_budget_and_some_tells_a_quarter() -
         assert divergence <= order * rho and (order > 2 or divergence > 0.2 * order * rho), order
 
 
-def test_no_replaced_row_moves_the_scores_beyond_the_range_that_is_paid_for() -> None:
-    """Past draws fixed, all neighbours; attained by a row that turns its signs around."""
-    uniform = np.full((1, 2), 0.5)
-    for x, y in itertools.product((uniform, np.eye(2)[:1], np.eye(2)[1:]), repeat=2):
-        for player in range(2):
-            scores = [tiny(row).gradients(x, y)[player][0] for row in ROWS]
-            ranges = [float(np.ptp(one - two)) for one in scores for two in scores]
-            paid = 2 * (TINY.oscillation_x, TINY.oscillation_y)[player] / TINY.n
-            assert max(ranges) <= paid * (1 + 1e-12)
-            if y[0].max() == 1 and x[0].max() == 1:
-                assert max(ranges) == pytest.approx(paid)
-
-
 # ----------------------------------------------------------------------------------------------------------- what it is
 
 
@@ -161,11 +146,6 @@ def test_who_plays_alone_draws_twice_with_the_whole_budget(problem: ProblemSpeci
     assert found[1]["x"] == pytest.approx(first) and found[2]["x"] == pytest.approx((first + second) / 2)
 
 
-def test_synthetic_data_are_refused() -> None:
-    with pytest.raises(UserError, match="synthetic data"):
-        TwoDraws().plan(MarginalQueries().facts(), BUDGET)
-
-
 # ----------------------------------------------------------------------------------------------- what they are good at
 
 
@@ -174,27 +154,3 @@ def test_synthetic_data_are_refused() -> None:
 def test_the_needle_is_found_at_every_number_of_strategies(d: int) -> None:
     """Its equilibrium is one strategy each, and each answers uniform play best: two draws have gap 0.000."""
     assert gap(TwoDraws(), needle(d)) < 0.0005 < 0.05 < gap(VertexSampling(), needle(d))
-
-
-def test_hide_and_seek_is_easier_by_two_draws_from_100_strategies_on() -> None:
-    for d in (100, 300):
-        assert gap(TwoDraws(), needle(d, "hide_seek")) < 0.9 * gap(VertexSampling(), needle(d, "hide_seek"))
-
-
-def test_replicates_and_seeds_draw_for_themselves() -> None:
-    """With a budget of next to nothing, both vertices are almost uniform: 200 pairs out of 20 fill them all."""
-    arm = Arm(label="it", algorithm=TwoDraws())
-    found = []
-    for seed in range(2):
-        experiment = Experiment(problem=SMALL, arms=(arm,), budget=PureDP(epsilon=0.05), replicates=200, seed=seed)
-        output = experiment.run().lanes["it"].output
-        found.append(4 * output["x"].argmax(axis=1) + output["y"].argmax(axis=1))
-        assert len(set(found[-1].tolist())) == 20
-    assert 0.85 < (found[0] != found[1]).mean() < 1
-
-
-def test_the_starting_point_is_uniform_for_every_run() -> None:
-    method = TwoDraws()
-    plan = method.plan(SMALL.facts(), BUDGET)
-    start: Snapshot = next(method.run(SMALL.build(), plan, Mechanisms(Ledger(plan.terms, 4), 0)))
-    assert start.output["x"].shape == (4, 5) and np.ptp(start.output["x"]) == 0

@@ -7,7 +7,7 @@ import pytest
 
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedUpload
-from dpviz.families.mirror_descent import VertexSampling, accuracy, advice, bounds, planning, rates, theory
+from dpviz.families.mirror_descent import accuracy, bounds, planning, rates
 from dpviz.families.mirror_descent.planning import Sampling
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
@@ -19,25 +19,6 @@ from tests.oracles import games
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 GAME = MatrixGame(data=LatentGame(rows=10_000, strategies_x=1000, strategies_y=1000))
-
-
-# ---------------------------------------------------------------------------------------------------------------- split
-
-
-def test_the_curves_over_shares_are_those_of_the_plans_and_lowest_at_the_best_split() -> None:
-    facts, shares = GroupLoss().facts(), np.linspace(0.05, 0.95, 91)
-    bound, regret = bounds.bound_over_shares(facts, BUDGET, shares.tolist(), 400, Sampling((2, 1)))
-    players = planning.players(facts, (2, 1))
-    for place in (0, 50, 90):
-        method = VertexSampling(iterations=400, draws=2, draws_y=1, share_x=float(shares[place]))
-        steps = [method.plan(facts, BUDGET).resolved[f"step_size_{name}"] for name in "xy"]
-        own = sum(p.log_vertices / (step * 400) for p, step in zip(players, steps, strict=True))
-        assert own == pytest.approx(regret[place])
-        assert bound[place] == pytest.approx(bounds.bound_at(facts, BUDGET, 400, Sampling((2, 1), shares[place]))[1])
-    best = theory.optimal_shares(players)[0]
-    assert shares[np.argmin(regret)] == pytest.approx(best, abs=0.01)
-    _, (least,) = bounds.bound_over_shares(facts, BUDGET, [best], 400, Sampling((2, 1)))
-    assert least <= regret.min() * (1 + 1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------- paper's bound
@@ -121,22 +102,3 @@ def test_bought_shares_come_off_first() -> None:
     free, paid = (bounds.rows_for_gap(facts(costs), PureDP(epsilon=1.0), 0.5) for costs in ((), (0.5,)))
     half = bounds.rows_for_gap(facts(()), PureDP(epsilon=0.5), 0.5)
     assert free and paid and half and free < paid and paid == pytest.approx(half, rel=2e-3)
-
-
-def test_rows_by_measured_medians_reach_the_target_in_the_table() -> None:
-    problem, rows = QuadraticGame(), np.geomspace(500, 50_000, 41)
-    found = advice.over_rows(problem, BUDGET, 64, rows.tolist())
-    medians = found["Vertex sampling"]
-    here = advice.expectation(problem, BUDGET, 64)
-    assert here is not None
-    assert np.interp(5000, rows, medians) == pytest.approx(here.medians["Vertex sampling"], rel=0.05)
-    needed = advice.rows_for(medians, rows, 0.02)
-    assert needed is not None
-    at = advice.expectation(problem, BUDGET, 64, needed)
-    assert at is not None and at.inside and at.medians["Vertex sampling"] == pytest.approx(0.02, rel=0.03)
-    assert advice.rows_for(medians, rows, 1e-5) is None
-    assert advice.rows_for(medians, rows, 10.0) == rows[np.isfinite(medians)][0]
-    assert advice.rows_for(np.full(3, np.nan), rows[:3], 0.1) is None
-    assert advice.over_rows(problem, ZeroConcentratedDP(rho=0.02), 64, [1e12])["Two draws"].tolist() == [
-        pytest.approx(math.nan, nan_ok=True)
-    ]

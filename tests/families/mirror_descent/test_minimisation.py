@@ -8,7 +8,6 @@ from scipy import stats
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import AnytimeSampling, FrankWolfe, theory
 from dpviz.families.mirror_descent.methods.minimisation import _mixture
 from dpviz.privacy.accounting import accountants
@@ -39,14 +38,6 @@ def snapshots(method: Algorithm, budget: Budget, replicates: int = 2, seed: int 
         output, internal = arrays
         found.append(Snapshot(s.iteration, output, internal=internal))
     return found
-
-
-def excess(method: Algorithm, budget: Budget, replicates: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """The recorded iterations (k,) and the mean excess loss there, on the default regression."""
-    arm = Arm(label="it", algorithm=method)
-    experiment = Experiment(problem=SparseRegression(), arms=(arm,), budget=budget, replicates=replicates)
-    iterations, values = experiment.run().series("it", "duality_gap")
-    return iterations, values.mean(axis=1)
 
 
 # ----------------------------------------------------------------------------------------------------- anytime sampling
@@ -151,15 +142,6 @@ def test_draws_of_the_output_follow_the_mixture(draws: int) -> None:
         assert stats.chi2_contingency(table).pvalue > 1e-4
 
 
-@pytest.mark.slow
-def test_the_anytime_method_improves_on_uniform_play_but_less_than_others() -> None:
-    """Section 6: excess .036 to .10, its best .036; Frank-Wolfe with 8 rounds .006; .176 for uniform weights."""
-    anytime = min(excess(AnytimeSampling(iterations=t, refresh_draws=k), BUDGET)[1][-1] for t, k in ((32, 8), (64, 8)))
-    _, vertices = excess(FrankWolfe(chosen_vertices=8), BUDGET)
-    assert 0.01 < anytime < 0.12
-    assert vertices[0] == pytest.approx(0.176, abs=0.02) and vertices[-1] < 0.015
-
-
 # ---------------------------------------------------------------------------------------------------------- Frank-Wolfe
 
 
@@ -196,12 +178,6 @@ def test_frank_wolfe_is_the_published_loop(budget: Budget, monkeypatch: pytest.M
         vertex = chosen[t] if chosen else gradient.argmin(axis=1)
         u = (1 - 2 / (t + 2)) * u + 2 / (t + 2) * np.eye(d)[vertex]
         assert found[t + 1].output["x"] == pytest.approx(u)
-
-
-def test_without_privacy_the_excess_falls_as_the_classic_bound_says() -> None:
-    """F(u_T) - F* ≤ 2 C/(T + 2) with curvature C ≤ L₁ (ℓ1 diameter)² = 4 L₁ (Jaggi 2013)."""
-    iterations, found = excess(FrankWolfe(chosen_vertices=64), NoPrivacy(), 1)
-    assert iterations[-1] == 64 and (found[1:] <= 8 / (iterations[1:] + 2)).all() and found[-1] < found[0] / 50
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals

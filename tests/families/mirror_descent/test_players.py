@@ -2,17 +2,14 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.families.mirror_descent import BiasReduced, SyntheticData, VertexSampling, planning, rates, theory
+from dpviz.families.mirror_descent import BiasReduced, SyntheticData, VertexSampling, rates
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho
-from dpviz.privacy.budgets import ApproximateDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech, Repeat, inner_events
-from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.games.group_loss import GroupLoss
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
@@ -37,49 +34,11 @@ def test_each_player_pays_for_its_own_draws(batching: str) -> None:
     assert (plan.resolved["draws"], plan.resolved["draws_y"], plan.resolved["share_x"]) == (5, 2, 0.7)
 
 
-def test_fewer_draws_of_one_player_leave_longer_steps() -> None:
-    """Section 10.4: at the same share, K_y = 1 instead of 9 makes y's steps three times as long, and x's as before."""
-    same, fewer = (VertexSampling(draws=9, draws_y=k).plan(GROUPS, RHO).resolved for k in (None, 1))
-    assert fewer["step_size_y"] == pytest.approx(3 * same["step_size_y"], rel=2e-3)
-    assert fewer["step_size_x"] == pytest.approx(same["step_size_x"], rel=2e-3)
-    alike = VertexSampling(draws=9, draws_y=9).plan(GROUPS, RHO)
-    assert alike.events == VertexSampling(draws=9).plan(GROUPS, RHO).events
-    pure = VertexSampling(draws=9, draws_y=1).plan(GROUPS, PureDP(epsilon=1.0))
-    assert accountants.total(pure.events, "epsilon") == pytest.approx(1.0, rel=1e-9)
-
-
 def test_the_papers_composition_counts_the_draws_of_both() -> None:
     budget = ApproximateDP(epsilon=1.0, delta=1e-6)
     paper = VertexSampling(accounting="paper", batching="single", draws=6, draws_y=2)
     expected = float(rates.tau_paper(64, 78, 1.0, 1e-6, 1.0, 4))
     assert paper.plan(GAME, budget).resolved["step_size_x"] == pytest.approx(expected)
-
-
-def test_strategies_that_are_played_are_averages_of_each_players_own_draws() -> None:
-    method = VertexSampling(iterations=2, draws=6, draws_y=2)
-    plan = method.plan(GAME, RHO)
-    run = method.run(MatrixGame().build(), plan, Mechanisms(Ledger(plan.terms, 3), 0))
-    last = [snapshot.output for snapshot in run][1]  # of the first round
-    assert np.allclose(last["x"] * 6, np.round(last["x"] * 6)) and np.allclose(last["y"] * 2, np.round(last["y"] * 2))
-    assert not np.allclose(last["x"] * 2, np.round(last["x"] * 2))
-
-
-@pytest.mark.parametrize("draws", [(1, 1), (8, 1)])
-def test_the_best_split_has_the_smallest_bound_of_all(draws: tuple[int, int]) -> None:
-    """Long steps are not the limit at these caps, so the regret term alone decides: on a grid, none is better."""
-    best = VertexSampling(draws=draws[0], draws_y=draws[1], split="bound").plan(GROUPS, RHO)
-    players = planning.players(GROUPS, draws)
-
-    def regret(plan) -> float:
-        steps = (plan.resolved["step_size_x"], plan.resolved["step_size_y"])
-        return sum(p.log_vertices / (step * plan.iterations) for p, step in zip(players, steps, strict=True))
-
-    grid = [
-        regret(VertexSampling(draws=draws[0], draws_y=draws[1], share_x=share).plan(GROUPS, RHO))
-        for share in np.linspace(0.05, 0.95, 91)
-    ]
-    assert regret(best) <= min(grid) * (1 + 1e-4) and regret(best) >= min(grid) * 0.999
-    assert best.resolved["share_x"] == pytest.approx(theory.optimal_shares(players)[0])
 
 
 def test_the_split_follows_the_formula_of_the_step_sizes() -> None:

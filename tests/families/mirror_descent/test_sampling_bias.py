@@ -1,16 +1,13 @@
 """Bias of drawn vertices, measured: THEORY.md, section 5 and check 9; and what the page says about the family."""
 
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
-from dpviz.families import mirror_descent
-from dpviz.families.mirror_descent import VertexSampling, bounds, texts, theory
+from dpviz.families.mirror_descent import VertexSampling, bounds, theory
 from dpviz.families.mirror_descent.planning import Sampling
 from dpviz.families.mirror_descent.sampling_bias import measure, measure_game, measure_spread, tail
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
@@ -18,7 +15,6 @@ from dpviz.problems.games.group_loss import GroupLoss
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import QuadraticGame
-from dpviz.ui import explain
 
 DRAWS = [1, 2, 8, 64]
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
@@ -34,13 +30,6 @@ def test_the_bias_of_half_the_squared_norm_is_the_exact_one(dimension: int) -> N
     assert (found.exact <= found.bound).all() and found.bound.tolist() == [2 / size for size in DRAWS]
     assert found.standard_error[0] < 1e-12  # a single vertex always has norm 1
     assert (found.standard_error[1:] > 0).all()
-
-
-def test_measurements_repeat_with_the_seed_and_are_made_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, again, other = (measure([4], 10, 300, seed) for seed in (3, 3, 4))
-    assert first.mean == again.mean and first.mean != other.mean
-    monkeypatch.setattr("dpviz.families.mirror_descent.sampling_bias._BLOCK", 40)
-    np.testing.assert_allclose(measure([4], 10, 300, 3).mean, first.mean)  # the same stream, cut elsewhere
 
 
 def test_gradients_of_the_squared_loss_have_the_bias_of_its_curvature() -> None:
@@ -110,54 +99,6 @@ def test_what_the_papers_step_really_costs() -> None:
     assert 0.9 * zcdp < tightest <= zcdp
     fresh = VertexSampling(iterations=100, batching="single", accounting="paper", output="fresh").plan(facts, BUDGET)
     assert max(bounds.paper_costs(fresh).values()) == 1.0
-
-
-# --------------------------------------------------------------------------------------------------------------- texts
-
-
-def test_every_erratum_that_the_family_mentions_is_explained() -> None:
-    folder = Path(texts.__file__).parent
-    files = [*folder.glob("*.py"), *folder.glob("*.toml"), folder / "about.md"]
-    used = {code for path in files for code in re.findall(r"\bE\d{1,2}\b", path.read_text())}
-    explained = set(re.findall(r"\*\*(E\d+)\.\*\*", explain.errata(mirror_descent)))
-    assert used <= explained and explained == {f"E{i}" for i in range(1, 14)}
-
-
-def test_every_method_of_the_family_is_in_the_table_and_formulas_are_closed() -> None:
-    from dpviz.families import mirror_descent
-
-    about = Path(texts.__file__).with_name("about.md").read_text()
-    offered = [kind for kind in vars(mirror_descent).values() if isinstance(kind, type)]
-    assert len(offered) >= 15
-    for kind in offered:
-        assert f"| {vars(kind)['title'].removesuffix(' (Euclidean)')} |" in about
-    assert about.count("$") % 2 == 0
-    rows = [line for line in about.splitlines() if line.startswith("|")]
-    assert {row.count("|") for row in rows} == {4}  # no bar of a formula ends a cell
-
-
-def test_words_about_the_plan() -> None:
-    assert "every round uses all n = 5,000 rows" in texts.batches(False, 5000, 5000)
-    assert "block of 78 of n = 5,000 rows" in texts.batches(True, 78, 5000)
-    assert "Corollary 3.21" in texts.composition("paper") and "bounded range" in texts.composition("tight")
-    assert texts.constants().startswith("Declared: n, the ranges of the columns. What lies outside is clipped")
-    grouped = texts.constants(("ranges", "groups", "shares"), "fill", taken=("groups",))
-    assert "Declared: n, the ranges of the columns, the groups' shares." in grouped and "reweight" in grouped
-    assert "counts as the middle of its range" in grouped
-    listed = texts.constants(("categories",), taken=("categories",))
-    assert listed.startswith("Declared: n. What lies outside becomes “other”")
-    assert "n depends on the data" in texts.constants(missing="drop")
-
-
-def test_the_verdict_names_the_winner_and_says_so_where_it_is_a_simpler_method() -> None:
-    gaps = {"Vertex sampling": 0.15, "Single pass": 0.3, "Gaussian mirror descent": 0.04}
-    sampling = ("Vertex sampling", "Single pass")
-    lost = texts.verdict(gaps, sampling, 1.35)
-    assert lost.startswith("Gaussian mirror descent beats Vertex sampling here, 0.04 against 0.15")
-    assert "simpler method wins" in lost and "tuning" in lost and "not playing" not in lost
-    won = texts.verdict(gaps | {"Single pass": 0.01}, sampling, 1.35)
-    assert won.startswith("Single pass has the smallest error here")
-    assert texts.verdict({"Frank-Wolfe": 0.01}, (), 1.35).startswith("Frank-Wolfe has the smallest error")
 
 
 # --------------------------------------------------------------------------------------------------- spread, deviations

@@ -10,10 +10,9 @@ from dpviz.errors import UserError
 from dpviz.families.mirror_descent import bounds, presets
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.problems.games.group_loss import GroupLoss
 from dpviz.problems.games.matrix_games import MatrixGame
-from dpviz.problems.games.simplex_learning import SparseRegression
 from tests.strategies import steady
 
 GROUPS, GAME = GroupLoss().facts(), MatrixGame().facts()
@@ -79,16 +78,3 @@ def test_a_player_without_a_share_gets_a_sentence(share: float) -> None:
     text = GaussianMirrorDescent().to_json().replace('"share_x":0.5', f'"share_x":{share}')
     with pytest.raises(UserError, match="Share of x"):
         GaussianMirrorDescent.from_json(text)
-
-
-def test_nothing_is_told_where_nothing_is_split() -> None:
-    alone, vertex = SparseRegression().facts(), presets.METHODS["Vertex sampling"]
-    for label in ("Vertex sampling", *NOISY):
-        method = presets.METHODS[label].replaced(share_x=0.9)
-        assert bounds.compare(method, method.plan(alone, RHO)) is None
-        assert method.plan(alone, RHO).events == method.replaced(share_x=0.5).plan(alone, RHO).events
-    assert bounds.compare(vertex, vertex.plan(GAME, NoPrivacy())) is None
-    paper = presets.METHODS["As in the paper"]
-    assert bounds.compare(paper, paper.plan(GAME, BUDGETS[0])) is None
-    draws = presets.METHODS["Two draws"]
-    assert bounds.compare(draws, draws.plan(GAME, RHO)) is None

@@ -21,7 +21,6 @@ from dpviz.problems.base import Cost
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
 from dpviz.problems.nonconvex.nonconvex_losses import Ridge, RobustRisk
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
-from tests.families.spying import stub_noise
 
 USUAL = ApproximateDP(epsilon=1.0, delta=1e-5)
 SADDLE = RobustComponent(smoothness=1.05, gap=0.5).build()
@@ -233,26 +232,6 @@ def test_two_phases_spend_later_what_they_did_not_ask_for() -> None:
     assert spent[20] == pytest.approx(0.0075) and spent[-1] == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize("method", [ShortStep(phases="two"), LineSearch(phases="two"), LineSearch()])
-def test_no_replicate_is_charged_beyond_its_budget_whatever_it_asks_for(method: NonconvexMethod) -> None:
-    """Red light: tests pass by luck only, so all purposes are asked for until the iterations are used up."""
-    tiny = RobustComponent(data=RobustComponent().data.replaced(rows=1000, dimension=10)).build()  # type: ignore[union-attr]
-    method = method.replaced(iterations=60, curvature_target=0.02, gradient_target=0.08)
-    snapshots, plan, ledger = ran(method, ZeroConcentratedDP(rho=0.01), tiny, replicates=8)
-    spent, worst = ledger.spent("rho"), plan.spent("rho")
-    last = snapshots[-1]
-    assert (spent <= 0.01 * (1 + 1e-9)).all() and last.status is not None
-    assert {"exhausted"} <= set(last.status), "some replicate uses all iterations"
-    parts = sum(value for name, value in last.released.items() if name.endswith("_charged"))
-    assert parts == pytest.approx(spent, rel=1e-9)
-    for snapshot in snapshots:
-        booked = sum(value for name, value in snapshot.released.items() if name.endswith("_charged"))
-        assert (booked <= worst[snapshot.iteration] * (1 + 1e-9)).all()
-    if method.phases == "two":  # type: ignore[attr-defined]
-        asked = {len([e for e in ledger.booked(r) if e == plan.terms.allowed["hessian"]]) for r in range(8)}  # type: ignore[union-attr]
-        assert len(asked) > 1, "replicates go into the second phase with different rests"
-
-
 def test_costs_in_proportion_to_the_decrease() -> None:
     """Covertype's constants: gradient noise is smaller by √(2Γ/(Γ + D_H)), Hessian noise by more."""
     facts = LogisticTukey(smoothness=0.252, hessian_lipschitz=0.1009, gap=0.5).facts()
@@ -308,18 +287,6 @@ def test_a_batch_of_all_rows_is_no_batch() -> None:
         assert one.output["x"] == pytest.approx(other.output["x"], abs=1e-9)
 
 
-def test_every_iteration_on_a_batch_is_charged_in_full() -> None:
-    snapshots, plan, ledger = ran(MiniBatch(batch_fraction=0.2))
-    assert isinstance(plan.events[0], Sub) and plan.stops
-    stops = ended(snapshots)
-    assert snapshots[-1].released["iterations_charged"].tolist() == stops.tolist()
-    for r in range(20):
-        assert ledger.booked(r) == plan.events[: stops[r]]
-    assert min(len({event}) for event in plan.events) == 1 and len(set(plan.events)) == 1
-    weights = set(MiniBatch(phases="two").plan(SADDLE.facts, USUAL).events)
-    assert len(weights) == 2, "two phases, two events, nothing left over"
-
-
 # ---------------------------------------------------------------------------------------------------------- line search
 
 
@@ -370,16 +337,6 @@ def test_gradient_noise_of_the_state_is_never_more_than_the_plans() -> None:
     assert np.max(drawn[1:]) <= most * (1 + 1e-12)
 
 
-def test_the_noise_of_a_second_phase_is_shown_as_it_was_drawn() -> None:
-    """Its budget at least, and more of it the fewer Hessians were asked for: no more noise than the plan says."""
-    snapshots, plan, _ = ran(ShortStep(phases="two", iterations=30))
-    first = int(plan.resolved["first_phase"])
-    drawn = np.array([snapshot.released["gradient_noise"] for snapshot in snapshots[1:]])
-    share = drawn / plan.noise["gradient"][: len(drawn), None]
-    assert first == 5 < len(drawn) and share[:first] == pytest.approx(1.0, rel=1e-12)
-    assert share[first:].max() < 1 and share[first:].min() > math.sqrt(0.4) - 1e-12  # ρ/4 became up to 5ρ/8
-
-
 def test_a_mini_batch_is_planned_as_one_sampled_pair_of_gaussians() -> None:
     plan = MiniBatch(batch_fraction=0.05).plan(SADDLE.facts, USUAL)
     event = plan.events[0]
@@ -388,14 +345,3 @@ def test_a_mini_batch_is_planned_as_one_sampled_pair_of_gaussians() -> None:
     assert isinstance(first, Gaussian) and first == second
     assert plan.noise["gradient"][0] == pytest.approx(SADDLE.facts.gradient_sensitivity / 1000 / first.mu)
     assert plan.noise["hessian"][0] == pytest.approx(SADDLE.facts.hessian_sensitivity / 1000 / first.mu)
-
-
-@pytest.mark.parametrize(
-    "method", [ShortStep(), ShortStep(certificate=True), LineSearch(), MiniBatch(), TrustRegion(), PerturbedDescent()]
-)
-def test_a_run_of_which_nobody_is_left_ends(method: NonconvexMethod, monkeypatch: pytest.MonkeyPatch) -> None:
-    stub_noise(monkeypatch, (1e200, np.inf))
-    with np.errstate(all="ignore"):
-        snapshots, _, _ = ran(method, replicates=2)
-    assert len(snapshots) == 2 and snapshots[-1].status == ("diverged",) * 2
-    assert (snapshots[-1].output["x"] == 0).all()

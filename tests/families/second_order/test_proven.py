@@ -75,26 +75,6 @@ def test_at_the_rows_that_are_proven_a_search_hardly_ever_breaks_the_promised_de
     assert broken <= advice.FAILURE / 3 + 4 * math.sqrt(advice.FAILURE / 3 / runs)
 
 
-@pytest.mark.parametrize("phases", ["one", "two"])
-def test_less_for_the_search_does_not_lower_the_rows_that_are_proven(phases: str) -> None:
-    problem = RobustComponent()
-    needed = [
-        last(LineSearch(search_share=share, phases=phases), problem).needed  # type: ignore[arg-type]
-        for share in (0.05, 0.1, 0.2, None)
-    ]
-    assert all(found is not None for found in needed)
-    assert needed == sorted(needed, reverse=True), "the search is what needs them"  # type: ignore[type-var]
-
-
-def test_a_plan_has_the_noise_of_the_search_in_every_split_that_is_compared() -> None:
-    method, facts = LineSearch(search_share=0.05), RobustComponent().facts()
-    plan = method.plan(facts, USUAL)
-    found, forecast = shares.compare("A", method, plan), advice.phases("A", method, plan)[-1]
-    assert found is not None and found.proven is not None and forecast.needed is not None
-    assert found.splits[shares.YOURS].needed == pytest.approx(forecast.needed / facts.n)
-    assert np.ptp(found.proven) == 0, "which does not depend on the split of the others"
-
-
 def test_all_phases_count_among_what_may_fail() -> None:
     """The second phase of two has the noise of all; the first one's releases may fail, too."""
     one, two = (ShortStep(phases=phases).plan(RobustComponent().facts(), USUAL) for phases in ("one", "two"))  # type: ignore[arg-type]

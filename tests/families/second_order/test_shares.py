@@ -14,7 +14,7 @@ from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS,
 from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import price
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
 from tests.strategies import steady
@@ -126,14 +126,3 @@ def test_a_release_without_a_share_gets_a_sentence(share: float) -> None:
     text = LineSearch().to_json().replace('"hessian_share":0.5', f'"hessian_share":{share}')
     with pytest.raises(UserError, match="Share of Hessians"):
         LineSearch.from_json(text)
-
-
-def test_nothing_is_told_where_no_hessian_is_released() -> None:
-    for label, facts, budget in (
-        ("First order only", FACTS, APPROXIMATE),
-        ("DP-GD, perturbed", FACTS, APPROXIMATE),
-        ("OPT", LogisticTukey().facts(), APPROXIMATE),
-        ("OPT", FACTS, NoPrivacy()),
-    ):
-        method = presets.METHODS[label]
-        assert shares.compare(label, method, method.plan(facts, budget)) is None

@@ -93,14 +93,6 @@ def test_a_step_with_admissible_noise_decreases_as_promised(seed: int) -> None:
         assert promised >= least(analysis) * (1 - 1e-12)
 
 
-def test_iterations_do_not_grow_with_the_tolerance() -> None:
-    found = []
-    for alpha in np.geomspace(0.01, 0.3, 40):
-        analysis = Analysis(1.05, 2.33428, float(alpha), 0.2)
-        found.append(theory.iterations(0.5, least(analysis)))
-    assert found == sorted(found, reverse=True) and found[0] > found[-1]
-
-
 def test_the_ladder_of_the_line_search() -> None:
     assert Search(LOOSE).gradient_steps == pytest.approx(20 * 0.6 * 0.6 ** np.arange(6))
     assert len(Search(LOOSE).curvature_steps) == 5
@@ -178,16 +170,6 @@ def test_green_at_is_where_it_turns_green() -> None:
     assert stopping(0.0, 0.0).green_at == 0.0
 
 
-def test_ratios_fall_as_one_over_n_and_the_rows_of_the_guarantee_do_not_depend_on_n() -> None:
-    rows = []
-    for n in (1_000, 50_000):
-        found = stopping(200.0 / n, 300.0 / n, "goe")
-        assert found.gradient_ratio * n == pytest.approx(stopping(200.0, 300.0, "goe").gradient_ratio, rel=1e-12)
-        assert found.hessian_ratio * n == pytest.approx(stopping(200.0, 300.0, "goe").hessian_ratio, rel=1e-12)
-        rows.append(n * theory.guarantee(LOOSE, found, 0.05).factor)
-    assert rows[0] == pytest.approx(rows[1], rel=1e-12)
-
-
 def test_the_guarantee_of_the_paper_asks_for_more_than_its_tables_have() -> None:
     """Loose, ε = 1: q_g = 0.0072 against 0.0041 allowed, q_H = 0.095 against 0.022."""
     n, sigma = 495_141, 151.4
@@ -209,14 +191,6 @@ def test_the_best_c_1() -> None:
     assert f"{found.x:.3f}" in control.help
     assert rows(2 - math.sqrt(3)) == pytest.approx(8.8073, abs=1e-4)
     assert rows(0.1) == pytest.approx(13.5282, abs=1e-4)
-
-
-def test_the_noise_of_a_line_search_that_never_finished() -> None:
-    """Honest tight cells of OPT-LS: v = 6.7, 2.4 and 1.5 (n = 79,222, T = 942)."""
-    analysis = Analysis(0.252, 0.1009, 0.03, math.sqrt(0.03))
-    for rho, expected in ((0.0016095, 6.7), (0.012250, 2.4), (0.031354, 1.5)):
-        epsilon = math.sqrt(2 * rho / 942 / 3)
-        assert Search(analysis).blindness(epsilon, 2 / 79_222) == pytest.approx(expected, rel=0.02)
 
 
 def test_constants_that_promise_nothing_are_refused() -> None:

@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpviz.experiments.preset import Preset
 from dpviz.families.zeroth_order import measure, measured, presets, theory
 from dpviz.families.zeroth_order.advice import WAYS, Advice, advice, bound
-from dpviz.families.zeroth_order.algorithms import VarianceReduced
 from dpviz.families.zeroth_order.conversion import MOST_STEPS
 from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting, Sums
@@ -19,7 +17,6 @@ from dpviz.problems.values.black_box import BentValley, BlackBox, CappedRegressi
 from dpviz.problems.values.value_problem import ValueFacts
 
 FACTS = PhaseRetrieval(gap=0.3).facts()
-MU = GaussianDP(mu=0.3)
 
 
 def expected(problem: BlackBox, mu: float = 0.3) -> Expectation:
@@ -44,18 +41,6 @@ def test_the_advice_is_what_ends_lowest_in_runs_and_not_what_has_the_smallest_bo
     assert found.choice.bound > found.smallest.best.bound
 
 
-def test_the_words_tell_noise_from_what_the_bound_makes_of_it() -> None:
-    """What is called noise is that of the plans, per coordinate."""
-    found = advised(PhaseRetrieval())
-    method = found.choice.method
-    assert isinstance(method, VarianceReduced)
-    sums, fresh = (one.plan(FACTS, MU).noise for one in (method, method.afresh()))
-    step = np.sqrt((sums["prefix"] ** 2).mean()) / fresh["gradient"][0]
-    assert found.choice.noise[0] == pytest.approx(np.sqrt((sums["prefix"] ** 2).mean()), rel=1e-9)
-    assert f"{step:.2g} times that of fresh estimates on the same rows in a step" in found.why
-    assert f"The bound makes {2 * step * math.sqrt(method.epoch_length):.2g} of that" in found.why
-
-
 def test_where_nothing_was_measured_the_smallest_bound_is_advised_and_said_to_be_that() -> None:
     found = advice(FACTS, GaussianDP(mu=1.0))
     assert [one.best.bound for one in found.options] == sorted(one.best.bound for one in found.options)
@@ -64,26 +49,6 @@ def test_where_nothing_was_measured_the_smallest_bound_is_advised_and_said_to_be
     assert "No function of the kind was measured" in found.why and not found.disagree
     free = advice(FACTS, NoPrivacy())
     assert free.choice.best.bound < found.choice.best.bound and measured.expectation(PhaseRetrieval(), math.inf) is None
-
-
-@pytest.mark.parametrize("preset", presets.PRESETS, ids=lambda preset: preset.name)
-def test_of_the_function_of_every_preset_the_advice_says_what_runs_came_to(preset: Preset) -> None:
-    """Of no preset it goes by the bound alone; the table of doctor visits is another one than was generated."""
-    experiment = preset.experiment
-    assert isinstance(experiment.problem, BlackBox) and isinstance(experiment.budget, GaussianDP)
-    found = advised(experiment.problem, experiment.budget.mu)
-    assert found.choice.least is not None and "Runs on generated data" in found.why
-    assert found.choice.least[0] < expected(experiment.problem, experiment.budget.mu).start
-    assert ("like this one" in found.why) == (preset.name != "Doctor visits, from values only")
-
-
-def test_bounds_that_do_not_hold_are_not_quoted() -> None:
-    """Values jump: whatever was measured, and where nothing was."""
-    for known in (None, expected(Votes())):
-        found = advice(Votes().facts(), MU, MOST_STEPS, known)
-        assert "No bound holds" in found.why and "smallest bound" not in found.why
-        assert "what the bound says" not in found.why and "The bound makes" not in found.why
-        assert known is not None or found.choice.way.sums is None
 
 
 def test_what_differs_from_all_that_was_measured_is_said_to() -> None:
@@ -132,11 +97,6 @@ def test_no_median_is_told_of_epochs_that_are_far_from_all_that_were_measured() 
     assert known.at("Improved", 1024, 20) is None and known.at("Improved", 16, 400) is None
     found = advised(PhaseRetrieval(rows=200_000, gap=100.0), 3.0)
     assert found.smallest.there is None and "of which no runs were measured" in found.why and not found.disagree
-
-
-def test_of_a_handful_of_rows_nothing_is_promised() -> None:
-    assert "too few rows" in advice(replace(FACTS, n=1), GaussianDP(mu=1.0)).why
-    assert "no bound promises anything" in advice(replace(FACTS, n=2), GaussianDP(mu=1.0)).why
 
 
 # ------------------------------------------------------------------------------------------------ the planner of bounds
@@ -209,9 +169,3 @@ def test_the_planner_counts_the_noise_of_the_plan(mu: float) -> None:
     values. 230 had differed, by up to 28 %."""
     for facts in settings():
         planner_and_plan(facts, mu)
-
-
-def test_every_way_of_the_advice_is_a_method_of_the_page_with_its_settings() -> None:
-    for way in WAYS:
-        own = {"sums": way.sums, "follow_moves": way.follows} if way.sums else {}
-        assert presets.METHODS[presets.label_of(way)].adopting(own) == way.method()

@@ -112,21 +112,6 @@ def test_how_many_steps_fit_is_told(share: float | None, follows: bool) -> None:
             planning.shared_out(n, *more, share, follows)
 
 
-def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
-    votes = Votes(rows=5000).facts()
-    assert any("naive oracle" in note for note in VarianceReduced().plan(votes, MU).notes)
-    assert not any("naive oracle" in note for note in Naive().plan(votes, MU).notes)
-    assert any("tree" in note for note in VarianceReduced().plan(MODEL.facts(), MU).notes)
-    assert not VarianceReduced().plan(MODEL.facts(), NoPrivacy()).notes, "there is no noise"
-    long = VarianceReduced(iterations=600, epoch_length=600, sums="optimal").plan(MODEL.facts(), MU)
-    assert any("normalised" in note and "within 3 %" in note for note in long.notes)
-    few = VarianceReduced(iterations=600, epoch_length=600, sums="optimal", first_share=0.2).plan(MODEL.facts(), MU)
-    assert any("Give that step more rows" in note for note in few.notes)
-    for method in (VarianceReduced(sums="honaker"), VarianceReduced(epoch_length=32)):
-        plan, other = (one.plan(MODEL.facts(), MU) for one in (method, method.replaced(sums="independent")))
-        assert plan.noise["prefix"].mean() < other.noise["prefix"].mean() and not plan.notes
-
-
 def test_memory_counts_the_rows_of_all_leaves_and_time_the_values() -> None:
     model = PhaseRetrieval(rows=200_000)
     method, cost = VarianceReduced(), model.cost(model.facts())
@@ -261,8 +246,6 @@ def test_what_is_released_counts_rows_and_values() -> None:
 
 # ---------------------------------------------------------------------------------------- batches that follow the moves
 
-FOLLOWING = VarianceReduced(iterations=24, epoch_length=8, follow_moves=True)
-
 
 def test_following_batches_halve_the_noise_of_a_change() -> None:
     """Default: 38 rows per D in place of 39 for two, and the first step's rows as they are left."""
@@ -294,28 +277,6 @@ def test_following_batches_are_large_enough_for_every_move_and_never_take_more_r
         assert sizes.reshape(5, length).sum(axis=1).max() <= layout.reserved
     spread = layout.batch / math.sqrt(6) / math.sqrt(200)  # of a mean of 200
     assert np.abs(drawn[5:].mean(axis=0) - layout.sizes).max() < 5 * spread
-
-
-def test_following_batches_have_one_size_for_all_replicates_and_clip_nothing_of_a_lipschitz_function(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[int] = []
-    true = Leaves.next
-
-    def noted(self: Leaves, rows: Any = None) -> Any:
-        leaf = true(self, rows)
-        assert leaf.indices is not None
-        seen.append(leaf.indices.shape[1])
-        return leaf
-
-    monkeypatch.setattr(Leaves, "next", noted)
-    problem = SHORT.build()
-    last = list(started(FOLLOWING, problem)[0])[-1]
-    assert (last.released["rows_used"] == sum(seen)).all() and len(set(seen)) > 3
-    facts = replace(problem.facts, lipschitz=2.0)
-    wide = ValueProblem(facts, problem._cost, problem.loss, problem._rows, problem._targets)
-    half = FOLLOWING.replaced(expected_norm=FOLLOWING.expected_norm / 2)
-    assert outputs(half, wide, NoPrivacy()) == pytest.approx(outputs(FOLLOWING, problem, NoPrivacy()), abs=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------- where they get

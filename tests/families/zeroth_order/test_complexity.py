@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from dpviz.families.zeroth_order import complexity, theory
@@ -38,9 +37,3 @@ def test_so_many_rows_are_enough_and_few_less_are_not() -> None:
             more = () if way.sums is None else (way.sums,)
             bounds.append(best(setting, *more, lengths=lengths).bound)  # type: ignore[operator]
         assert bounds[0] > 0.3 * 0.99 and bounds[1] < 0.3 * 1.01
-
-
-def test_bounds_fall_with_rows() -> None:
-    for way in WAYS:
-        rows, found = complexity.bounds(TEN, way)
-        assert (np.diff(rows) > 0).all() and (np.diff(found) <= 0).all()

@@ -171,13 +171,6 @@ def test_the_planner_of_the_naive_oracle(
     assert again.total == pytest.approx(found.bound, rel=1e-12)
 
 
-def test_bounds_fall_with_rows_and_budget_and_rise_with_dimension() -> None:
-    base = best_reduced(FIRST, "square_root").bound
-    assert best_reduced(Setting(**{**vars(FIRST), "n": 100_000}), "square_root").bound < base
-    assert best_reduced(Setting(**{**vars(FIRST), "mu": 2.0}), "square_root").bound < base
-    assert best_reduced(Setting(**{**vars(FIRST), "d": 12, "count": 12}), "square_root").bound > base
-
-
 def test_from_which_length_on_the_bound_favours_running_sums() -> None:
     """THEORY.md, 5; in powers of two, and to the step."""
     found = [theory.crossover("published", length) for length in (16, 64, 256, 1024, 4096, 8192)]
