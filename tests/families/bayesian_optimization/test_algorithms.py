@@ -32,7 +32,7 @@ from dpviz.problems.tuning.direct_tuning import NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 from dpviz.ui import explain
-from tests.families.bayesian_optimization.test_mutants import Waves
+from tests.families.test_mutants import Waves
 
 MU = GaussianDP(mu=1.0)
 EXACT = Surrogate(kernel="quadratic", relative_noise=1e-10)
