@@ -5,13 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.datasets import UploadedTable
+from dpviz.datasets import UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.families.accelerated import smoothness
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
+from dpviz.privacy.mechanisms import Purpose, streams
 from dpviz.problems.linear.linear_models import LogisticRegression
 
 CENTRED = LogisticRegression(scaling="centred")
@@ -71,3 +72,17 @@ def test_what_cannot_be_is_said_in_a_sentence() -> None:
     missing = LogisticRegression(data=UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",)))
     with pytest.raises(UserError, match="Upload the file again"):
         smoothness.estimated(missing)
+
+
+def test_the_release_of_the_smoothness_shares_no_noise_with_the_run() -> None:
+    """If both drew the same standard number, their difference would be a noise-free function of the data."""
+    problem = LogisticRegression(data=UniformLogistic(rows=1000, dimension=3))
+    exact = problem.build().curvature()
+    scale = float(exact.sensitivity) / 1.0
+    margin = scale * math.log(1 / (2 * smoothness.UNDERESTIMATE))
+    for seed in range(5):
+        released_smoothness = smoothness.released(problem, 1.0, seed)
+        drawn = (4 * (released_smoothness - 2 * problem.regularisation) - margin - exact.value[0]) / scale
+        for purpose in (Purpose.NOISE, Purpose.BATCHES, Purpose.PUBLIC):
+            for generator in streams(seed, purpose, 200):
+                assert np.abs(generator.laplace(size=50) - drawn).min() > 1e-9
