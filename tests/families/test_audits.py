@@ -1,5 +1,5 @@
-"""Every registered algorithm under attack: nobody can tell neighbours apart better than it claims; and mistakes that were
-made on purpose are caught with the number of runs that they state, while what is sound is not."""
+"""Every registered algorithm under attack: nobody can tell neighbours apart better than it claims. Mistakes that were
+made on purpose are caught in the runs that they state, and what is sound is not."""
 
 import dataclasses
 import math

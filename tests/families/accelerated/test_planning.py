@@ -8,7 +8,7 @@ import pytest
 from dpviz.datasets import UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, planning
+from dpviz.families.accelerated import GradientDescent, MultistageNesterov, Nesterov, planning
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
@@ -20,7 +20,6 @@ from tests.pairs import all_pairs
 from tests.refusals import NO_AMPLIFICATION, NO_BOUND, NO_GAUSSIAN, NO_HORIZON, UNPROTECTED, is_refusal
 
 DEFAULT = LogisticRegression().facts()
-METHODS: list[type[GradientMethod]] = [GradientDescent, HeavyBall, Nesterov, MultistageNesterov]
 BUDGETS: list[Budget] = [
     PureDP(epsilon=2.0),
     ApproximateDP(epsilon=2.0, delta=1e-6),
@@ -40,21 +39,6 @@ def used(events: tuple, budget: Budget) -> float:
         return (accountants.total(events, "mu") / budget.mu) ** 2
     assert isinstance(budget, ApproximateDP)
     return accountants.tightest(events, budget.delta).epsilon / budget.epsilon
-
-
-def reason_to_refuse(method: GradientMethod, budget: Budget, facts: SmoothFacts) -> bool:
-    """Whether these settings do not go together, as THEORY.md has it, section 4."""
-    if isinstance(budget, NoPrivacy):
-        return False
-    sampled = method.batch_size(facts) < facts.n
-    gaussian = method.noise == "gaussian"
-    return (
-        (gaussian and isinstance(budget, PureDP))
-        or (gaussian and sampled and not isinstance(budget, ApproximateDP))  # neither ρ nor μ is amplified
-        or (gaussian and sampled and method.horizon == "bound")
-        or (method.horizon == "bound" and method.schedule == "envelope")
-        or (isinstance(method, HeavyBall) and (method.horizon == "bound" or method.schedule == "optimal"))
-    )
 
 
 def check(method: GradientMethod, facts: SmoothFacts, budget: Budget, least: float = 0.97) -> Plan | None:
@@ -85,17 +69,6 @@ def check(method: GradientMethod, facts: SmoothFacts, budget: Budget, least: flo
     if bound is not None:
         assert bound.shape == (plan.iterations + 1,) and np.isfinite(bound).all() and (bound >= 0).all(), said
     return plan
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", BUDGETS, ids=lambda budget: budget.kind.split(".")[-1])
-@pytest.mark.parametrize("cls", METHODS, ids=lambda cls: cls.title)
-def test_every_combination_plans_within_its_budget_or_says_why_not(cls: type[GradientMethod], budget: Budget) -> None:
-    options = product(("laplace", "gaussian"), ("uniform", "optimal", "envelope"), ("fixed", "bound"), (1.0, 0.3, 0.02))
-    for noise, schedule, horizon, fraction in options:
-        method = cls(iterations=20, noise=noise, schedule=schedule, horizon=horizon, batch_fraction=fraction)
-        plan = check(method, DEFAULT, budget)
-        assert (plan is None) == reason_to_refuse(method, budget, DEFAULT), f"{method!r} under {budget.describe()}"
 
 
 PROBLEMS = {
@@ -146,42 +119,7 @@ def test_extreme_problems_and_budgets(problem: str, budget: Budget) -> None:
             assert check(method.replaced(noise="gaussian"), facts, budget) is not None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("schedule", ["uniform", "optimal", "envelope"])
-def test_the_longest_runs_plan_too(noise: str, schedule: str) -> None:
-    """T = 10 000: the first shares are 1e-60 of the last; every noise stays finite, the sum keeps the budget."""
-    for cls in (GradientDescent, Nesterov, MultistageNesterov):
-        method = cls(iterations=10_000, noise=noise, schedule=schedule)
-        for budget in (PureDP(epsilon=2.0), ZeroConcentratedDP(rho=0.1)):
-            if noise == "laplace" or not isinstance(budget, PureDP):
-                assert check(method, DEFAULT, budget) is not None
-
-
 # -------------------------------------------------------------------------------------------------- released beforehand
-
-
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("budget", BUDGETS[:-1], ids=lambda budget: budget.kind.split(".")[-1])
-def test_a_release_before_the_run_is_paid_from_the_same_budget(budget: Budget, noise: str) -> None:
-    if noise == "gaussian" and isinstance(budget, PureDP):
-        return
-    problem = LogisticRegression(smoothness=0.3, smoothness_source="released", smoothness_cost=0.1)
-    before = problem.facts().released
-    assert before == (Laplace(0.1),)
-    for schedule, horizon in product(("uniform", "optimal"), ("fixed", "bound")):
-        method = Nesterov(iterations=25, noise=noise, schedule=schedule, horizon=horizon)
-        plan = method.plan(problem.facts(), budget)
-        if isinstance(budget, ApproximateDP):
-            # ε adds up over parts of which one is pure: δ is not spent twice.
-            assert 0.1 + accountants.tightest(plan.events, budget.delta).epsilon <= budget.epsilon * (1 + 1e-12)
-        else:
-            assert 0.99 < used((*before, *plan.events), budget) <= 1 + 1e-12
-        assert plan.spent("rho")[0] == pytest.approx(accountants.total(before, "rho"))
-        assert len(plan.events) == plan.iterations, "the release before is not a step of the run"
-        free = method.plan(problem.replaced(smoothness_source="declared", smoothness_cost=None).facts(), budget)
-        if free.iterations == plan.iterations:
-            assert (plan.noise["gradient"] > free.noise["gradient"]).all()
 
 
 @pytest.mark.parametrize("budget", BUDGETS[:-1], ids=lambda budget: budget.kind.split(".")[-1])

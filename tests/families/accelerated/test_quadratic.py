@@ -178,16 +178,6 @@ def test_best_momentum_on_quadratics() -> None:
         assert quadratic.rate("nesterov", step_size, nesterov, 0.5, 1.0) == pytest.approx(contraction, abs=1e-7)
 
 
-def test_heavy_ball_rates_of_figure_1() -> None:
-    for rule, expected in (
-        (theory.nesterov_momentum, (0.7966, 0.5774, 0.4142)),
-        (theory.heavy_ball_momentum, (0.7764, 0.5, 0.2929)),
-    ):
-        step_size = np.array([0.1, 0.5, 1.0])
-        rates = quadratic.rate("heavy_ball", step_size, rule(step_size, 0.5), 0.5, 1.0)
-        assert rates == pytest.approx(expected, abs=5e-5)
-
-
 def test_published_rates_are_those_of_nesterov() -> None:
     """Erratum E2, at mu = 0.1."""
     published = quadratic.rate("nesterov", [0.1, 0.1, 1, 1, 1], [0, 0.5, 0, 0.5, 0.99], 0.1, 1.0)

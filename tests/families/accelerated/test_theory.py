@@ -12,7 +12,6 @@ from tests.pairs import all_pairs
 
 # The default problem: n = 10 000, d = 10, ridge 0.01, S1 = 20, epsilon = 2, started at zero.
 MU, L, INITIAL = 0.02, 2.52, np.log(2)
-UNIT = 10 * (20 / (10_000 * 2)) ** 2
 # The paper's figure 3: n = 100 000, d = 20, S1 = 40, epsilon = 1, guessed initial gap 10.
 PAPER_L, PAPER_UNIT = 5.1001, 20 * (40 / 1e5) ** 2
 
@@ -58,23 +57,6 @@ def test_schedule_of_five_steps() -> None:
     optimal = theory.bound_by_iterations(recursion, unit, "optimal", "laplace")[-1]
     uniform = theory.bound_by_iterations(recursion, unit, "uniform", "laplace")[-1]
     assert (optimal, uniform) == pytest.approx((0.3970490, 0.4065266), abs=1e-7)
-
-
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
-@pytest.mark.parametrize("stages", [False, True])
-def test_all_numbers_of_steps_at_once_agree_with_one_run_each(
-    noise: theory.Noise, schedule: theory.Schedule, stages: bool
-) -> None:
-    steps = theory.multistage(90, 1.0, 0.05, 1.0) if stages else theory.nesterov(90, 1.0, 0.05)
-    recursion = theory.nesterov_recursion(steps, 0.05, 1.0, 3.0)
-    together = theory.bound_by_iterations(recursion, 1e-4, schedule, noise)
-    for iterations in (1, 2, 21, 90):
-        part = recursion.first(iterations)
-        weights = theory.optimal_weights(part, noise) if schedule == "optimal" else np.ones(iterations)
-        shares = weights / weights.sum()
-        half_variance = 1e-4 / shares ** (2 if noise == "laplace" else 1)
-        assert together[iterations - 1] == pytest.approx(theory.bound(part, half_variance)[-1], rel=1e-11)
 
 
 def test_bound_equals_its_recursion() -> None:
@@ -255,13 +237,6 @@ def test_search_with_batches_finds_the_minimum(schedule: theory.Schedule, stages
     assert best_of_search(recursion, *arguments) == np.argmin(every) + 1
 
 
-def test_batches_of_all_rows_change_nothing() -> None:
-    bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", "laplace")
-    unit = 10 * (20 / 10_000) ** 2
-    assert theory.sampled_bound(default_recursion(31), 2.0, 1.0, unit, 0.0, "optimal") == pytest.approx(bounds[30])
-    assert best_of_search(default_recursion(), 2.0, 1.0, unit, 0.0, "optimal") == 31
-
-
 def test_batch_noise_of_the_paper_exceeds_the_privacy_noise_of_the_bound() -> None:
     arguments = (1.0, 100.0, 20 * (40 / 1_000) ** 2)
     batch = theory.sampling_variance(20.0, 1_000, 100_000)
@@ -287,8 +262,3 @@ def test_search_finds_the_minimum_of_unimodal_bounds(limit: int, best: int) -> N
     assert horizons.tolist() == sorted(calls)
     assert len(calls) == len(set(calls)) <= 50
     assert min(calls) >= 1 and max(calls) <= limit
-
-
-def test_search_accepts_impossible_numbers_of_steps() -> None:
-    horizons, bounds = theory.bounds_by_search(default_recursion(1000), lambda k: np.inf if k > 10 else 1 / k)
-    assert horizons[np.argmin(bounds)] == 10

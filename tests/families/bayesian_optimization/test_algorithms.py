@@ -116,19 +116,6 @@ def test_as_many_trainings_are_expected_as_are_taken_where_history_does_not_help
     assert 0.4 < expected / taken < 2.5, (expected, taken)
 
 
-def test_estimates_of_time_grow_with_what_is_asked() -> None:
-    specification = LengthScales()
-    facts, cost = specification.facts(), specification.cost(specification.facts())
-
-    def seconds(method: Any) -> float:
-        return float(method.workload(method.plan(facts, MU), 10, cost).steps)
-
-    base = seconds(Gibo())
-    assert base > 10 * 202 * facts.training_seconds
-    assert seconds(Gibo(placing=Placing(design="central"))) > 2 * base > 2 * seconds(Gibo(batch_size=5))
-    assert seconds(GradientDescent()) < base and seconds(GlobalSearch()) > seconds(RandomSearch())
-
-
 @pytest.mark.parametrize(
     ("d", "noise", "level", "repeats", "steps", "measured"),
     [

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
@@ -22,36 +21,6 @@ SMALL = NormalLocation(start=None)
 def experiment() -> Experiment:
     arms = presets.arms((presets.GIBO, presets.RANDOM), iterations=5, trainings=30)
     return Experiment(problem=SMALL, arms=arms, budget=GaussianDP(mu=1.0), replicates=3)
-
-
-@pytest.fixture(scope="module")
-def trace(experiment: Experiment) -> Trace:
-    return experiment.run()
-
-
-def test_losses_against_trainings_are_those_that_were_current_then(experiment: Experiment, trace: Trace) -> None:
-    found = figures.stepped(trace, presets.GIBO, "objective")
-    assert found is not None
-    at, values, least = found
-    losses, trainings = (trace.series(presets.GIBO, name)[1] for name in ("objective", "trainings"))
-    for r in range(3):
-        for place, count in enumerate(at.tolist()):
-            done = np.flatnonzero(trainings[:, r] <= count)[-1]
-            assert values[place, r] == losses[done, r]
-    assert least == trainings[-1].min() < trainings[-1].max()
-    at, values, _ = figures.stepped(trace, presets.RANDOM, "objective") or (np.empty(0), np.empty(0), 0)
-    assert (values[at < 30] == values[0]).all() and at[-1] == 30
-    assert values[-1] == pytest.approx(trace.last(presets.RANDOM, "objective"))
-    figure = figures.by_trainings(trace, "objective", arm_styles(experiment.arms))
-    assert {presets.GIBO, presets.RANDOM} <= {line.name for line in figure.data}
-    solid, thin = (line for line in figure.data if line.name == presets.GIBO and line.line.width)
-    assert (solid.x[-1], thin.x[0], thin.x[-1]) == (least, least, trainings[-1].max()), "where the first run has ended"
-    assert solid.line.width > thin.line.width and (solid.line.color, solid.line.dash) == (
-        thin.line.color,
-        thin.line.dash,
-    )
-    assert thin.y[-1] == pytest.approx(np.median(trace.last(presets.GIBO, "objective")))
-    assert "some runs have ended" in " ".join(note.text for note in figure.layout.annotations)
 
 
 def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:

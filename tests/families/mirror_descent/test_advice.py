@@ -114,13 +114,6 @@ def test_between_the_sizes_measured_the_advised_method_is_close_to_the_best(
     assert found.inside and medians[found.best[0]] <= 1.6 * max(min(medians.values()), 1e-4), (found.best, medians)
 
 
-def test_the_methods_of_the_issue_are_named() -> None:
-    assert known(Portfolio()).best == ("Frank-Wolfe",)
-    assert known(LossMatrix()).best == ("DP-SGDA",)
-    needle = MatrixGame(data=LatentGame(structure="needle"))
-    assert known(needle).best[0] == "Two draws" == known(needle, PureDP(epsilon=1.0)).best[0]
-
-
 # ------------------------------------------------------------------------------------------------------- the table
 
 

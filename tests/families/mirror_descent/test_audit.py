@@ -21,8 +21,8 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho
 from dpviz.privacy.budgets import ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
-from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
+from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 
@@ -167,22 +167,3 @@ def test_sampled_transcripts_have_the_exact_probabilities(neighbour: bool) -> No
     expected = probabilities(NEIGHBOUR if neighbour else RECORDS, "single") * RUNS * REPLICATES
     assert expected.min() > 100
     assert stats.chisquare(sampled(neighbour), expected * (1 - 1e-15)).pvalue > 1e-4
-
-
-# ----------------------------------------------------------------------------------------------- the primitive, check 8
-
-
-def test_rows_are_drawn_as_if_each_were_alone() -> None:
-    """Row r depends on its own weights and its own stream only, and several draws follow the inverse distribution."""
-    generator = np.random.default_rng(0)
-    logits = generator.normal(size=(5, 7))
-    found = Mechanisms(Ledger(FixedEvents(()), 5), 3).sample(logits, 400)
-    for r, source in enumerate(streams(3, Purpose.PUBLIC, 5)):
-        shares = np.cumsum(np.exp(logits[r]) / np.exp(logits[r]).sum())
-        uniform = source.random(size=400)
-        assert np.array_equal(found[r], (uniform[:, None] >= shares[:-1]).sum(axis=1))
-    alone = Mechanisms(Ledger(FixedEvents(()), 1), 3).sample(logits[:1], 400)
-    assert np.array_equal(alone[0], found[0])
-    bought = np.array([1, 3, 0, 2, 4])
-    few = Mechanisms(Ledger(FixedEvents(()), 5), 3).sample(logits, bought)
-    assert few.shape == (5, 4) and ((few >= 0).sum(axis=1) == bought).all()

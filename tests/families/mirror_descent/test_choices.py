@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.games import LatentGame
-from dpviz.datasets.groups import GroupedUpload
 from dpviz.families.mirror_descent import accuracy, bounds, planning, rates
 from dpviz.families.mirror_descent.planning import Sampling
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
-from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.group_loss import GroupLoss
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
@@ -83,22 +82,3 @@ def test_the_sampling_bias_no_rows_can_buy_off() -> None:
     facts = CurvedGame(data=LatentGame(rows=2000, strategies_x=30, strategies_y=30)).facts()
     assert bounds.rows_for_gap(facts, BUDGET, 3.9, draws=1) is None  # 2 L₁/K for both players
     assert bounds.rows_for_gap(facts, BUDGET, 0.5, draws=64) is not None
-
-
-def test_bought_shares_come_off_first() -> None:
-    def facts(costs: tuple[float, ...]):
-        upload = GroupedUpload(
-            identity="c" * 32,
-            n=1000,
-            bounds=((0.0, 1.0),) * 3,
-            names=("a", "b", "c"),
-            groups=("one", "other"),
-            shares=(0.6, 0.4),
-            shares_costs=costs,
-            target=None,
-        )
-        return LossMatrix(data=upload).facts()
-
-    free, paid = (bounds.rows_for_gap(facts(costs), PureDP(epsilon=1.0), 0.5) for costs in ((), (0.5,)))
-    half = bounds.rows_for_gap(facts(()), PureDP(epsilon=0.5), 0.5)
-    assert free and paid and half and free < paid and paid == pytest.approx(half, rel=2e-3)

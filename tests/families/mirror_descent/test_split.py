@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.errors import UserError
 from dpviz.families.mirror_descent import bounds, presets
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.accounting import accountants
@@ -71,10 +70,3 @@ def test_an_even_split_is_what_it_was_before_there_was_a_choice(method: Euclidea
     assert method.plan(GAME, RHO).events == method.replaced(split="bound").plan(GAME, RHO).events  # players are alike
     others = (method.replaced(share_x=0.6), method.replaced(split="bound"))
     assert len({one.released_settings() for one in (method, *others)}) == 3
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, 0.04, -1.0])
-def test_a_player_without_a_share_gets_a_sentence(share: float) -> None:
-    text = GaussianMirrorDescent().to_json().replace('"share_x":0.5', f'"share_x":{share}')
-    with pytest.raises(UserError, match="Share of x"):
-        GaussianMirrorDescent.from_json(text)

@@ -30,12 +30,6 @@ def test_cost_of_one_draw() -> None:
     assert theory.rho_of_draws(eta, 5) == pytest.approx(5 * eta**2 / 8)
 
 
-def test_range_is_that_of_the_change_of_the_scores() -> None:
-    old, new = np.array([1.0, -1.0, 0.3]), np.array([-1.0, 1.0, 0.3])
-    change = -0.2 / 50 * (old - new)
-    assert float(theory.draw_range(2.0, 0.2, 1 / 50)) == pytest.approx(np.ptp(change))
-
-
 def test_weights_and_their_squares() -> None:
     assert theory.weights_full_batch(5, 10).tolist() == [0.1, 0.2, 0.3, 0.4]
     assert theory.weights_single_pass(4, 8).tolist() == [0.125] * 3
@@ -242,9 +236,3 @@ def test_optimal_shares_minimise_the_regret() -> None:
     assert share == pytest.approx(candidates[int(np.argmin(regrets))], abs=1e-3)
     assert theory.optimal_shares(bilinear(7)) == pytest.approx(HALVES)
     assert theory.optimal_shares(players[:1]) == (1.0,)
-
-
-def test_group_loss_gives_most_of_the_budget_to_the_weights() -> None:
-    # Squared loss, d = 30 features, radius 1, three groups of declared share at least 0.3.
-    players = [theory.Player(math.log(60), 4 / 0.3, 4 / 0.3), theory.Player(math.log(3), 2 / 0.3, 2 / 0.3)]
-    assert theory.optimal_shares(players)[0] == pytest.approx(0.8, abs=0.01)

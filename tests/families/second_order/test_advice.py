@@ -91,13 +91,6 @@ def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> Non
     assert forecast.stopping.quieter(2).waiting_time == pytest.approx(doubled.stopping.waiting_time, rel=1e-9)
 
 
-def test_a_run_is_likely_to_take_what_its_light_says() -> None:
-    for experiment in (START, AMBER):
-        plans = experiment.plans()
-        assert experiment.likely_seconds(plans) < 0.2 * experiment.estimated_seconds(plans)
-    assert RED.likely_seconds(RED.plans()) == pytest.approx(RED.estimated_seconds(RED.plans()))
-
-
 def test_of_two_phases_the_second_is_expected_where_the_first_is_too_short() -> None:
     def phase(iterations: int, noise: float) -> Stopping:
         return Stopping(iterations, 10, "goe", noise, noise, 0.1, 0.2)

@@ -14,7 +14,7 @@ from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.methods.escape import in_ball
 from dpviz.families.second_order.methods.releases import Separate
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, ZeroConcentratedDP
-from dpviz.privacy.events import Gaussian, Seq, Sub
+from dpviz.privacy.events import Seq
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Cost
@@ -303,15 +303,6 @@ def test_the_line_search_takes_the_longest_step_that_is_sure_on_a_quadratic() ->
     assert snapshots[1].output["x"][0] == pytest.approx((1 - longest * g) * np.array([3.0, -1.0]))
 
 
-def test_two_phases_of_line_search_have_three_purposes() -> None:
-    method = LineSearch(gradient_target=0.06, curvature_target=None, phases="two")
-    plan = method.plan(PAPER, ZeroConcentratedDP(rho=0.01))
-    assert plan.iterations == 30 + 934 and isinstance(plan.terms, Filter)
-    costs = [plan.terms.cost(plan.terms.allowed[name]) for name in ("gradient", "hessian", "search")]
-    assert costs == pytest.approx([0.75 * 0.01 / 30 / 3] * 3)
-    assert len(plan.terms.allowed) == 3 + 3 * (2 * 30 + 1)
-
-
 def test_a_line_search_that_sees_nothing_but_noise_is_announced() -> None:
     """Honest tight cells of OPT-LS, n = 79,222 (THEORY.md, 7.3): v = 6.7, 2.4, 1.5, none finishes; 0.3 in phase 1."""
     facts = replace(PAPER, n=79_222, smoothness=0.252, hessian_lipschitz=0.1009, curvature_floor=-0.5)
@@ -323,25 +314,3 @@ def test_a_line_search_that_sees_nothing_but_noise_is_announced() -> None:
     plan = method.replaced(phases="two").plan(facts, ZeroConcentratedDP(rho=0.031354))
     assert plan.resolved["search_blindness"] == pytest.approx(0.3, abs=0.05) and not plan.notes
     assert not LineSearch().plan(SADDLE.facts, NoPrivacy()).notes
-
-
-def test_gradient_noise_of_the_state_is_never_more_than_the_plans() -> None:
-    """Robust components have no gradient at 0 whatever the rows, so there is no noise; later the bound of the plan."""
-    snapshots, plan, _ = ran(ShortStep(at_state=True))
-    assert plan.noise_varies and (snapshots[1].released["noisy_gradient_norm"] == 0).all()
-    assert (snapshots[2].released["noisy_gradient_norm"] > 0).all()
-    drawn, most = [snapshot.released["gradient_noise"] for snapshot in snapshots], plan.noise["gradient"][0]
-    assert np.isnan(drawn[0]).all() and (drawn[1] == 0).all()
-    lengths = np.linalg.norm(snapshots[1].output["x"], axis=1)  # less than 2B_g: that is the sensitivity there
-    np.testing.assert_allclose(drawn[2], most * lengths / SADDLE.facts.gradient_sensitivity, rtol=1e-12)
-    assert np.max(drawn[1:]) <= most * (1 + 1e-12)
-
-
-def test_a_mini_batch_is_planned_as_one_sampled_pair_of_gaussians() -> None:
-    plan = MiniBatch(batch_fraction=0.05).plan(SADDLE.facts, USUAL)
-    event = plan.events[0]
-    assert isinstance(event, Sub) and (event.m, event.n) == (1000, 20_000) and isinstance(event.inner, Seq)
-    first, second = event.inner.events
-    assert isinstance(first, Gaussian) and first == second
-    assert plan.noise["gradient"][0] == pytest.approx(SADDLE.facts.gradient_sensitivity / 1000 / first.mu)
-    assert plan.noise["hessian"][0] == pytest.approx(SADDLE.facts.hessian_sensitivity / 1000 / first.mu)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.errors import UserError
 from dpviz.families.second_order import advice, planning, presets, shares
 from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.line_search import LineSearch
@@ -119,10 +118,3 @@ def test_a_search_without_hessians_shares_with_gradients_alone() -> None:
         assert isinstance(terms, Filter) and set(terms.allowed) == {"gradient", "search"}
         searched, step = (price(terms.allowed[name], "rho") for name in ("search", "gradient"))
         assert searched / (searched + step) == pytest.approx(method.searching(False)) == pytest.approx(search or 0.5)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, 0.04, -1.0])
-def test_a_release_without_a_share_gets_a_sentence(share: float) -> None:
-    text = LineSearch().to_json().replace('"hessian_share":0.5', f'"hessian_share":{share}')
-    with pytest.raises(UserError, match="Share of Hessians"):
-        LineSearch.from_json(text)

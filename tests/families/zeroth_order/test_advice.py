@@ -91,14 +91,6 @@ def test_what_is_advised_can_be_planned_whatever_the_rows() -> None:
             assert plan.resolved["epoch_length"] * plan.resolved["epochs"] == math.prod(option.epochs)
 
 
-def test_no_median_is_told_of_epochs_that_are_far_from_all_that_were_measured() -> None:
-    known = expected(PhaseRetrieval())
-    assert known.at("Improved", 15, 49) is not None
-    assert known.at("Improved", 1024, 20) is None and known.at("Improved", 16, 400) is None
-    found = advised(PhaseRetrieval(rows=200_000, gap=100.0), 3.0)
-    assert found.smallest.there is None and "of which no runs were measured" in found.why and not found.disagree
-
-
 # ------------------------------------------------------------------------------------------------ the planner of bounds
 
 

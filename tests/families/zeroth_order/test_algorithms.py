@@ -20,7 +20,6 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import Gaussian, Parallel
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.running_sums import Leaves
 from dpviz.problems.values.black_box import BlackBox, PhaseRetrieval, Votes
 from dpviz.problems.values.value_problem import ValueProblem
 
@@ -112,17 +111,6 @@ def test_how_many_steps_fit_is_told(share: float | None, follows: bool) -> None:
             planning.shared_out(n, *more, share, follows)
 
 
-def test_memory_counts_the_rows_of_all_leaves_and_time_the_values() -> None:
-    model = PhaseRetrieval(rows=200_000)
-    method, cost = VarianceReduced(), model.cost(model.facts())
-    plan = method.plan(model.facts(), MU)
-    few, many = (method.workload(plan, replicates, cost).bytes for replicates in (1, 101))
-    assert many - few >= 100 * 8 * plan.rows.sum() >= 100 * 8 * 190_000
-    one = method.replaced(directions_per_row=1)
-    slower = method.workload(plan, 8, cost).steps - one.workload(one.plan(model.facts(), MU), 8, cost).steps
-    assert slower == pytest.approx(8 * 5 * 2 * plan.rows.sum() * cost.value, rel=1e-9)
-
-
 # ------------------------------------------------------------------------------------------------------------- the path
 
 
@@ -178,34 +166,6 @@ def test_moves_are_never_longer_than_allowed_and_the_lost_stay() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- the rows
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_every_row_is_used_once_and_no_other_row_matters(method: Conversion, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1,000 rows, of which some are never used by a replicate: to replace them all changes nothing."""
-    seen: list[np.ndarray] = []
-    true = Leaves.next
-
-    def noted(self: Leaves, rows: Any = None) -> Any:
-        leaf = true(self, rows)
-        assert leaf.indices is not None
-        seen.append(leaf.indices)
-        return leaf
-
-    monkeypatch.setattr(Leaves, "next", noted)
-    model = SHORT.replaced(rows=1001)
-    problem = model.build()
-    found = outputs(method, problem, replicates=1)
-    used = np.concatenate([leaf[0] for leaf in seen])
-    layout = method.layout(problem.facts)
-    assert len(used) == len(set(used.tolist())) == layout.rows < 1001
-    rows = problem._rows.copy()
-    others = np.setdiff1d(np.arange(1001), used)
-    rows[others] = -rows[others[::-1]]
-    targets = problem._targets.copy()
-    targets[others] = 1e6
-    changed = ValueProblem(problem.facts, problem._cost, problem.loss, rows, targets)
-    assert np.array_equal(outputs(method, changed, replicates=1), found)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)

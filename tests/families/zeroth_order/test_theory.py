@@ -201,13 +201,6 @@ def test_ratios_of_noise_are_those_of_what_is_drawn(sums: Sums) -> None:
         assert step == pytest.approx(theory.crossover(sums, length, follows) / (2 * math.sqrt(length)), rel=1e-12)
 
 
-def test_at_the_epochs_that_the_bound_advised_its_term_is_no_ratio_of_noise() -> None:
-    """T = 15, batches that follow the moves: the bound's term is 1.75 times that of fresh estimates; the noise is 0.23
-    of theirs in a step and 0.58 over an epoch."""
-    assert theory.crossover("normalised", 15, follows=True) == pytest.approx(1.75, abs=0.01)
-    assert theory.noise_ratios("normalised", 15, follows=True) == pytest.approx((0.23, 0.58), abs=0.006)
-
-
 def test_the_published_noise_is_that_of_every_level_and_is_booked_as_what_it_costs() -> None:
     """⌈log₂ T⌉ + 1 levels for every row; at T = 16, √5 in place of √4 of equal leaves but the first."""
     for length in (2, 7, 8, 16, 31, 100):
