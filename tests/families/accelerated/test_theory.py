@@ -226,17 +226,6 @@ def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:
     return int(horizons[np.argmin(bounds)])
 
 
-@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
-@pytest.mark.parametrize("stages", [False, True])
-def test_search_with_batches_finds_the_minimum(schedule: theory.Schedule, stages: bool) -> None:
-    steps = theory.multistage(300, 1.0, MU, L) if stages else theory.nesterov(300, 1 / L, MU)
-    recursion = theory.nesterov_recursion(steps, MU, L, INITIAL)
-    batch = theory.sampling_variance(10.0, 5_000, 10_000)
-    arguments = (40.0, 2.0, 10 * (20 / 5_000) ** 2, batch, schedule)
-    every = [theory.sampled_bound(recursion.first(k), *arguments) for k in range(1, 301)]
-    assert best_of_search(recursion, *arguments) == np.argmin(every) + 1
-
-
 def test_batch_noise_of_the_paper_exceeds_the_privacy_noise_of_the_bound() -> None:
     arguments = (1.0, 100.0, 20 * (40 / 1_000) ** 2)
     batch = theory.sampling_variance(20.0, 1_000, 100_000)

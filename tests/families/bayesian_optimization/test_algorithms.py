@@ -11,17 +11,7 @@ from dpviz.datasets.synthetic import NormalDraws, ProcessDraws
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families import bayesian_optimization
-from dpviz.families.bayesian_optimization import (
-    Gibo,
-    GlobalSearch,
-    GradientDescent,
-    Placing,
-    RandomSearch,
-    Surrogate,
-    planning,
-    presets,
-)
+from dpviz.families.bayesian_optimization import Gibo, GlobalSearch, GradientDescent, Placing, RandomSearch, Surrogate
 from dpviz.families.bayesian_optimization.forecast import advice
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
@@ -30,8 +20,7 @@ from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.tuning.direct_tuning import NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
-from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
-from dpviz.ui import explain
+from dpviz.problems.tuning.tuning import TuningProblem
 from tests.families.test_mutants import Waves
 
 MU = GaussianDP(mu=1.0)
@@ -94,10 +83,6 @@ def test_the_advised_bias_level_follows_the_noise() -> None:
     assert [one.balance for one in found] == pytest.approx([4.8e-5, 4.8e-3, 0.05333, 0.48], rel=1e-3)
     at_default = {row.level: row.bias for row in found[1].rows}
     assert at_default[0.01] == pytest.approx(0.05) and found[1].noise == pytest.approx(0.0346, abs=1e-4)
-    assert "as short at 0.0048, and longer at 0.01" in found[1].why, "not said to be about as long"
-    assert "about as long" in found[2].why and "more bias, up to 0.48" in found[3].why
-    assert "of any size" in advice(facts, GaussianDP(mu=0.05), method).why
-    assert all("Python" not in one.why and len(one.why) > 50 for one in found)
 
 
 @pytest.mark.parametrize(
@@ -114,28 +99,6 @@ def test_as_many_trainings_are_expected_as_are_taken_where_history_does_not_help
     expected = method.plan(problem.facts, MU).resolved["expected_trainings"]
     taken = float(last(method, problem, replicates=2)[1].mean())
     assert 0.4 < expected / taken < 2.5, (expected, taken)
-
-
-@pytest.mark.parametrize(
-    ("d", "noise", "level", "repeats", "steps", "measured"),
-    [
-        (5, None, 0.05, 1, 6, 0.10),
-        (10, None, 0.02, 20, 6, 0.39),
-        (10, 0.01, 0.05, 20, 6, 0.87),
-        (10, 0.1, 0.1, 20, 3, 0.48),
-        (5, 1.0, 0.1, 20, 3, 3.1),  # no batch is enough at first
-        (10, 0.1, 0.05, 4, 3, 0.32),
-        (20, 0.01, 0.1, 20, 3, 0.55),
-    ],
-)
-def test_the_time_of_moving_points_together_is_estimated_within_a_factor_of_two(
-    d: int, noise: float | None, level: float, repeats: int, steps: int, measured: float
-) -> None:
-    """Processor time of one replicate in seconds, on the machine that the constants were measured on."""
-    facts = TuningFacts(100, d, low=(-3.0,) * d, high=(3.0,) * d)
-    placing = Placing(design="joint", repeats=repeats)
-    method = Gibo(bias_level=level, surrogate=Surrogate(relative_noise=noise), placing=placing)
-    assert 0.5 < planning.algebra_seconds(facts, method.batches(facts), steps) / measured < 2
 
 
 # --------------------------------------------------------------------------------------------------------------- points
@@ -261,11 +224,7 @@ def test_the_noise_that_is_assumed_is_a_multiple_of_what_is_declared() -> None:
 
 @pytest.mark.slow
 def test_noise_that_all_users_share_does_not_average_out() -> None:
-    """Erratum E12: 0.279 (0.015) against 0.093 (0.001), means of 20 runs; of 10 others within 4 standard errors. One
-    number, wherever it is told."""
-    preset = next(preset for preset in presets.PRESETS if preset.name.startswith("One noisy model"))
-    assert "0.279 (0.015)" in preset.reported and "0.093 (0.001)" in preset.reported
-    assert "0.279 instead of 0.093" in " ".join(explain.errata(bayesian_optimization).split())
+    """Erratum E12: 0.279 (0.015) against 0.093 (0.001), means of 20 runs; of 10 others within 4 standard errors."""
     method = Gibo(batch_size=10, placing=Placing(nearest=0.1))
     for kind, mean, error in (("own", 0.093, 0.001), ("shared", 0.279, 0.015)):
         losses, _ = last(method, LengthScales(observation_sd=0.1, observation=kind).build(), MU, 10)

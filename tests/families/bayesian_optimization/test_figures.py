@@ -7,11 +7,10 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
-from dpviz.families.bayesian_optimization.forecast import LEVELS, forecast
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior_slice import along
 from dpviz.plots.elements.style import arm_styles
-from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.privacy.budgets import GaussianDP
 from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 SMALL = NormalLocation(start=None)
@@ -33,21 +32,6 @@ def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
     rough = along(SMALL.build(), Gibo(), way, 1)
     near = np.abs(rough.places - 1.0) < 0.2
     assert rough.deviation[near].max() < 0.1 < rough.deviation.max() and rough.newest.any()
-
-
-def test_bias_meets_the_noise_at_the_advised_level(experiment: Experiment) -> None:
-    shown = experiment.replaced(budget=GaussianDP(mu=0.02))
-    found = forecast(shown, shown.plans())
-    assert found.advice is not None
-    (bias,) = [line for line in figures.bias_and_noise(found).figure.data if line.name == "bias"]
-    level = found.advice.level
-    assert 0.01 < level < 0.2
-    at = float(np.exp(np.interp(np.log(level), np.log(LEVELS), np.log(np.array(bias.y, dtype=float)))))
-    assert at == pytest.approx(found.advice.noise, rel=0.01)
-    pure = shown.replaced(budget=PureDP(epsilon=1.0)).planned()
-    assert pure.experiment is not None
-    nothing = figures.bias_and_noise(forecast(pure.experiment, pure.plans)).figure
-    assert not nothing.data and "no Gaussian noise" in nothing.layout.annotations[0].text
 
 
 def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:

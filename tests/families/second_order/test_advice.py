@@ -66,7 +66,6 @@ def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> Non
         plan = method.replaced(iterations=steps).plan(facts, ApproximateDP(epsilon=50.0, delta=1e-5))
         (forecast,) = advice.phases("A", method, plan)
         assert plan.resolved["patience"] == 12 and forecast.light == light
-        assert ("stops after 13 small gradients in a row, and has" in texts.can_tell(forecast, plan)) == (steps < 13)
 
 
 def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() -> None:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.families.second_order import advice, planning, presets, texts
+from dpviz.families.second_order import advice, planning, presets
 from dpviz.families.second_order.comparison import EPSILONS, TABLES, Cell, Tolerances
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.theory import Stopping
@@ -50,8 +50,6 @@ def test_two_phases_are_not_green_where_the_paper_has_a_cross(tolerances: Tolera
     plans = experiment.plans()
     chosen = advice.best(advice.forecasts(experiment, plans)["2OPT"])
     assert not cells(tolerances, epsilon)["2OPT"].finished and chosen.light == "amber" and chosen.phase == 1
-    said = texts.can_tell(chosen, plans["2OPT"])
-    assert "✓" not in texts.light(chosen) and "It may end on the way there" in said
     assert chosen.stopping.iterations in (20, 41) and math.isfinite(chosen.factor)
 
 
@@ -61,21 +59,11 @@ def test_a_phase_is_green_only_with_the_steps_to_get_there() -> None:
     budget = ApproximateDP(epsilon=50.0, delta=1e-5)
     asked = int(method.plan(facts, budget).resolved["iterations_by_theory"])
     assert asked == 1511
-    for iterations, light in (
-        (5000, "green"),
-        (153, "green"),
-        (152, "amber"),
-        (60, "amber"),
-        (3, "amber"),
-        (1, "amber"),
-    ):
+    for iterations, light in ((5000, "green"), (153, "green"), (152, "amber"), (60, "amber"), (1, "amber")):
         plan = method.replaced(iterations=iterations).plan(facts, budget)
         (forecast,) = advice.phases("OPT", method, plan)
         assert forecast.light == light == forecast.stopping.light and forecast.hurried == (light == "amber")
-        assert ("✓" in texts.light(forecast)) == (light == "green")
         assert math.isinf(forecast.factor) == (light == "amber")
-        if light == "amber":
-            assert "No budget and no rows turn that green" in texts.can_tell(forecast, plan)
 
 
 @pytest.mark.parametrize("tolerances", TABLES)

@@ -89,17 +89,6 @@ def test_noise_of_running_sums_is_that_of_the_table(length: int) -> None:
     assert theory.mean_variance("published", 63) > theory.mean_variance("tree", 63) == pytest.approx(18.286, abs=1e-3)
 
 
-def test_optimal_sums_follow_the_first_leaf_and_are_replaced_where_they_take_long() -> None:
-    few = {theory.factorisation("optimal", 16, first) for first in np.linspace(0.98, 1.0, 20).tolist()}
-    assert len(few) == 1 and theory.factorisation("optimal", 16, 0.25) not in few
-    assert theory.factorisation("optimal", 513).name == theory.factorisation("normalised", 513).name
-    assert theory.factorisation("optimal", 300).name != theory.factorisation("normalised", 300).name
-    leaves = np.append(0.25, np.ones(15))
-    costs = [(theory.factorisation("optimal", 16, first).rms_error(leaves) ** 2).mean() for first in (0.25, 1.0)]
-    assert costs[0] < costs[1]
-    assert theory.factorisation("optimal", 16, 0.0) is theory.factorisation("optimal", 16, math.inf)
-
-
 def test_optimal_sums_are_no_worse_for_a_first_leaf_that_was_rounded() -> None:
     """Rounded down to 1/√2, one of 0.84 would raise the variance by 40 %, beyond that of the normalised square root."""
     for first in (0.05, 0.4, 0.55, 0.71, 0.84, 0.99, 1.18, 1.7):
