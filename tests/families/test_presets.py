@@ -50,7 +50,8 @@ def named(family: str, start: str) -> Preset:
 def outcome(family: str, start: str) -> Trace:
     """The run of a preset. References are the same in every run, or nothing is told of them: one run is enough."""
     preset = named(family, start)
-    count = REPLICATES.get(preset.name, 3 if family == "zeroth_order" else preset.experiment.replicates)
+    usual = {"zeroth_order": 3, "second_order": 1}.get(family, preset.experiment.replicates)
+    count = REPLICATES.get(preset.name, usual)
     plain, private = ([arm for arm in preset.experiment.arms if arm.reference == kind] for kind in (True, False))
     if plain:
         ends = preset.experiment.replaced(arms=tuple(plain), replicates=1).run()

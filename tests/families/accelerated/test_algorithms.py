@@ -48,9 +48,6 @@ def iterates(
     return np.array([snapshot.output["x"] for snapshot in run])
 
 
-# ------------------------------------------------------------------------------------------------- update rules by hand
-
-
 def test_heavy_ball_without_noise_reproduces_the_reference_program() -> None:
     """Check 1: an independent run of the paper's MATLAB code; its six rows are repeated four times here."""
     features = np.array([[(i * j * 0.37 + 0.1 * i) % 1 for j in (1, 2, 3)] for i in range(1, 7)])
@@ -125,9 +122,6 @@ def test_a_run_is_the_loop_of_the_theory(method: GradientMethod, fraction: float
     for replicate in range(3):
         expected = by_hand(method, problem.facts(), table, replicate, 11)
         assert path[:, replicate] == pytest.approx(expected, rel=1e-9, abs=1e-9 * np.abs(expected).max())
-
-
-# ---------------------------------------------------------------------------------------------------- noise in the plan
 
 
 @pytest.mark.parametrize("fraction", [0.001, 0.1, 1.0])
@@ -207,9 +201,6 @@ def test_stages_of_the_multistage_method() -> None:
     assert starts(paper, relative_step=0.1) == [398, 822]
 
 
-# ---------------------------------------------------------------------------------------- batches, exact curves, bounds
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 @pytest.mark.parametrize("method", METHODS, ids=method_ids)
@@ -245,8 +236,6 @@ def test_the_error_bound_is_above_the_exact_gap(method: GradientMethod, fraction
             assert bound is not None and bound.shape == exact.shape == (81,)
             assert (bound >= exact * (1 - 1e-12)).all()
 
-
-# ---------------------------------------------------------------------------------------------------- acceptance (slow)
 
 # Method, T, further settings, verified mean gap and its standard error (section 6; two seeds for T* = 31).
 TABLE: list[tuple[GradientMethod, float, float]] = [

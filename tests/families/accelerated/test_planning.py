@@ -115,9 +115,6 @@ def test_extreme_problems_and_budgets(problem: str, budget: Budget) -> None:
             assert check(method.replaced(noise="gaussian"), facts, budget)
 
 
-# -------------------------------------------------------------------------------------------------- released beforehand
-
-
 @pytest.mark.parametrize("budget", BUDGETS[:-1], ids=lambda budget: budget.kind.split(".")[-1])
 def test_a_release_that_uses_up_the_budget_leaves_no_run(budget: Budget) -> None:
     noise = "laplace" if isinstance(budget, PureDP) else "gaussian"
@@ -128,9 +125,6 @@ def test_a_release_that_uses_up_the_budget_leaves_no_run(budget: Budget) -> None
                 Nesterov(noise=noise, horizon=horizon).plan(facts, budget)
             assert "left" in caught.value.title
     assert Nesterov().plan(facts, NoPrivacy()).iterations == 100
-
-
-# --------------------------------------------------------------------------------------------------- is it a good plan?
 
 
 @all_pairs

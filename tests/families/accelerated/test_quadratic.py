@@ -47,9 +47,6 @@ def moments_by_loop(
     return np.array(means).T, np.array(variances).T
 
 
-# --------------------------------------------------------------------------------------------------------- exact curves
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_filters_equal_the_loop(kind: quadratic.Kind) -> None:
     random = np.random.default_rng(3)
@@ -117,9 +114,6 @@ def test_best_number_of_steps_of_figure_1(
         assert gap.total.min() == pytest.approx(value, rel=3e-3)
 
 
-# ------------------------------------------------------------------------------------------------- weights of the noise
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_adjoint_weights_reproduce_the_noise(kind: quadratic.Kind) -> None:
     random = np.random.default_rng(5)
@@ -145,9 +139,6 @@ def test_envelope_grows_and_beats_the_uniform_split() -> None:
 def test_envelope_of_a_long_run_leaves_every_step_some_budget() -> None:
     weights = quadratic.envelope_weights(theory.nesterov(5_000, 1.0, 0.3), "nesterov", 0.3, 1.0)
     assert np.isfinite(np.cbrt(weights) ** -2.0).all()
-
-
-# ---------------------------------------------------------------------------------------------------------------- rates
 
 
 def test_best_momentum_on_quadratics() -> None:
@@ -176,9 +167,6 @@ def test_polyak_pair_has_the_best_rate_of_heavy_ball() -> None:
     assert best == pytest.approx((1 - np.sqrt(0.1)) / (1 + np.sqrt(0.1)), abs=1e-6)
     steps, momenta = np.meshgrid(np.linspace(0.1, 3, 60), np.linspace(0, 0.95, 60))
     assert quadratic.rate("heavy_ball", steps, momenta, 0.1, 1.0).min() > best - 1e-9
-
-
-# ---------------------------------------------------------------------------------- the published bounds for quadratics
 
 
 def test_corrected_theorem_3_5_is_a_bound_and_the_published_first_term_is_not() -> None:

@@ -28,9 +28,6 @@ def base_budget(epsilon: np.ndarray, ratio: float) -> np.ndarray:
     return np.log1p(np.expm1(epsilon) * ratio)
 
 
-# ---------------------------------------------------------------------------------------------------------------- steps
-
-
 def test_stage_lengths_can_be_given_but_must_suffice() -> None:
     assert theory.multistage(5, 1.0, 0.1, 1.0, (2, 1, 9)).stage.tolist() == [1, 1, 2, 3, 3]
     with pytest.raises(ValueError, match="the stages have 3 steps"):
@@ -41,9 +38,6 @@ def test_momentum_choices() -> None:
     assert float(theory.nesterov_momentum(1 / L, MU)) == pytest.approx(0.8364, abs=5e-5)
     assert float(theory.heavy_ball_momentum(0.5, 0.5)) == pytest.approx(0.25)
     assert theory.polyak_pair(1.0, 9.0) == pytest.approx((0.25, 0.25))
-
-
-# --------------------------------------------------------------------------------------------------------- error bounds
 
 
 def test_schedule_of_five_steps() -> None:
@@ -115,9 +109,6 @@ def test_impossible_constants_are_refused() -> None:
 def test_sampling_variance() -> None:
     assert theory.sampling_variance(10.0, 1000, 10_000) == pytest.approx(100 * 9000 / (1000 * 9999))
     assert theory.sampling_variance(10.0, 1, 1) == 0
-
-
-# -------------------------------------------------------------------------------------------------------- budget splits
 
 
 @pytest.mark.parametrize(
@@ -202,9 +193,6 @@ def test_noise_of_the_multistage_schedule(stages: int) -> None:
     scale = weights.sum() / weights
     assert scale[[0, 12, 13, -1]] == pytest.approx(expected, rel=3e-4)
     assert ((np.diff(scale) > 0) == steps.restart[1:]).all()
-
-
-# ------------------------------------------------------------------------------------------------- number of iterations
 
 
 def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:

@@ -40,9 +40,6 @@ def last(
     return problem.evaluate(end.output)["objective"], end.released["trainings"]
 
 
-# ---------------------------------------------------------------------------------------------------------------- plans
-
-
 def test_the_plan_of_the_default() -> None:
     facts = LengthScales().facts()
     method = Gibo()
@@ -101,9 +98,6 @@ def test_as_many_trainings_are_expected_as_are_taken_where_history_does_not_help
     assert 0.4 < expected / taken < 2.5, (expected, taken)
 
 
-# --------------------------------------------------------------------------------------------------------------- points
-
-
 def test_central_differences_and_fixed_batches_count_their_trainings() -> None:
     for method, each in (
         (Gibo(iterations=3, placing=Placing(design="central")), 4),
@@ -126,9 +120,6 @@ def test_only_a_run_without_privacy_may_go_without_a_clip(budget: Budget, always
         free = not always and not budget.private
         assert found["clipped_share"].tolist() == [float(not free)] * 2
         assert (found["gradient_error"] < 1.0).all() == free == (found["gradient_norm"] > 0.02).all()
-
-
-# ------------------------------------------------------------------------------------------------------- where they get
 
 
 @pytest.mark.slow

@@ -218,24 +218,6 @@ def test_what_a_batch_leaves_has_the_derivative_that_is_stated(kernel: str, mean
     assert slope == pytest.approx(np.array(rises) / (2 * h), abs=1e-7)
 
 
-@pytest.mark.slow
-def test_moving_the_points_of_a_batch_together_saves_some() -> None:
-    """A walk of 6 steps with noise, where fewer points reach the level; and no polish makes a batch worse."""
-    found = {}
-    for design in ("adaptive", "joint"):
-        low, high = np.full(6, -9.0), np.full(6, 9.0)
-        surrogate = Surrogate(relative_noise=0.01)
-        choose = Batches(surrogate, Placing(design=design), low, high, 0.05, None)  # type: ignore[arg-type]
-        known, theta, generator = Evaluated(surrogate, np.empty((0, 6))), np.zeros(6), np.random.default_rng(3)
-        for _ in range(6):
-            trial = choose.chosen(known, theta)
-            assert trial.unexplained <= 0.05
-            known, move = trial.known, generator.normal(size=6)
-            theta = theta + 0.4 * move / np.linalg.norm(move)
-        found[design] = len(known.points)
-    assert found["joint"] < 0.9 * found["adaptive"]
-
-
 def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
     for kernel, level, expected in (("rbf", 0.02, 6), ("matern", 0.1, 6), ("matern", 0.01, 10), ("quadratic", 0.02, 6)):
         surrogate = Surrogate(kernel=kernel)  # type: ignore[arg-type]

@@ -59,9 +59,6 @@ def interval(samples: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-# ------------------------------------------------------------------------------------------------- against new runs
-
-
 @pytest.mark.slow
 @EVERY
 def test_the_advised_method_is_the_best_one_at_the_pages_defaults(problem: ProblemSpecification) -> None:
@@ -108,9 +105,6 @@ def test_between_the_sizes_measured_the_advised_method_is_close_to_the_best(
     arms = [arm for arm in measure.arms_at_defaults(type(problem), rounds) if arm.label in found.medians]
     medians = measure.medians(problem, tuple(arms), budget, seeds=(0, 1))
     assert found.inside and medians[found.best[0]] <= 1.6 * max(min(medians.values()), 1e-4), (found.best, medians)
-
-
-# ------------------------------------------------------------------------------------------------------- the table
 
 
 def test_the_table_holds_every_problem_that_is_measured_with_every_method_offered() -> None:
@@ -160,9 +154,6 @@ def test_beyond_what_was_measured_the_edge_is_told_and_said_to_be_the_edge() -> 
     assert not known(Portfolio(risk_aversion=2.0)).inside and not known(GroupLoss(data=GroupedBundled())).inside
     assert known(Portfolio(rows=12_000, dimension=50, seed=3)).inside
     assert expectation(Quadratic(), BUDGET, 64) is None and expectation(Portfolio(), NoPrivacy(), 64) is None
-
-
-# ------------------------------------------------------------------------------------------------------- the words
 
 
 def test_no_better_than_uniform_play_is_a_statement_about_the_median() -> None:

@@ -12,7 +12,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.plan import Plan
@@ -30,7 +29,6 @@ STEP, ROUNDS, ROWS = 0.25, 3, 3
 FACTS = dataclasses.replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
 RECORDS = (((1, -1), (1, 1)), ((1, -1), (1, -1)), ((1, 1), (1, 1)))  # (u, v) of every row
 NEIGHBOUR = (((-1, 1), (1, 1)), *RECORDS[1:])
-RUNS, REPLICATES, ONE_DRAW = 25, 2000, 8000
 
 # (64, 3, 2): vertices of both players in every round. A round is the digit 2x + y, the first is the most significant.
 TRANSCRIPTS = np.array(list(itertools.product(itertools.product(range(2), repeat=2), repeat=ROUNDS)))
@@ -90,9 +88,6 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-# -------------------------------------------------------------------------------------------------- exact distributions
-
-
 def test_the_transcripts_of_a_single_pass_have_the_published_divergences() -> None:
     p, q = (probabilities(records, "single") for records in (RECORDS, NEIGHBOUR))
     assert p.sum() == pytest.approx(1, abs=1e-12) and q.sum() == pytest.approx(1, abs=1e-12)
@@ -138,32 +133,3 @@ def test_the_privacy_profile_lies_below_every_accountant() -> None:
     for delta in (1e-3, 0.05, 0.2):
         claimed = accountants.tightest(planned("single")[1].events, delta).epsilon
         assert max(hockey_stick(p, q, claimed), hockey_stick(q, p, claimed)) <= delta
-
-
-# ------------------------------------------------------------------------------------------------------------- sampling
-
-
-@cache
-def sampled(neighbour: bool) -> np.ndarray:
-    """(64,) how often each transcript was drawn in RUNS × REPLICATES runs of the product."""
-    method, plan = planned("single")
-    problem = game(NEIGHBOUR if neighbour else RECORDS)
-    counts = np.zeros(len(TRANSCRIPTS), dtype=int)
-    for run in range(RUNS):
-        mechanisms = Mechanisms(Ledger(plan.terms, REPLICATES), 10_000 * neighbour + run)
-        before, number = (np.zeros((REPLICATES, 2)),) * 2, np.zeros(REPLICATES, dtype=int)
-        for snapshot in method.run(problem, plan, mechanisms):
-            if snapshot.iteration:  # the average of t draws gives the t-th away
-                total = tuple(snapshot.iteration * snapshot.output[name] for name in "xy")
-                x, y = (np.argmax(new - old, axis=1) for new, old in zip(total, before, strict=True))
-                number, before = 4 * number + 2 * x + y, total  # type: ignore[assignment]
-        counts += np.bincount(number, minlength=len(TRANSCRIPTS))
-    return counts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbour", [False, True], ids=["table", "neighbour"])
-def test_sampled_transcripts_have_the_exact_probabilities(neighbour: bool) -> None:
-    expected = probabilities(NEIGHBOUR if neighbour else RECORDS, "single") * RUNS * REPLICATES
-    assert expected.min() > 100
-    assert stats.chisquare(sampled(neighbour), expected * (1 - 1e-15)).pvalue > 1e-4

@@ -57,9 +57,6 @@ def test_noise_of_tables_by_hand() -> None:
 WIDE = MatrixGame(data=LatentGame(rows=10_000, strategies_x=1000, strategies_y=1000))
 
 
-# ------------------------------------------------------------------------------------------------------- paper's bound
-
-
 def test_the_papers_bound_is_its_terms_and_above_the_direct_one() -> None:
     """Section 5: by hand at T = 100, K = 2, B = 100; and at every T above the direct bound for the same single pass."""
     facts, rounds = WIDE.facts(), np.array([10.0, 100.0, 1000.0])
@@ -83,9 +80,6 @@ def test_lemma_4_2_holds_for_fresh_draws_in_a_matrix_game() -> None:
         gaps = (x @ payoffs).max(axis=1) - (y @ payoffs.T).min(axis=1)
         bound = float(rates.fresh_output_term((math.log(2), math.log(2)), 1.0, count))
         assert 0.2 * bound < gaps.mean() < bound
-
-
-# ---------------------------------------------------------------------------------------------------------------- rows
 
 
 def test_rows_by_the_bound_are_those_of_the_closed_form() -> None:
@@ -152,9 +146,6 @@ def test_linear_gradients_have_no_bias() -> None:
         assert (np.abs(found.mean) <= 4 * found.standard_error + 1e-12).all() and (found.bound == 0).all()
 
 
-# -------------------------------------------------------------------------------------------------------------- bounds
-
-
 @pytest.mark.parametrize("budget", [BUDGET, PureDP(epsilon=2.0)])
 @pytest.mark.parametrize("batching", ["full", "single"])
 @pytest.mark.parametrize("problem", [GAME, MarginalQueries(), GroupLoss()], ids=lambda problem: problem.title)
@@ -192,9 +183,6 @@ def test_what_the_papers_step_really_costs() -> None:
     assert 0.9 * zcdp < tightest <= zcdp
     fresh = VertexSampling(iterations=100, batching="single", accounting="paper", output="fresh").plan(facts, BUDGET)
     assert max(bounds.paper_costs(fresh).values()) == 1.0
-
-
-# --------------------------------------------------------------------------------------------------- spread, deviations
 
 
 def test_the_spread_of_a_curved_gradient_is_the_exact_one_at_one_draw() -> None:

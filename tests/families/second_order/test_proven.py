@@ -27,9 +27,6 @@ def last(method: NonconvexMethod, problem: NonconvexModel, label: str = "A") -> 
     return advice.phases(label, method, method.plan(problem.facts(), USUAL))[-1]
 
 
-# --------------------------------------------------------------------------------------------------- the line search
-
-
 def accepted(searching: Searching, below: float, searches: int, runs: int) -> np.ndarray:
     """(runs, searches) bool: whether a search accepts a candidate, where all of them are so much below the threshold,
     per length of the direction."""
@@ -97,8 +94,6 @@ def test_all_that_may_fail_counts(method: ShortStep, problem: NonconvexModel, fa
     assert advice.guarantee(analysis, stopping, method, plan).gradient_error == pytest.approx(error)
 
 
-# ------------------------------------------------------------------------------------------ constants that are assumed
-
 TYPED = {"G": "smoothness", "M": "hessian_lipschitz", "Γ": "gap"}
 
 
@@ -144,9 +139,6 @@ def test_presets_of_assumed_constants_say_so(preset: Preset) -> None:
         assert [a.symbol for a in assumed] == ["Γ"] and assumed[0].follows > 6
         for phases in advice.forecasts(experiment, experiment.plans()).values():
             assert not any(forecast.light == "green" or forecast.needed is not None for forecast in phases)
-
-
-# ----------------------------------------------------------------------------------------------- the scalar certificate
 
 
 @pytest.mark.slow

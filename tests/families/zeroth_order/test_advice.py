@@ -30,9 +30,6 @@ def advised(problem: BlackBox, mu: float = 0.3) -> Advice:
     return advice(problem.facts(), GaussianDP(mu=mu), MOST_STEPS, expected(problem, mu))
 
 
-# ------------------------------------------------------------------------------------------------------ what is advised
-
-
 def test_the_advice_is_what_ends_lowest_in_runs_and_not_what_has_the_smallest_bound() -> None:
     """At the page's first settings they disagree: the bound is for fresh estimates, runs are for running sums."""
     found = advised(PhaseRetrieval())
@@ -69,9 +66,6 @@ def test_what_is_advised_can_be_planned_whatever_the_rows() -> None:
         for option in advised(problem, mu).options:
             plan = option.method.plan(problem.facts(), GaussianDP(mu=mu))
             assert plan.resolved["epoch_length"] * plan.resolved["epochs"] == math.prod(option.epochs)
-
-
-# ------------------------------------------------------------------------------------------------ the planner of bounds
 
 
 def every_bound(setting: Setting) -> dict[tuple[object, ...], float]:
