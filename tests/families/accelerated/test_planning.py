@@ -264,13 +264,6 @@ def test_anything_else_gets_a_sentence(said: str) -> None:
     assert str(caught.value).startswith("Your own schedule needs 6 numbers between -1.6 and 1.6.")
 
 
-def test_only_a_schedule_that_is_used_makes_another_release() -> None:
-    knots = theory.SHAPES["Falling"]
-    for schedule, same in (("uniform", True), ("own", False)):
-        one, other = Nesterov(schedule=schedule), Nesterov(schedule=schedule, knots=knots)
-        assert (one.released_settings() == other.released_settings()) == same
-
-
 CENTRED = LogisticRegression(scaling="centred")
 
 

@@ -181,3 +181,11 @@ def test_what_cannot_be_planned_is_refused() -> None:
         BiasReduced().plan(facts, NoPrivacy())
     with pytest.raises(UserError, match="stated for"):
         BiasReduced(accounting="paper").plan(facts, PureDP(epsilon=1.0))
+
+
+def test_the_worst_case_of_the_bias_reduced_oracle_climbs_to_its_cap() -> None:
+    plan = BiasReduced(stop_level=64).plan(MatrixGame().facts(), ApproximateDP(epsilon=1.0, delta=1e-6))
+    spent = plan.spent("rho")
+    assert spent[:2].tolist() == [0, 0], "the first round needs no data"
+    assert 0 < spent[2] < spent[3] < spent[-1] == pytest.approx(plan.terms.cap)  # type: ignore[union-attr]
+    assert (np.diff(spent) >= 0).all()

@@ -1,6 +1,5 @@
 """The budget between two players and their draws (THEORY.md, 10.3, 10.4): any split keeps it, none beats the best."""
 
-import json
 import math
 
 import pytest
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import BiasReduced, SyntheticData, VertexSampling, bounds, presets, rates
-from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
@@ -65,17 +63,6 @@ def test_no_split_has_a_smaller_bound_than_the_best_one(label: str, budget: Budg
     near = method.replaced(share_x=taken.best_share * 0.97)
     beside = bounds.compare(near, near.plan(GROUPS, budget))
     assert beside is not None and taken.best <= beside.yours * (1 + 1e-6) <= taken.best * 1.01
-
-
-@pytest.mark.parametrize("method", [EuclideanGradient(), GaussianMirrorDescent()])
-def test_an_even_split_is_what_it_was_before_there_was_a_choice(method: EuclideanGradient) -> None:
-    """The same releases, from the same streams of noise, as of a method without these two settings."""
-    before = json.loads(method.to_json())
-    del before["share_x"], before["split"]
-    assert json.loads(method.released_settings()) == before
-    assert method.plan(GAME, RHO).events == method.replaced(split="bound").plan(GAME, RHO).events  # players are alike
-    others = (method.replaced(share_x=0.6), method.replaced(split="bound"))
-    assert len({one.released_settings() for one in (method, *others)}) == 3
 
 
 def cost(plan, player: str, draws: int) -> float:

@@ -205,14 +205,6 @@ def test_approximate_budgets_are_used_through_their_exact_mu() -> None:
     assert LineSearch().plan(SADDLE.facts, GaussianDP(mu=0.3)).terms.currency == "mu"  # type: ignore[union-attr]
 
 
-def test_the_budget_is_split_over_the_iterations_that_there_may_be() -> None:
-    """T = 1511 by the analysis; at most 500 have √(1511/500) times less noise, and a note says what is given up."""
-    whole, short = ShortStep().plan(SADDLE.facts, USUAL), ShortStep(iterations=500).plan(SADDLE.facts, USUAL)
-    assert (whole.iterations, short.iterations) == (1511, 500) and len(short.noise["gradient"]) == 500
-    assert whole.noise["gradient"][0] / short.noise["gradient"][0] == pytest.approx(1.7384, abs=1e-3)
-    assert not whole.notes and "1,511" in short.notes[0]
-
-
 def test_hessians_are_left_out_where_no_data_set_can_fail_the_test() -> None:
     """Logistic loss with λ = 1e-3: no curvature below -0.0005 anywhere."""
     facts = LogisticTukey(regularisation=1e-3).facts()

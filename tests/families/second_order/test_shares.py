@@ -1,6 +1,5 @@
 """The budget between gradients, Hessians and line searches: any split keeps it, and none is better than the best."""
 
-import json
 from itertools import product
 
 import numpy as np
@@ -97,16 +96,6 @@ def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, ins
     best = found.splits[shares.PROVEN]
     assert best.needed is not None and best.needed <= min(found.proven) * (1 + 1e-9)
     assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])
-
-
-@pytest.mark.parametrize("label", ["OPT", "OPT-LS", "OPT-B", "DP-TR"])
-def test_an_even_split_is_what_it_was_before_there_was_a_choice(label: str) -> None:
-    method = presets.METHODS[label]
-    before = json.loads(method.to_json())
-    for name in ("hessian_share", "search_share"):
-        before.pop(name, None)
-    assert json.loads(method.released_settings()) == before
-    assert method.replaced(hessian_share=0.6).released_settings() != method.released_settings()
 
 
 def test_a_search_without_hessians_shares_with_gradients_alone() -> None:
