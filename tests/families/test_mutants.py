@@ -368,7 +368,11 @@ def raw_estimate(moves: bool) -> Patch:
 
 
 def both(*patches: Patch) -> Patch:
-    return lambda monkeypatch: [patch(monkeypatch) for patch in patches] and None  # type: ignore[func-returns-value]
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(monkeypatch)
+
+    return patch
 
 
 def alike(true: Any) -> Any:

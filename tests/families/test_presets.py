@@ -1,5 +1,6 @@
 """Presets of every family: each plans within its budget, runs to its end, and its numbers are those that were told."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.values.black_box import BlackBox
 
 ALL = [(family, preset) for family, found in families.presets().items() for preset in found]
 EVERY = pytest.mark.parametrize(("family", "preset"), ALL, ids=[f"{family}: {preset.name}" for family, preset in ALL])
@@ -399,13 +401,22 @@ def test_cells_of_the_table_can_be_measured_again_and_hold_on_other_data() -> No
     """The same seeds give the same median. That of other rows, with other noise, differs by what two medians of six do:
     1.25 · √(1/6 + 1/6) = 0.72 standard deviations of a run, each of which is up to half of the median; thrice."""
     sizes = measure.problems()[0]
-    cell = measured.table()["advice"][measure.key(sizes[0])][0]
+    cell = measured.table()["advice"][measured.key(sizes[0])][0]
     for way in WAYS:
         known = cell["medians"][way.name][1][1][1]  # μ = 0.3, T = 16, K = 20
         assert measure.median(sizes[0].build(), way.method(), 0.3, 16, 20) == pytest.approx(known, rel=0.02)
         other = sizes[0].replaced(seed=7).build()
         ends = measure.ends(other, way.method(epoch_length=16, iterations=320), GaussianDP(mu=0.3), 6, 7)
         assert np.median(ends) == pytest.approx(known, rel=3 * 0.72 * 0.5)
+
+
+def test_the_table_holds_every_problem_that_is_measured() -> None:
+    table = dict(measured.table()["advice"])
+    for sizes in measure.problems():
+        cells = table.pop(measured.key(sizes[0]))
+        assert [BlackBox.from_json(json.dumps(cell["problem"])) for cell in cells] == list(sizes)
+        assert all(set(cell["medians"]) == {way.name for way in WAYS} for cell in cells)
+    assert not table
 
 
 def test_runs_follow_the_noise_and_not_the_bound() -> None:

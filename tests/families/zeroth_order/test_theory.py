@@ -211,6 +211,14 @@ def test_the_published_noise_is_that_of_every_level_and_is_booked_as_what_it_cos
         assert length != 16 or paid.mu == pytest.approx(0.3 * math.sqrt(4 / 5))
 
 
+@pytest.mark.parametrize(("length", "mu"), [(4, 1.08), (64, 1.94)])
+def test_sums_with_fresh_noise_would_tell_more_than_is_booked(length: int, mu: float) -> None:
+    """Erratum E7: the best test of the first leaf, if every sum of a tree had noise of its own."""
+    tree = theory.factorisation("tree", length)
+    variances = float(tree.sensitivity()) ** 2 * tree.row_norms**2
+    assert math.sqrt((1 / variances).sum()) == pytest.approx(mu, abs=0.01)
+
+
 def test_the_naive_rate_is_that_of_appendix_e() -> None:
     """Without privacy it is the rate of the paper's own oracle; its private term is ε/L of it short."""
     where = (10, 2.0, 1.5, 0.1, 0.3)
