@@ -263,6 +263,32 @@ def test_snapshots_have_the_promised_shape_and_hostile_data_cannot_break_them(cl
         assert len(starts) == 1, "the starting point must not depend on the data"
 
 
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.kind)
+def test_a_run_ends_with_progress_one_and_no_replicate_running(cls: type[Algorithm]) -> None:
+    for case in runs(cls)[:3]:
+        arm = Arm(label="it", algorithm=case.algorithm, budget=case.budget)
+        experiment = Experiment(problem=case.specification, arms=(arm,), replicates=R)
+        steps = list(experiment.stream(next(iter(case.worlds.values())).tables))
+        progress = [step.progress for step in steps]
+        assert progress == sorted(progress) and progress[-1] == 1.0, case.name
+        lane = steps[-1].trace.lanes["it"]
+        assert len(lane.status) == R and "running" not in lane.status, case.name
+        assert len(lane.statuses) == len(lane.iterations) and lane.iterations[-1] == steps[-1].snapshot.iteration
+
+
+@pytest.mark.parametrize("cls", ALGORITHMS, ids=lambda cls: cls.kind)
+def test_nobody_is_charged_more_than_the_worst_case_after_any_iteration(cls: type[Algorithm]) -> None:
+    for case in runs(cls):
+        terms: Any = case.plan.terms
+        if not isinstance(terms, Filter):
+            continue
+        worst = case.plan.spent(terms.currency)
+        snapshots, source, _ = started(case)
+        for snapshot in snapshots:
+            assert (source.spent(terms.currency) <= worst[snapshot.iteration] * (1 + 1e-9)).all(), case.name
+
+
 # ------------------------------------------------------------------------------------- without noise, and with too much
 
 

@@ -11,18 +11,33 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
-from dpviz.privacy import calibration
+from dpviz.families.bayesian_optimization import Gibo, GlobalSearch, GradientDescent, RandomSearch
+from dpviz.families.bayesian_optimization.algorithms import TRAININGS, Estimates, Posteriors, Walk
+from dpviz.families.second_order import LineSearch, MiniBatch, ShortStep, TrustRegion
+from dpviz.families.second_order.methods.releases import Separate, Together
+from dpviz.families.second_order.methods.steps import Measured
+from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced
+from dpviz.families.zeroth_order.conversion import Path
+from dpviz.families.zeroth_order.planning import Layout
+from dpviz.privacy import batches, calibration
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
 from dpviz.privacy.events import Event, inner_events
-from dpviz.privacy.ledger import LedgerError, times_of
+from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.matrix_factorisation import BinaryTree
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 from dpviz.problems.base import SmoothFacts, SmoothProblem
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk
+from dpviz.problems.tuning import tuning
+from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
+from dpviz.problems.values import value_problem
+from dpviz.problems.values.value_problem import ValueProblem
 from dpviz.specification import number
 from tests.families.checks import check_noise, check_released_only, check_replicates, check_sensitivity, check_stops
-from tests.families.registry import ALGORITHMS, Case, runs
+from tests.families.registry import ALGORITHMS, ALL, Case, runs
+from tests.families.spying import Spy
 from tests.families.toys import TOYS, Saddle, Search, Sums
 
 
@@ -264,3 +279,330 @@ def test_a_mistake_in_any_algorithm_is_caught(cls: type[Algorithm], mistake: str
     spoiled: Any = Spoiled(case.algorithm, mistake)
     assert fails([case._replace(algorithm=spoiled)], check)
     assert passes(cls, check)
+
+
+# ----------------------------------------------------------------------------------- mistakes in one part of a method
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def instead(owner: Any, name: str, wrong: Callable[[Any], Any]) -> Patch:
+    """A function or method replaced by what is made of the true one."""
+    return lambda monkeypatch: monkeypatch.setattr(owner, name, wrong(getattr(owner, name)))
+
+
+def understated(owner: Any, name: str) -> Patch:
+    """A sensitivity 100 times too small."""
+
+    def small(query: Query) -> Query:
+        return query._replace(sensitivity=np.asarray(query.sensitivity) / 100)
+
+    return instead(owner, name, lambda true: lambda *rest, **named: small(true(*rest, **named)))
+
+
+def without_noise(purpose: str, owner: type) -> Patch:
+    """Noise is drawn and paid for, and the raw value used."""
+
+    def made(true: Any) -> Any:
+        def wrong(self: Any, query: Query, asked: str, rows: np.ndarray) -> np.ndarray:
+            noisy: np.ndarray = true(self, query, asked, rows)
+            return query.value if asked == purpose else noisy
+
+        return wrong
+
+    return instead(owner, "gaussian", made)
+
+
+def short_by_raw(true: Any) -> Any:
+    """Whether a gradient is short is decided by the raw one."""
+
+    def wrong(self: Measured, state: Any, rows: np.ndarray) -> Any:
+        found, noisy = true(self, state, rows)
+        raw = self.problem.mean_gradient(state.x[found]).value + self.problem.regulariser_gradient(state.x[found])
+        state.shown["noisy_gradient_norm"][found] = np.linalg.norm(raw, axis=1)
+        return found, noisy
+
+    return wrong
+
+
+def on_all_rows(true: Any) -> Any:
+    """The Hessian is computed on all rows, and released as if on the batch."""
+    return lambda self, x, batch, shape: true(self, x, None, shape)._replace(
+        batch=batch, sensitivity=self.facts.hessian_sensitivity / batch.divisor(self.facts.n)
+    )
+
+
+def as_if_all(true: Any) -> Any:
+    """The published mistake: a mean over m rows with the noise of one over n."""
+    return lambda self, *rest: true(self, *rest)._replace(sensitivity=self.facts.gradient_sensitivity / self.facts.n)
+
+
+def first_row_again(_: Any) -> Any:
+    """Every step reads the table's first row instead of the first of its own."""
+
+    def wrong(self: ValueProblem, batch: Batch, rows: slice) -> Any:
+        assert batch.indices is not None
+        chosen = batch.indices[:, rows].copy()
+        chosen[:, 0] = 0
+        return self._rows[chosen], self._targets[chosen]
+
+    return wrong
+
+
+def raw_estimate(moves: bool) -> Patch:
+    """Noise is drawn and paid for; then the raw estimate moves the learner, or its norm is shown."""
+    seen: list[Query] = []
+
+    def noted(true: Any) -> Any:
+        return lambda self, *rest: seen.append(true(self, *rest)) or seen[-1]  # type: ignore[func-returns-value]
+
+    def learning(true: Any) -> Any:
+        def wrong(self: Path, t: int, rows: np.ndarray, gradient: np.ndarray, *more: Any) -> None:
+            true(self, t, rows, seen[-1].value if moves else gradient, *more)
+            if not moves:
+                self.norm[rows] = np.linalg.norm(seen[-1].value, axis=1)
+
+        return wrong
+
+    return both(instead(ValueProblem, "_query", noted), instead(Path, "learn", learning))
+
+
+def both(*patches: Patch) -> Patch:
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for each in patches:
+            each(monkeypatch)
+
+    return patch
+
+
+def alike(true: Any) -> Any:
+    """Batches that should follow the moves do not, and changes are clipped by the distance alone."""
+
+    def wrong(self: ValueProblem, x: np.ndarray, before: np.ndarray, batch: Batch, directions: Any, *more: Any) -> Any:
+        clips = self.facts.lipschitz * np.linalg.norm(x - before, axis=1)
+        return true(self, x, before, batch, directions, clips, *more[1:])
+
+    return wrong
+
+
+def fresh_noise(_: Any) -> Any:
+    """A tree whose nodes get new noise whenever they are summed: the same variance, and less privacy."""
+    return lambda self, draw: (draw() * np.sqrt(t.bit_count()) for t in range(1, self.length + 1))
+
+
+def dealt_twice(true: Any) -> Any:
+    """All leaves begin with the same row, the table's first."""
+
+    def wrong(*arguments: Any) -> np.ndarray:
+        found: np.ndarray = true(*arguments)
+        found[:, ::2] = 0
+        return found
+
+    return wrong
+
+
+def pooled(true: Any) -> Any:
+    """Erratum E3: losses are scaled by what all users have together, before the clip."""
+
+    def wrong(self: Evaluations, weights: Any, clip: float) -> Any:
+        kept = self._losses
+        self._losses = [(y - y.mean()) / max(float(y.std()), 1e-9) if len(y) else y for y in kept]
+        query = true(self, weights, clip)
+        self._losses = kept
+        return query
+
+    return wrong
+
+
+def fitted(true: Any) -> Any:
+    """The process is fitted to the losses: weights depend on them."""
+
+    def wrong(self: Evaluations, weights: Any, clip: float) -> Any:
+        spread = [max(float(np.ptp(y.mean(axis=1))), 1e-9) if len(y) else 1.0 for y in self._losses]
+        return true(self, [w / s for w, s in zip(weights, spread, strict=True)], clip)
+
+    return wrong
+
+
+def points_by_losses(true: Any) -> Any:
+    """How many points are asked for depends on the users' losses."""
+
+    def wrong(self: Evaluations, points: Any) -> Any:
+        true(self, points)
+        self.count += [int(np.abs(losses).sum() * 1e3) % 2 for losses in self._losses]
+
+    return wrong
+
+
+def raw_walk(moves: bool) -> Patch:
+    """Noise is drawn and paid for; then the raw gradient moves the iterate, or its length is shown."""
+    seen: list[np.ndarray] = []
+
+    def noted(true: Any) -> Any:
+        def wrong(self: Estimates, x: np.ndarray, query: Query | None = None) -> Any:
+            if query is not None:
+                seen.append(query.value)
+            return true(self, x, query)
+
+        return wrong
+
+    def going(true: Any) -> Any:
+        def wrong(self: Walk, gradient: np.ndarray, step: float) -> None:
+            true(self, seen[-1] if moves else gradient, step)
+            self.norm = np.linalg.norm(seen[-1], axis=1)
+
+        return wrong
+
+    return both(instead(Estimates, "seen", noted), instead(Walk, "go", going))
+
+
+def with_clipped_share(true: Any) -> Any:
+    """A released series is made from how many users were clipped."""
+    return property(lambda self: {**true.fget(self), TRAININGS.name: self._evaluations.clipped_share.copy()})
+
+
+def case_of(cls: type[Algorithm], start: str) -> Case:
+    """The first case that is called so; with "certificate ", as it asks for the smallest eigenvalue first."""
+    case = next(case for case in runs(cls, ALL) if case.name.startswith(start.removeprefix("certificate ")))
+    if start.startswith("certificate "):
+        algorithm = case.algorithm.replaced(certificate=True, curvature_target=0.6, hessian_share=0.95)
+        return case._replace(algorithm=algorithm, plan=algorithm.plan(case.plan.facts, case.budget))
+    return case
+
+
+def unclipped(values: np.ndarray, clips: np.ndarray) -> np.ndarray:
+    """Differences count in full: the declared Lipschitz constant is believed."""
+    return values
+
+
+DEFAULT, ORTHONORMAL, FOLLOWING = "default", "directions=orthonormal, ", "follow_moves=True, "
+ROBUST, AT_STATE = "default, problems.nonconvex.robust", "at_state=True, problems.nonconvex.robust"
+SHORT = "gradient_target=0.3, problems.nonconvex.robust"  # gradients pass their test
+LONG, CERTIFIED = "gradient_target=0.01, problems.nonconvex.robust", f"certificate {SHORT}"
+HESSIAN, GRADIENT = understated(NonconvexRisk, "hessian"), understated(NonconvexRisk, "mean_gradient")
+EIGENVALUE, DECREASE = understated(NonconvexRisk, "smallest_eigenvalue"), understated(NonconvexRisk, "decrease")
+AS_IF_ALL, UNCLIPPED = (
+    instead(NonconvexRisk, "mean_gradient", as_if_all),
+    instead(value_problem, "_clipped", lambda _: unclipped),
+)
+VALUE, SLOPE = understated(ValueProblem, "_query"), understated(ValueProblem, "directional")
+ROW_AGAIN, DEALT_TWICE = instead(ValueProblem, "_gathered", first_row_again), instead(batches, "permuted", dealt_twice)
+AT_LARGEST = instead(
+    value_problem, "_clipped", lambda true: lambda values, clips: true(values, np.maximum(clips, np.abs(values).max()))
+)
+UNCLIPPED_USERS = instead(tuning, "clipped_sum", lambda _: lambda rows, clip: (np.nan_to_num(rows).sum(axis=0), 0))
+ALIKE = both(
+    instead(ValueProblem, "change", alike),
+    instead(Layout, "drawn_sizes", lambda _: lambda self, mix: self.sizes.astype(int)),
+)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(
+    ("cls", "start", "mistake", "check"),
+    [
+        (ShortStep, SHORT, without_noise("hessian", Separate), "released only"),
+        (ShortStep, ROBUST, without_noise("gradient", Separate), "released only"),
+        (ShortStep, CERTIFIED, without_noise("certificate", Separate), "released only"),
+        (ShortStep, CERTIFIED, EIGENVALUE, "sensitivity"),
+        (ShortStep, SHORT, instead(Measured, "gradient", short_by_raw), "released only"),
+        (ShortStep, SHORT, HESSIAN, "sensitivity"),
+        (ShortStep, SHORT, HESSIAN, "noise"),
+        (ShortStep, ROBUST, GRADIENT, "sensitivity"),
+        (ShortStep, AT_STATE, GRADIENT, "sensitivity"),
+        (LineSearch, LONG, DECREASE, "sensitivity"),
+        (MiniBatch, SHORT, without_noise("hessian", Together), "released only"),
+        (MiniBatch, SHORT, instead(NonconvexRisk, "hessian", on_all_rows), "sensitivity"),
+        (MiniBatch, ROBUST, AS_IF_ALL, "noise"),
+        (MiniBatch, ROBUST, AS_IF_ALL, "sensitivity"),
+        (TrustRegion, ROBUST, without_noise("hessian", Together), "released only"),
+        (VarianceReduced, DEFAULT, VALUE, "sensitivity"),
+        (Naive, DEFAULT, VALUE, "sensitivity"),
+        (Naive, DEFAULT, VALUE, "noise"),
+        (DirectionalDescent, DEFAULT, SLOPE, "sensitivity"),
+        (DirectionalDescent, "clip=0.1", UNCLIPPED, "sensitivity"),
+        (DirectionalDescent, DEFAULT, ROW_AGAIN, "sensitivity"),
+        (FirstOrder, DEFAULT, ROW_AGAIN, "sensitivity"),
+        (VarianceReduced, ORTHONORMAL, UNCLIPPED, "sensitivity"),
+        (Naive, DEFAULT, UNCLIPPED, "sensitivity"),
+        (VarianceReduced, ORTHONORMAL, AT_LARGEST, "sensitivity"),
+        (VarianceReduced, DEFAULT, ROW_AGAIN, "sensitivity"),
+        (Naive, DEFAULT, ROW_AGAIN, "sensitivity"),
+        (VarianceReduced, FOLLOWING, UNCLIPPED, "sensitivity"),
+        (VarianceReduced, DEFAULT, instead(BinaryTree, "stream", fresh_noise), "noise"),
+        (VarianceReduced, DEFAULT, DEALT_TWICE, "sensitivity"),
+        (Naive, DEFAULT, DEALT_TWICE, "sensitivity"),
+        (VarianceReduced, DEFAULT, raw_estimate(moves=True), "released only"),
+        (Naive, DEFAULT, raw_estimate(moves=True), "released only"),
+        (VarianceReduced, DEFAULT, raw_estimate(moves=False), "released only"),
+        (Gibo, DEFAULT, understated(Evaluations, "gradient"), "sensitivity"),
+        (Gibo, DEFAULT, understated(Evaluations, "gradient"), "noise"),
+        (GradientDescent, DEFAULT, understated(Evaluations, "exact_gradient"), "sensitivity"),
+        (RandomSearch, DEFAULT, understated(Evaluations, "utilities"), "sensitivity"),
+        (GlobalSearch, DEFAULT, understated(Evaluations, "mean_loss"), "sensitivity"),
+        (Gibo, DEFAULT, UNCLIPPED_USERS, "sensitivity"),
+        (GradientDescent, DEFAULT, UNCLIPPED_USERS, "sensitivity"),
+        (Gibo, DEFAULT, instead(Evaluations, "add", points_by_losses), "released only"),
+        (Gibo, DEFAULT, raw_walk(moves=True), "released only"),
+        (Gibo, DEFAULT, raw_walk(moves=False), "released only"),
+        (Gibo, DEFAULT, instead(Posteriors, "released", with_clipped_share), "released only"),
+        (VarianceReduced, FOLLOWING, ALIKE, "fast"),
+    ],
+)
+def test_a_mistake_in_a_part_is_caught(
+    cls: type[Algorithm], start: str, mistake: Patch, check: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = case_of(cls, start)
+    if check == "fast":  # moves as long as they may be: else no two points are far apart
+        algorithm, check = case.algorithm.replaced(expected_norm=0.01), "sensitivity"
+        case = case._replace(algorithm=algorithm, plan=algorithm.plan(case.specification.facts(), case.budget))
+    assert not fails([case], check)
+    mistake(monkeypatch)
+    assert fails([case], check)
+
+
+class Waves(TuningProblem):
+    """Each user's loss is a wave of its own over the box [-2, 2]²; one user's is replaced by something else."""
+
+    def __init__(self, replaced: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        super().__init__(TuningFacts(50, 2, low=(-2.0,) * 2, high=(2.0,) * 2))
+        self._replaced = replaced
+
+    def _losses(self, points: np.ndarray) -> np.ndarray:
+        users = np.arange(50)
+        found = 1 + np.sin(points[:, :1] + users) * np.cos(points[:, 1:] - 0.3 * users)
+        if self._replaced is not None:
+            with np.errstate(over="ignore"):
+                found[:, 7] = self._replaced(found[:, 7])
+        return found
+
+
+def largest_move(monkeypatch: pytest.MonkeyPatch) -> float:
+    """By how much, over the sensitivity, a hostile user moves the mean in any step of a run with the same releases."""
+    spy = Spy(monkeypatch, canned=True)
+    algorithm = Gibo(iterations=5, clip=0.5)
+    plan = algorithm.plan(Waves().facts, GaussianDP(mu=1.0))
+
+    def asked(problem: Waves) -> list[Query]:
+        spy.clear()
+        for _ in algorithm.run(problem, plan, Mechanisms(Ledger(plan.terms, 2), 3)):
+            pass
+        return [release.query for release in spy.seen]
+
+    before, worst = asked(Waves()), 0.0
+    for change in (lambda y: 1e4 * y, lambda y: -1e300 * y, lambda y: y * np.nan, lambda y: np.where(y > 1, np.inf, y)):
+        for one, two in zip(before, asked(Waves(change)), strict=True):
+            assert np.isfinite(two.value).all() and one.sensitivity == pytest.approx(0.02)
+            worst = max(worst, float(np.linalg.norm(two.value - one.value, axis=1).max()) / 0.02)
+    return worst
+
+
+@pytest.mark.parametrize(("mistake", "low", "high"), [(None, 0.5, 1), (pooled, 1.5, np.inf), (fitted, 1.5, np.inf)])
+def test_a_user_with_losses_beyond_all_bounds_moves_the_mean_by_its_share(
+    mistake: Any, low: float, high: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And by more if users are coupled before the clip (erratum E3)."""
+    if mistake is not None:
+        instead(Evaluations, "gradient", mistake)(monkeypatch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert low < largest_move(monkeypatch) <= high + 1e-12

@@ -3,10 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.errors import UserError
 from dpviz.families.accelerated.quadratic import Kind, _autoregression, _segments
-from dpviz.families.accelerated.theory import _POWER, Floats, Noise, Recursion, Schedule, Steps, _noise_factor
-from dpviz.numbers import short
+from dpviz.families.accelerated.theory import Floats, Noise, Recursion, Schedule, Steps, _noise_factor
 from dpviz.privacy.accounting.textbook import recursion
 
 
@@ -55,30 +53,10 @@ def required_scale(
     """The smallest n eps (Laplace) or n sqrt(rho) (Gaussian) whose bound reaches a target gap, and its number of steps.
 
     sensitivity : that of the sum of the n gradients: S1 in L1 norm for Laplace, n Delta in L2 norm for Gaussian noise.
-    Errors: UserError if T steps are too few even without noise.
     """
     left = target - recursion.initial * np.exp(recursion.log_contraction)
-    if not (left > 0).any():
-        raise UserError(
-            f"{left.size} steps cannot guarantee a gap of {short(target, 4)}, not even without noise. Allow more steps "
-            "or choose a larger target.",
-            title="Target out of reach",
-        )
+    assert (left > 0).any(), "too few steps even without noise"
     unit = np.where(left > 0, left, 0) / _noise_factor(recursion, schedule, noise)
     best = int(np.argmax(unit))
     factor = 1 if noise == "laplace" else 4
     return float(sensitivity * np.sqrt(dimension / (factor * unit[best]))), best + 1
-
-
-def limit_bound(recursion: Recursion, unit: float, noise: Noise) -> float:
-    """Limit of the optimal `bound_by_iterations` for T' -> infinity; that of the uniform schedule is infinite.
-
-    Needs constant steps. It is finite because early noise is contracted away: old steps need next to no budget.
-    """
-    _, log_contraction, log_weight = recursion
-    logs = np.diff(log_contraction, prepend=0.0)
-    if not np.allclose(logs, logs[0], rtol=1e-9, atol=0):
-        raise ValueError("the limit exists for constant steps only")
-    power = _POWER[noise] + 1
-    lost = -np.expm1(logs[0] / power)
-    return float(unit * np.exp(log_contraction[0] + log_weight[0]) / lost**power)

@@ -5,38 +5,18 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
-from dpviz.errors import UserError
 from dpviz.families.mirror_descent.theory import (
     Batching,
     Floats,
     Player,
     closed_form_optimum,
-    draw_range,
     mean_batches,
     rho_of_draws,
     sampling_bias,
     squared_weights,
     step_size_cap,
 )
-from dpviz.numbers import short
-
-
-def tight_step_size_cap(rho: float, oscillation: float, weights: Floats, draws: int = 1) -> float:
-    """`step_size_cap` with the tight cost of a draw; weights (T-1,) of the rounds. At least as large, same for small
-    ranges."""
-    low = float(step_size_cap(rho, oscillation, draws * np.sum(weights**2)))
-    if rho == 0 or low == math.inf:
-        return low
-
-    def excess(step_size: float) -> float:
-        return float(rho_of_draws(draw_range(oscillation, step_size, weights), draws, tight=True).sum()) - rho
-
-    high = 1.01 * low
-    while excess(high) < 0:
-        high *= 1.5
-    return float(brentq(excess, low * (1 - 1e-9), high, rtol=1e-13))
 
 
 def tau_full_batch(
@@ -62,11 +42,6 @@ def accumulated_rho(ranges: Floats, draws: int = 1, tight: bool = False) -> Floa
     return np.concatenate(([0.0], np.cumsum(rho_of_draws(ranges, draws, tight))))
 
 
-def bias_reduced_draws(levels: ArrayLike) -> int:
-    """Draws per player of a run with the levels N_t: Σ (2^(N_t + 1) + 1), 1 for the output; known before."""
-    return int(np.sum(2 ** (np.asarray(levels, np.int64) + 1) + 1))
-
-
 def stopping_bounds(stop: int, largest: int) -> tuple[float, float]:
     """Bounds on the expected number of rounds, (U - 2^M)/E 2^N and U/E 2^N (Wald's identity)."""
     return (stop - 2**largest) / mean_batches(largest), stop / mean_batches(largest)
@@ -76,17 +51,8 @@ def sample_size(
     target: float, players: Sequence[Player], shares: Sequence[float], rho: float, batching: Batching
 ) -> int:
     """The fewest records for which the bound of `closed_form_optimum` reaches a target gap:
-    families/mirror_descent/THEORY.md, section 5.5.
-
-    Errors: UserError if the sampling bias alone is above the target.
-    """
+    families/mirror_descent/THEORY.md, section 5.5."""
     bias = sampling_bias(players)
-    if target <= bias:
-        raise UserError(
-            f"Sampling alone can cost {short(bias, 4)}, so no number of records guarantees a gap of {short(target)}. "
-            "Draw more vertices per round or choose a larger target.",
-            title="Target out of reach",
-        )
     # Without the bias, the bound is proportional to 1/√n.
     one = closed_form_optimum(players, shares, rho, 1, batching).bound - bias
     return math.ceil((one / (target - bias)) ** 2)

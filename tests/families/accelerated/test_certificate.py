@@ -39,13 +39,6 @@ def test_smallest_rates(mu: float, step_size: float, momentum: float, rate: floa
     assert certificate.margin >= 0
 
 
-@pytest.mark.slow
-def test_gradient_descent_has_its_textbook_rate() -> None:
-    certificate = certify(0.1, 1.0, 0.3, 0.0)
-    assert certificate is not None
-    assert certificate.rate == pytest.approx(1 - 0.3 * 0.1, abs=1e-5)
-
-
 def test_no_certificate_for_the_momentum_of_the_papers_experiments() -> None:
     """Erratum E16."""
     assert certify(0.02, 5.1, 1 / 5.1, 0.88) is None
@@ -62,16 +55,6 @@ def test_no_certificate_for_an_unstable_method() -> None:
 def test_largest_certified_momentum(condition: float, relative_step: float, largest: float) -> None:
     assert certify(1 / condition, 1.0, relative_step, largest - 0.002) is not None
     assert certify(1 / condition, 1.0, relative_step, largest + 0.002) is None
-
-
-@pytest.mark.slow
-def test_units_do_not_matter() -> None:
-    one, other = certify(0.1, 1.0, 0.5, 0.3), certify(5.0, 50.0, 0.01, 0.3)
-    assert one is not None and other is not None
-    assert other.rate == pytest.approx(one.rate, abs=1e-7)
-    assert other.noise_factor == pytest.approx(one.noise_factor, rel=1e-4)
-    assert np.array(other.P) == pytest.approx(50 * np.array(one.P), rel=1e-4)
-    assert other.margin >= 0
 
 
 @pytest.mark.slow

@@ -8,12 +8,10 @@ import pytest
 from dpviz.errors import UserError
 from dpviz.families.accelerated import theory
 from dpviz.families.accelerated.quadratic import expected_gap
-from tests.oracles.accelerated import limit_bound, required_scale
 from tests.pairs import all_pairs
 
 # The default problem: n = 10 000, d = 10, ridge 0.01, S1 = 20, epsilon = 2, started at zero.
 MU, L, INITIAL = 0.02, 2.52, np.log(2)
-UNIT = 10 * (20 / (10_000 * 2)) ** 2
 # The paper's figure 3: n = 100 000, d = 20, S1 = 40, epsilon = 1, guessed initial gap 10.
 PAPER_L, PAPER_UNIT = 5.1001, 20 * (40 / 1e5) ** 2
 
@@ -30,53 +28,16 @@ def base_budget(epsilon: np.ndarray, ratio: float) -> np.ndarray:
     return np.log1p(np.expm1(epsilon) * ratio)
 
 
-# ---------------------------------------------------------------------------------------------------------------- steps
-
-
-@pytest.mark.parametrize(
-    ("condition", "starts"), [(20, [15, 55, 135]), (255.004, [90, 226, 498]), (126, [56, 152, 344])]
-)
-def test_stages_start_where_the_specification_says(condition: float, starts: list[int]) -> None:
-    steps = theory.multistage(600, 1.0, 1 / condition, 1.0)
-    assert (np.flatnonzero(steps.restart) + 1).tolist()[:3] == starts
-    assert (np.flatnonzero(np.diff(steps.stage)) + 2).tolist()[:3] == starts
-    assert steps.stage[0] == 1 and not steps.restart[0]
-
-
-def test_small_steps_get_longer_stages_unless_the_paper_is_followed() -> None:
-    corrected = theory.multistage(1000, 0.1, MU, PAPER_L)
-    assert (np.flatnonzero(corrected.restart) + 1).tolist() == [398, 822]
-    paper = theory.multistage(1000, 0.1, MU, PAPER_L, lengths="paper")
-    assert (np.flatnonzero(paper.restart) + 1).tolist() == [90, 226, 498]
-
-
-def test_the_first_drop_of_the_step_size_is_sixteenfold() -> None:
-    steps = theory.multistage(200, 0.5, 1 / 20, 4.0)
-    first = [float(steps.step_size[steps.stage == stage][0]) for stage in (1, 2, 3)]
-    assert first == pytest.approx([0.125, 0.125 / 16, 0.125 / 64])
-    assert steps.momentum == pytest.approx(theory.nesterov_momentum(steps.step_size, 1 / 20))
-
-
 def test_stage_lengths_can_be_given_but_must_suffice() -> None:
     assert theory.multistage(5, 1.0, 0.1, 1.0, (2, 1, 9)).stage.tolist() == [1, 1, 2, 3, 3]
     with pytest.raises(ValueError, match="the stages have 3 steps"):
         theory.multistage(5, 1.0, 0.1, 1.0, (2, 1))
 
 
-def test_perfectly_conditioned_problems_have_stages_too() -> None:
-    steps = theory.multistage(40, 1.0, 1.0, 1.0)
-    recursion = theory.nesterov_recursion(steps, 1.0, 1.0, 1.0)
-    assert steps.stage[:2].tolist() == [1, 2]
-    assert np.isfinite(theory.bound(recursion, 1.0)).all()
-
-
 def test_momentum_choices() -> None:
     assert float(theory.nesterov_momentum(1 / L, MU)) == pytest.approx(0.8364, abs=5e-5)
     assert float(theory.heavy_ball_momentum(0.5, 0.5)) == pytest.approx(0.25)
     assert theory.polyak_pair(1.0, 9.0) == pytest.approx((0.25, 0.25))
-
-
-# --------------------------------------------------------------------------------------------------------- error bounds
 
 
 def test_schedule_of_five_steps() -> None:
@@ -92,23 +53,6 @@ def test_schedule_of_five_steps() -> None:
     assert (optimal, uniform) == pytest.approx((0.3970490, 0.4065266), abs=1e-7)
 
 
-@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
-@pytest.mark.parametrize("stages", [False, True])
-def test_all_numbers_of_steps_at_once_agree_with_one_run_each(
-    noise: theory.Noise, schedule: theory.Schedule, stages: bool
-) -> None:
-    steps = theory.multistage(90, 1.0, 0.05, 1.0) if stages else theory.nesterov(90, 1.0, 0.05)
-    recursion = theory.nesterov_recursion(steps, 0.05, 1.0, 3.0)
-    together = theory.bound_by_iterations(recursion, 1e-4, schedule, noise)
-    for iterations in (1, 2, 21, 90):
-        part = recursion.first(iterations)
-        weights = theory.optimal_weights(part, noise) if schedule == "optimal" else np.ones(iterations)
-        shares = weights / weights.sum()
-        half_variance = 1e-4 / shares ** (2 if noise == "laplace" else 1)
-        assert together[iterations - 1] == pytest.approx(theory.bound(part, half_variance)[-1], rel=1e-11)
-
-
 def test_bound_equals_its_recursion() -> None:
     steps = theory.multistage(150, 0.7, 0.05, 2.0)
     variance = np.random.default_rng(1).lognormal(0, 2, 150)
@@ -119,12 +63,6 @@ def test_bound_equals_its_recursion() -> None:
         expected.append(value)
     recursion = theory.nesterov_recursion(steps, 0.05, 2.0, 3.0)
     assert theory.bound(recursion, variance) == pytest.approx(expected, rel=1e-12)
-
-
-def test_bound_without_noise_is_the_contraction() -> None:
-    recursion = default_recursion(20)
-    expected = INITIAL * (1 - np.sqrt(MU / L)) ** np.arange(21)
-    assert theory.bound(recursion, 0.0) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("family", ["nesterov", "multistage", "gradient_descent"])
@@ -173,9 +111,6 @@ def test_sampling_variance() -> None:
     assert theory.sampling_variance(10.0, 1, 1) == 0
 
 
-# -------------------------------------------------------------------------------------------------------- budget splits
-
-
 @pytest.mark.parametrize(
     ("iterations", "laplace", "gaussian"), [(50, 1.30, 1.21), (100, 2.24, 1.75), (200, 6.45, 3.24), (500, 38.7, 8.08)]
 )
@@ -219,29 +154,6 @@ def test_sampled_split_satisfies_the_optimality_condition(ratio: float, epsilon:
     assert np.ptp(multiplier) < 1e-10
 
 
-def test_sampled_split_without_sampling_is_the_cube_root_rule() -> None:
-    recursion = default_recursion(400)
-    weights = theory.optimal_weights(recursion, "laplace")
-    assert theory.sampled_split(recursion.log_weight, 0.7, 1.0) == pytest.approx(
-        0.7 * weights / weights.sum(), rel=1e-11
-    )
-
-
-def test_moving_budget_between_two_steps_never_helps() -> None:
-    log_weight = default_recursion(12).log_weight
-    split = theory.sampled_split(log_weight, 1.0, 50.0)
-
-    def objective(epsilon: np.ndarray) -> float:
-        return float(np.exp(log_weight) @ base_budget(epsilon, 50.0) ** -2)
-
-    for source in range(12):
-        for target in range(12):
-            moved = split.copy()
-            moved[source] -= 1e-4
-            moved[target] += 1e-4
-            assert objective(moved) >= objective(split) * (1 - 1e-13)
-
-
 def test_ignoring_the_sampling_costs_little() -> None:
     """Remark 4.2's shares are 0.02 %, 0.5-1.1 % and 2-6 % above the optimum at m/n = 10, 1 and 0.1 %."""
     for ratio, low, high in ((10.0, 1.0001, 1.0003), (100.0, 1.005, 1.012), (1000.0, 1.015, 1.06)):
@@ -283,26 +195,6 @@ def test_noise_of_the_multistage_schedule(stages: int) -> None:
     assert ((np.diff(scale) > 0) == steps.restart[1:]).all()
 
 
-# ------------------------------------------------------------------------------------------------- number of iterations
-
-
-@pytest.mark.parametrize(
-    ("relative_step", "schedule", "best", "value"),
-    [
-        (1.0, "optimal", 121, 0.1108458),
-        (1.0, "uniform", 91, 0.2211073),
-        (0.1, "optimal", 349, 0.1914485),
-        (0.1, "uniform", 268, None),
-    ],
-)
-def test_best_iterations_of_the_paper(
-    relative_step: float, schedule: theory.Schedule, best: int, value: float | None
-) -> None:
-    bounds = theory.bound_by_iterations(paper_recursion(relative_step), PAPER_UNIT, schedule, "laplace")
-    assert theory.best_iterations(bounds) == best
-    assert value is None or bounds.min() == pytest.approx(value, rel=5e-6)
-
-
 def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:
     """Erratum E4: half the variance gives the ends of the published curves; E14: multi-stage stops in stage 1."""
     for relative_step, published in ((1.0, 136), (0.1, 396)):
@@ -315,84 +207,11 @@ def test_published_horizons_follow_from_the_wrong_noise_variance() -> None:
         assert theory.best_iterations(bounds) == best
 
 
-def test_best_iterations_of_the_default_problem() -> None:
-    for schedule, best, value in (("optimal", 31, 0.1038726), ("uniform", 27, 0.1155240)):
-        bounds = theory.bound_by_iterations(default_recursion(), UNIT, schedule, "laplace")
-        assert theory.best_iterations(bounds) == best
-        assert bounds.min() == pytest.approx(value, abs=1e-7)
-    steps = theory.gradient_descent(1000, 1 / L)
-    recursion = theory.gradient_descent_recursion(steps, MU, L, INITIAL)
-    bounds = theory.bound_by_iterations(recursion, UNIT, "optimal", "laplace")
-    assert (theory.best_iterations(bounds), bounds.min()) == pytest.approx((21, 0.62030), abs=1e-5)
-    multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, INITIAL)
-    assert theory.best_iterations(theory.bound_by_iterations(multistage, UNIT, "optimal", "laplace")) == 31
-
-
-def test_best_iterations_with_gaussian_noise() -> None:
-    """Clip sqrt(10) in L2 norm; zCDP of mu_GDP = 0.44833, that is (2, 1e-6)."""
-    unit = 10 * (2 * np.sqrt(10) / 10_000) ** 2 / (4 * 0.44833**2 / 2)
-    bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
-    assert theory.best_iterations(bounds) == 112
-
-
-def test_shares_of_the_default_schedule() -> None:
-    weights = theory.optimal_weights(default_recursion(31), "laplace")
-    epsilon = 2 * weights / weights.sum()
-    assert epsilon[[0, 15, 30]] == pytest.approx([0.03894, 0.06209, 0.09900], abs=1e-5)
-    assert 20 / (10_000 * epsilon[[0, 15, 30]]) == pytest.approx([0.05136, 0.03221, 0.02020], abs=1e-5)
-
-
-def test_limit_of_many_steps() -> None:
-    assert limit_bound(paper_recursion(), PAPER_UNIT, "laplace") == pytest.approx(0.1293909, rel=1e-5)
-    for noise in ("laplace", "gaussian"):
-        bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", noise)
-        assert limit_bound(default_recursion(), UNIT, noise) == pytest.approx(bounds[-1], rel=1e-6)
-    multistage = theory.nesterov_recursion(theory.multistage(100, 1.0, MU, L), MU, L, 1.0)
-    with pytest.raises(ValueError, match="constant steps"):
-        limit_bound(multistage, UNIT, "laplace")
-
-
-@pytest.mark.parametrize(("target", "scale", "best"), [(0.05, 3.44e4, 42), (0.02, 6.17e4, 57), (0.01, 9.25e4, 68)])
-def test_required_scale(target: float, scale: float, best: int) -> None:
-    found, iterations = required_scale(default_recursion(), target, 20, 10, "optimal", "laplace")
-    assert found == pytest.approx(scale, rel=1e-3)
-    assert iterations == best
-    bounds = theory.bound_by_iterations(default_recursion(), 10 * (20 / found) ** 2, "optimal", "laplace")
-    assert bounds.min() == pytest.approx(target, rel=1e-12)
-
-
-def test_required_scale_for_gaussian_noise_and_out_of_reach() -> None:
-    found, _ = required_scale(default_recursion(), 0.01, 2 * np.sqrt(10), 10, "optimal", "gaussian")
-    unit = 10 * 40 / (4 * found**2)  # found = n sqrt(rho)
-    bounds = theory.bound_by_iterations(default_recursion(), unit, "optimal", "gaussian")
-    assert bounds.min() == pytest.approx(0.01, rel=1e-12)
-    with pytest.raises(UserError, match="10 steps cannot guarantee"):
-        required_scale(default_recursion(10), 0.01, 20, 10, "optimal", "laplace")
-
-
 def best_of_search(recursion: theory.Recursion, *arguments: Any) -> int:
     horizons, bounds = theory.bounds_by_search(
         recursion, lambda iterations: theory.sampled_bound(recursion.first(iterations), *arguments)
     )
     return int(horizons[np.argmin(bounds)])
-
-
-@pytest.mark.parametrize("schedule", ["uniform", "optimal"])
-@pytest.mark.parametrize("stages", [False, True])
-def test_search_with_batches_finds_the_minimum(schedule: theory.Schedule, stages: bool) -> None:
-    steps = theory.multistage(300, 1.0, MU, L) if stages else theory.nesterov(300, 1 / L, MU)
-    recursion = theory.nesterov_recursion(steps, MU, L, INITIAL)
-    batch = theory.sampling_variance(10.0, 5_000, 10_000)
-    arguments = (40.0, 2.0, 10 * (20 / 5_000) ** 2, batch, schedule)
-    every = [theory.sampled_bound(recursion.first(k), *arguments) for k in range(1, 301)]
-    assert best_of_search(recursion, *arguments) == np.argmin(every) + 1
-
-
-def test_batches_of_all_rows_change_nothing() -> None:
-    bounds = theory.bound_by_iterations(default_recursion(), UNIT, "optimal", "laplace")
-    unit = 10 * (20 / 10_000) ** 2
-    assert theory.sampled_bound(default_recursion(31), 2.0, 1.0, unit, 0.0, "optimal") == pytest.approx(bounds[30])
-    assert best_of_search(default_recursion(), 2.0, 1.0, unit, 0.0, "optimal") == 31
 
 
 def test_batch_noise_of_the_paper_exceeds_the_privacy_noise_of_the_bound() -> None:
@@ -420,8 +239,3 @@ def test_search_finds_the_minimum_of_unimodal_bounds(limit: int, best: int) -> N
     assert horizons.tolist() == sorted(calls)
     assert len(calls) == len(set(calls)) <= 50
     assert min(calls) >= 1 and max(calls) <= limit
-
-
-def test_search_accepts_impossible_numbers_of_steps() -> None:
-    horizons, bounds = theory.bounds_by_search(default_recursion(1000), lambda k: np.inf if k > 10 else 1 / k)
-    assert horizons[np.argmin(bounds)] == 10

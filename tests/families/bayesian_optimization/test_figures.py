@@ -4,15 +4,13 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
-from dpviz.families.bayesian_optimization.forecast import LEVELS, forecast
 from dpviz.families.bayesian_optimization.kernels import Surrogate
-from dpviz.families.bayesian_optimization.posterior_slice import along, known_after
+from dpviz.families.bayesian_optimization.posterior_slice import along
 from dpviz.plots.elements.style import arm_styles
-from dpviz.privacy.budgets import GaussianDP, PureDP
+from dpviz.privacy.budgets import GaussianDP
 from dpviz.problems.tuning.direct_tuning import NormalLocation
 
 SMALL = NormalLocation(start=None)
@@ -22,43 +20,6 @@ SMALL = NormalLocation(start=None)
 def experiment() -> Experiment:
     arms = presets.arms((presets.GIBO, presets.RANDOM), iterations=5, trainings=30)
     return Experiment(problem=SMALL, arms=arms, budget=GaussianDP(mu=1.0), replicates=3)
-
-
-@pytest.fixture(scope="module")
-def trace(experiment: Experiment) -> Trace:
-    return experiment.run()
-
-
-def test_losses_against_trainings_are_those_that_were_current_then(experiment: Experiment, trace: Trace) -> None:
-    found = figures.stepped(trace, presets.GIBO, "objective")
-    assert found is not None
-    at, values, least = found
-    losses, trainings = (trace.series(presets.GIBO, name)[1] for name in ("objective", "trainings"))
-    for r in range(3):
-        for place, count in enumerate(at.tolist()):
-            done = np.flatnonzero(trainings[:, r] <= count)[-1]
-            assert values[place, r] == losses[done, r]
-    assert least == trainings[-1].min() < trainings[-1].max()
-    at, values, _ = figures.stepped(trace, presets.RANDOM, "objective") or (np.empty(0), np.empty(0), 0)
-    assert (values[at < 30] == values[0]).all() and at[-1] == 30
-    assert values[-1] == pytest.approx(trace.last(presets.RANDOM, "objective"))
-    figure = figures.by_trainings(trace, "objective", arm_styles(experiment.arms))
-    assert {presets.GIBO, presets.RANDOM} <= {line.name for line in figure.data}
-    solid, thin = (line for line in figure.data if line.name == presets.GIBO and line.line.width)
-    assert (solid.x[-1], thin.x[0], thin.x[-1]) == (least, least, trainings[-1].max()), "where the first run has ended"
-    assert solid.line.width > thin.line.width and (solid.line.color, solid.line.dash) == (
-        thin.line.color,
-        thin.line.dash,
-    )
-    assert thin.y[-1] == pytest.approx(np.median(trace.last(presets.GIBO, "objective")))
-    assert "some runs have ended" in " ".join(note.text for note in figure.layout.annotations)
-
-
-def test_points_that_are_found_again_are_those_of_the_run(trace: Trace) -> None:
-    """As many at every step as the run had, of its first replicate: they follow from where it was."""
-    way = np.array(trace.lanes[presets.GIBO].path["x"][:-1], dtype=float)
-    new = [count for _, count in known_after(Gibo(iterations=5), SMALL.facts(), way)]
-    assert new == trace.series(presets.GIBO, "batch_size")[1][1:, 0].tolist()
 
 
 def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
@@ -71,21 +32,6 @@ def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
     rough = along(SMALL.build(), Gibo(), way, 1)
     near = np.abs(rough.places - 1.0) < 0.2
     assert rough.deviation[near].max() < 0.1 < rough.deviation.max() and rough.newest.any()
-
-
-def test_bias_meets_the_noise_at_the_advised_level(experiment: Experiment) -> None:
-    shown = experiment.replaced(budget=GaussianDP(mu=0.02))
-    found = forecast(shown, shown.plans())
-    assert found.advice is not None
-    (bias,) = [line for line in figures.bias_and_noise(found).figure.data if line.name == "bias"]
-    level = found.advice.level
-    assert 0.01 < level < 0.2
-    at = float(np.exp(np.interp(np.log(level), np.log(LEVELS), np.log(np.array(bias.y, dtype=float)))))
-    assert at == pytest.approx(found.advice.noise, rel=0.01)
-    pure = shown.replaced(budget=PureDP(epsilon=1.0)).planned()
-    assert pure.experiment is not None
-    nothing = figures.bias_and_noise(forecast(pure.experiment, pure.plans)).figure
-    assert not nothing.data and "no Gaussian noise" in nothing.layout.annotations[0].text
 
 
 def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:

@@ -12,27 +12,23 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling
-from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_rho
 from dpviz.privacy.budgets import ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
-from dpviz.privacy.ledger import FixedEvents, Ledger
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
+from dpviz.privacy.ledger import Ledger
+from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.games.games import Scores
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 
 STEP, ROUNDS, ROWS = 0.25, 3, 3
 FACTS = dataclasses.replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
 RECORDS = (((1, -1), (1, 1)), ((1, -1), (1, -1)), ((1, 1), (1, 1)))  # (u, v) of every row
 NEIGHBOUR = (((-1, 1), (1, 1)), *RECORDS[1:])
-RUNS, REPLICATES, ONE_DRAW = 25, 2000, 8000
 
 # (64, 3, 2): vertices of both players in every round. A round is the digit 2x + y, the first is the most significant.
 TRANSCRIPTS = np.array(list(itertools.product(itertools.product(range(2), repeat=2), repeat=ROUNDS)))
@@ -92,9 +88,6 @@ def hockey_stick(p: np.ndarray, q: np.ndarray, epsilon: float) -> float:
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
-# -------------------------------------------------------------------------------------------------- exact distributions
-
-
 def test_the_transcripts_of_a_single_pass_have_the_published_divergences() -> None:
     p, q = (probabilities(records, "single") for records in (RECORDS, NEIGHBOUR))
     assert p.sum() == pytest.approx(1, abs=1e-12) and q.sum() == pytest.approx(1, abs=1e-12)
@@ -140,124 +133,3 @@ def test_the_privacy_profile_lies_below_every_accountant() -> None:
     for delta in (1e-3, 0.05, 0.2):
         claimed = accountants.tightest(planned("single")[1].events, delta).epsilon
         assert max(hockey_stick(p, q, claimed), hockey_stick(q, p, claimed)) <= delta
-
-
-def test_no_replaced_row_moves_the_scores_beyond_the_range_that_is_paid_for() -> None:
-    """Check 4: all neighbours of a table, past draws fixed. Attained, by a row that turns its signs around."""
-    _, plan = planned("full")
-    rows = list(itertools.product(itertools.product((1, -1), repeat=2), repeat=2))
-    points = [(1.0, np.eye(2)[[t % 2]], np.eye(2)[[0]]) for t in range(ROUNDS - 1)]
-    changes = []
-    for old, new in itertools.product(rows, repeat=2):
-        pair = []
-        for first in (old, new):
-            scores = Scores(game((first, *RECORDS[1:])), 1)
-            for point in points:
-                scores.add([point])
-            pair.append(np.stack([scores.x(scores.weight).value[0], scores.y(scores.weight).value[0]]))
-        changes.append(STEP * np.ptp(pair[1] - pair[0], axis=1))
-    paid = np.array([plan.schedule[f"range_{name}"][-1] for name in "xy"])
-    assert np.max(changes, axis=0)[0] == pytest.approx(paid[0], rel=1e-5)
-    assert (np.max(changes, axis=0) <= paid * (1 + 1e-5)).all()
-
-
-# ------------------------------------------------------------------------------------------------------------- sampling
-
-
-@cache
-def sampled(neighbour: bool) -> np.ndarray:
-    """(64,) how often each transcript was drawn in RUNS × REPLICATES runs of the product."""
-    method, plan = planned("single")
-    problem = game(NEIGHBOUR if neighbour else RECORDS)
-    counts = np.zeros(len(TRANSCRIPTS), dtype=int)
-    for run in range(RUNS):
-        mechanisms = Mechanisms(Ledger(plan.terms, REPLICATES), 10_000 * neighbour + run)
-        before, number = (np.zeros((REPLICATES, 2)),) * 2, np.zeros(REPLICATES, dtype=int)
-        for snapshot in method.run(problem, plan, mechanisms):
-            if snapshot.iteration:  # the average of t draws gives the t-th away
-                total = tuple(snapshot.iteration * snapshot.output[name] for name in "xy")
-                x, y = (np.argmax(new - old, axis=1) for new, old in zip(total, before, strict=True))
-                number, before = 4 * number + 2 * x + y, total  # type: ignore[assignment]
-        counts += np.bincount(number, minlength=len(TRANSCRIPTS))
-    return counts
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbour", [False, True], ids=["table", "neighbour"])
-def test_sampled_transcripts_have_the_exact_probabilities(neighbour: bool) -> None:
-    expected = probabilities(NEIGHBOUR if neighbour else RECORDS, "single") * RUNS * REPLICATES
-    assert expected.min() > 100
-    assert stats.chisquare(sampled(neighbour), expected * (1 - 1e-15)).pvalue > 1e-4
-
-
-@pytest.mark.slow
-def test_the_audit_finds_no_more_than_is_claimed_and_most_of_what_is_lost() -> None:
-    """The likeliest transcripts by their exact ratios, for many thresholds chosen before: 99 % lower bounds on ε."""
-    p, q = (probabilities(records, "single") for records in (RECORDS, NEIGHBOUR))
-    runs = RUNS * REPLICATES
-    claimed = accountants.tightest(planned("single")[1].events, 0.05).epsilon
-    found = []
-    for threshold in (0.0, 0.3, 0.5, 0.7, 0.83, 1.0):
-        event = p > math.exp(threshold) * q
-        hits, false = (int(sampled(neighbour)[event].sum()) for neighbour in (False, True))
-        found.append(audit.epsilon_lower_bound(hits, runs, false, runs, delta=0.05, confidence=0.99))
-    assert max(found) <= 0.830778, "more than is lost; it would happen in less than 1 % of all seeds"
-    assert 0.75 <= max(found) < claimed
-
-
-@pytest.mark.slow
-def test_one_draw_attains_its_range_and_an_understated_range_is_refuted() -> None:
-    """Two rounds, the second draw of x: logit p - logit q = η = 1 exactly where a row turns all of its signs."""
-    points = [(1.0, np.eye(2)[[0]], np.eye(2)[[0]])]
-    counts = []
-    for seed, records in enumerate((RECORDS, NEIGHBOUR)):
-        scores = Scores(game(records), 1)
-        scores.add(points, slice(0, 1))
-        query = scores.x(1.0)
-        mechanisms = Mechanisms(Ledger(FixedEvents((ExpMech(4 * STEP),)), ONE_DRAW), seed)
-        many = query._replace(value=np.repeat(query.value, ONE_DRAW, axis=0))
-        counts.append(int((mechanisms.exponential(many, ExpMech(4 * STEP)) == 1).sum()))
-    bound = audit.eta_lower_bound(counts[0], ONE_DRAW, counts[1], ONE_DRAW, confidence=0.99)
-    assert bound <= 4 * STEP, "the range that is booked holds"
-    assert bound > 3 * STEP, "whoever books three quarters of it is refuted"
-
-
-# ----------------------------------------------------------------------------------------------- the primitive, check 8
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("draws", [1, 5])
-@pytest.mark.parametrize("private", [False, True], ids=["sample", "exponential"])
-def test_vertices_are_drawn_with_their_probabilities_and_never_impossible_ones(draws: int, private: bool) -> None:
-    weights = np.array([0.3, 0.05, 0.0, 0.25, 0.1, 0.2, 0.1])
-    with np.errstate(divide="ignore"):
-        logits = np.tile(np.maximum(np.log(weights), -1e6), (8000 // draws, 1))
-    mechanisms = Mechanisms(Ledger(FixedEvents((ExpMech(2.0),) * draws), len(logits)), 1)
-    if private and draws == 1:
-        found = mechanisms.exponential(Query(logits, 2.0, "range"), ExpMech(2.0))
-    else:
-        found = mechanisms.sample(logits, draws)
-    counts = np.bincount(found.ravel(), minlength=7)
-    assert found.shape == (len(logits), draws) and counts[2] == 0
-    kept = weights > 0
-    assert stats.chisquare(counts[kept], weights[kept] * found.size).pvalue > 1e-4
-    # Neighbouring replicates are independent: their pairs have product probabilities.
-    table = np.zeros((7, 7))
-    np.add.at(table, (found[:-1:2, 0], found[1::2, 0]), 1)
-    assert stats.chi2_contingency(table[kept][:, kept]).pvalue > 1e-4
-
-
-def test_rows_are_drawn_as_if_each_were_alone() -> None:
-    """Row r depends on its own weights and its own stream only, and several draws follow the inverse distribution."""
-    generator = np.random.default_rng(0)
-    logits = generator.normal(size=(5, 7))
-    found = Mechanisms(Ledger(FixedEvents(()), 5), 3).sample(logits, 400)
-    for r, source in enumerate(streams(3, Purpose.PUBLIC, 5)):
-        shares = np.cumsum(np.exp(logits[r]) / np.exp(logits[r]).sum())
-        uniform = source.random(size=400)
-        assert np.array_equal(found[r], (uniform[:, None] >= shares[:-1]).sum(axis=1))
-    alone = Mechanisms(Ledger(FixedEvents(()), 1), 3).sample(logits[:1], 400)
-    assert np.array_equal(alone[0], found[0])
-    bought = np.array([1, 3, 0, 2, 4])
-    few = Mechanisms(Ledger(FixedEvents(()), 5), 3).sample(logits, bought)
-    assert few.shape == (5, 4) and ((few >= 0).sum(axis=1) == bought).all()

@@ -49,9 +49,6 @@ def mean_gradient(draws: int) -> np.ndarray:
     return stats.binom.pmf(np.arange(draws + 1), draws, 0.5) @ Exponential(1).gradients(points, points)[0]
 
 
-# --------------------------------------------------------------------------------------------------------------- oracle
-
-
 @pytest.mark.slow
 def test_the_oracle_has_the_mean_of_many_draws_and_makes_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check 10: M = 4, so the mean is that of a gradient at 32 draws; a round makes 2 (M + 1)/C_M = 5.2 on average."""
@@ -116,9 +113,6 @@ def test_no_replaced_row_moves_the_oracle_further_than_its_weight(exponent: int)
     assert (largest <= 4 * allowed).all() and (largest > 1.5 * 4 / size).all()
 
 
-# ------------------------------------------------------------------------------------------------------------- stopping
-
-
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("stop", [4, 6, 64, 256])
 def test_levels_never_exceed_the_stop_level_and_rounds_are_as_many_as_wald_says(stop: int) -> None:
@@ -160,32 +154,6 @@ def test_ten_thousand_runs_stay_below_the_filter_s_ceiling(budget: Budget) -> No
         ledger.charge(plan.terms.allowed["x"], np.full(replicates, 2 * 3 * 16))
 
 
-@pytest.mark.slow
-def test_a_run_draws_and_reads_what_its_levels_say() -> None:
-    """Rows never exceed U B ≤ n; draws of both players are 2^(N + 1) + 1 per round but the first, which is free."""
-    method, replicates = BiasReduced(stop_level=16), 200
-    plan = method.plan(SMALL.facts(), BUDGET)
-    ledger = Ledger(plan.terms, replicates)
-    levels = method._levels(Mechanisms(Ledger(plan.terms, replicates), 7), int(plan.resolved["level"]))
-    snapshots = [
-        (s.active.copy(), s.released["rows_used"].copy(), s.released["rho_spent"].copy())  # type: ignore[union-attr]
-        for s in method.run(SMALL.build(), plan, Mechanisms(ledger, 7))
-    ]
-    unit = plan.resolved["rows_per_draw"]
-    assert unit == 4 and len(snapshots) == (levels >= 0).sum(axis=1).max() + 1
-    for t, (active, rows, spent) in enumerate(snapshots[1:], 1):
-        until = levels[:, :t]
-        assert np.array_equal(active, levels[:, t] >= 0), "who goes on"
-        assert np.array_equal(rows, unit * np.where(until >= 0, 2.0**until, 0).sum(axis=1)) and (rows <= 64).all()
-        draws = np.where(until >= 0, 2.0 ** (until + 1) + 1, 0)[:, 1:].sum(axis=1)
-        each = sum(accountants.total((event,), "rho") for event in plan.terms.allowed.values())  # type: ignore[union-attr]
-        assert spent == pytest.approx(draws * each, rel=1e-9)
-    assert {len(ledger.booked(r)) for r in range(replicates)} == set((2 * draws).astype(int).tolist())
-
-
-# ----------------------------------------------------------------------------------------------------------------- plan
-
-
 def test_the_plan_of_the_default_problem() -> None:
     """Section 4.2: η = 2 osc (2 C_M + 1) τ/B for each of at most 3 U draws per player; the sum is the whole budget."""
     facts = MatrixGame().facts()
@@ -213,3 +181,11 @@ def test_what_cannot_be_planned_is_refused() -> None:
         BiasReduced().plan(facts, NoPrivacy())
     with pytest.raises(UserError, match="stated for"):
         BiasReduced(accounting="paper").plan(facts, PureDP(epsilon=1.0))
+
+
+def test_the_worst_case_of_the_bias_reduced_oracle_climbs_to_its_cap() -> None:
+    plan = BiasReduced(stop_level=64).plan(MatrixGame().facts(), ApproximateDP(epsilon=1.0, delta=1e-6))
+    spent = plan.spent("rho")
+    assert spent[:2].tolist() == [0, 0], "the first round needs no data"
+    assert 0 < spent[2] < spent[3] < spent[-1] == pytest.approx(plan.terms.cap)  # type: ignore[union-attr]
+    assert (np.diff(spent) >= 0).all()

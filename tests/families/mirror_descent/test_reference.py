@@ -96,12 +96,3 @@ def test_its_ledger_is_its_plan_and_nothing_is_drawn(problem: ProblemSpecificati
     assert iterations == list(range(8)) and ledger.booked(0) == plan.events
     assert plan.spent("epsilon")[-1] == np.inf
     assert [generator.bit_generator.state for generator in source._noise] == before
-
-
-def test_how_long_it_takes_is_about_what_is_said() -> None:
-    """By the arithmetic: ten times the rounds take about ten times as long, and larger games longer."""
-    method = TunedReference()
-    games = [QuadraticGame(data=LatentGame(strategies_x=d)) for d in (30, 3000)]
-    plans = [method.plan(game.facts(), NoPrivacy()) for game in games]
-    few, many = (method.workload(plan, 8, game.cost(plan.facts)).steps for plan, game in zip(plans, games, strict=True))
-    assert many > 4 * few

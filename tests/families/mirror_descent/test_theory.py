@@ -1,14 +1,12 @@
-"""Costs of draws, step-size caps, bounds and rounds against the verified values of THEORY.md."""
+"""Costs of draws, bounds, rounds and the settings of the paper, against the verified values of THEORY.md."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from dpviz.errors import UserError
-from dpviz.families.mirror_descent import theory
-from dpviz.privacy.accounting.closed_forms import exponential_rho, zcdp_epsilon, zcdp_rho
+from dpviz.families.mirror_descent import rates, theory
+from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from tests.oracles import games
 
 DELTA = 1e-6
@@ -23,15 +21,6 @@ def bilinear(d: int, draws: int = 1) -> list[theory.Player]:
 # ------------------------------------------------------------------------------------------------------------- privacy
 
 
-def test_conversions_between_zcdp_and_epsilon() -> None:
-    assert zcdp_rho(1.0, DELTA) == pytest.approx(0.02435597, rel=1e-6)
-    assert zcdp_rho(2.0, DELTA) == pytest.approx(0.08815269, rel=1e-6)
-    assert zcdp_epsilon(0.01, DELTA) == pytest.approx(0.621693, abs=1e-6)
-    epsilons = np.geomspace(0.05, 10, 30)
-    rho = np.array([zcdp_rho(epsilon, DELTA) for epsilon in epsilons])
-    assert [zcdp_epsilon(value, DELTA) for value in rho] == pytest.approx(epsilons, rel=1e-8)
-
-
 def test_cost_of_one_draw() -> None:
     eta = np.array([0.01, 0.1, 1.0, 3.0])
     tight = theory.rho_of_draws(eta, tight=True)
@@ -39,12 +28,6 @@ def test_cost_of_one_draw() -> None:
     assert tight[0] == pytest.approx(1.2499983e-5, rel=1e-7)
     assert (tight <= theory.rho_of_draws(eta)).all()
     assert theory.rho_of_draws(eta, 5) == pytest.approx(5 * eta**2 / 8)
-
-
-def test_range_is_that_of_the_change_of_the_scores() -> None:
-    old, new = np.array([1.0, -1.0, 0.3]), np.array([-1.0, 1.0, 0.3])
-    change = -0.2 / 50 * (old - new)
-    assert float(theory.draw_range(2.0, 0.2, 1 / 50)) == pytest.approx(np.ptp(change))
 
 
 def test_weights_and_their_squares() -> None:
@@ -57,21 +40,6 @@ def test_weights_and_their_squares() -> None:
     single = [np.sum(theory.weights_single_pass(t, 5000 // t) ** 2) for t in rounds]
     assert theory.squared_weights(rounds, 5000, "single_pass") == pytest.approx(single)
     assert theory.squared_weights([1, 3], 2, "single_pass").tolist() == [0, math.inf]
-
-
-def test_step_size_caps_of_the_default_problem() -> None:
-    assert float(games.tau_single_pass(64, 78, RHO, 2.0)) == pytest.approx(0.766826, rel=1e-6)
-    assert float(games.tau_full_batch(64, 5000, RHO, 2.0)) == pytest.approx(1.335538, rel=1e-6)
-
-
-def test_worked_example() -> None:
-    assert float(games.tau_single_pass(100, 100, RHO, 2.0)) == pytest.approx(0.78425, rel=1e-5)
-    ratio = float(games.tau_full_batch(100, 10_000, RHO, 2.0) / games.tau_single_pass(100, 100, RHO, 2.0))
-    assert ratio == pytest.approx(math.sqrt(3), rel=0.01)
-
-
-def test_synthetic_data_cap() -> None:
-    assert float(games.tau_full_batch(128, 10_000, RHO, 1.0, share=1.0)) == pytest.approx(2.6553, rel=1e-4)
 
 
 @pytest.mark.parametrize("batching", ["full_batch", "single_pass"])
@@ -95,37 +63,6 @@ def test_caps_spend_exactly_the_budget(batching: theory.Batching) -> None:
         assert float(cap) == pytest.approx(float(closed))
 
 
-@pytest.mark.parametrize("rho", [1e-3, 0.1, 5.0, 500.0])
-def test_tight_cap_spends_exactly_the_budget_and_is_never_smaller(rho: float) -> None:
-    weights = theory.weights_full_batch(10, 200)
-    tight = games.tight_step_size_cap(rho, 2.0, weights, 2)
-    assert tight >= float(theory.step_size_cap(rho, 2.0, 2 * np.sum(weights**2)))
-    assert 2 * exponential_rho(theory.draw_range(2.0, tight, weights)).sum() == pytest.approx(rho)
-
-
-def test_nothing_is_paid_where_no_draw_depends_on_the_data() -> None:
-    assert float(games.tau_full_batch(1, 100, RHO, 2.0)) == math.inf
-    assert games.tight_step_size_cap(RHO, 2.0, theory.weights_full_batch(1, 100)) == math.inf
-    assert games.tight_step_size_cap(0.0, 2.0, theory.weights_full_batch(3, 100)) == 0
-    assert games.accumulated_rho(np.empty(0)).tolist() == [0]
-
-
-def test_caps_fall_with_rounds_and_draws_and_rise_with_the_budget() -> None:
-    rounds = np.arange(2, 300)
-    for draws, more in pairwise([1, 2, 8]):
-        few, many = (games.tau_full_batch(rounds, 5000, RHO, 2.0, k) for k in (draws, more))
-        assert (many < few).all() and (np.diff(few) < 0).all()
-    single = games.tau_single_pass(rounds, 5000 // rounds, RHO, 2.0)
-    assert (np.diff(single) < 0).all()
-    assert (games.tau_full_batch(rounds, 5000, 2 * RHO, 2.0) > games.tau_full_batch(rounds, 5000, RHO, 2.0)).all()
-
-
-def test_spent_epsilon_never_falls() -> None:
-    ranges = theory.draw_range(2.0, 1.3, theory.weights_full_batch(64, 5000))
-    epsilons = np.array([zcdp_epsilon(2 * rho, DELTA) for rho in games.accumulated_rho(ranges)])
-    assert (np.diff(epsilons) >= 0).all() and epsilons[0] == 0
-
-
 # --------------------------------------------------------------------------- bias-reduced oracle, lazy anytime averages
 
 
@@ -139,14 +76,6 @@ def test_levels_of_the_bias_reduced_oracle(largest: int) -> None:
     assert probabilities * theory.level_constant(largest) * sizes == pytest.approx(np.ones(largest + 1))
 
 
-def test_numbers_of_the_bias_reduced_oracle() -> None:
-    assert theory.mean_batches(3) == pytest.approx(2.13333, abs=1e-5)
-    assert theory.level_probabilities(0).tolist() == [1.0]
-    assert games.bias_reduced_draws([0]) == 2 + 1
-    assert games.bias_reduced_draws([0, 2, 1]) == 3 + 9 + 5
-    assert [theory.largest_level(u) for u in (1, 3, 4, 15, 16, 256, 1023, 1024)] == [0, 0, 1, 1, 2, 4, 4, 5]
-
-
 @pytest.mark.parametrize("largest", [0, 1, 4])
 def test_weight_of_a_record_in_the_bias_reduced_gradient(largest: int) -> None:
     for level in range(largest + 1):
@@ -155,21 +84,6 @@ def test_weight_of_a_record_in_the_bias_reduced_gradient(largest: int) -> None:
         attained = (scale * (1 + 0.5 + 0.5) + 1) / 2**level
         assert float(theory.oracle_weight(largest, level)) == pytest.approx(attained)
     assert float(theory.oracle_weight(largest)) == theory.oracle_weight(largest, np.arange(largest + 1)).max() <= 5
-
-
-def test_random_stopping() -> None:
-    stop, largest = 256, theory.largest_level(256)
-    low, high = games.stopping_bounds(stop, largest)
-    assert (low, high) == pytest.approx((93.0, 99.2), abs=0.05)
-    rng, lengths = np.random.default_rng(0), []
-    for levels in rng.choice(largest + 1, size=(2000, stop), p=theory.level_probabilities(largest)):
-        sums = np.cumsum(2**levels)
-        length = int(np.argmax(sums > stop - 2**largest)) + 1
-        assert sums[length - 1] <= stop
-        assert games.bias_reduced_draws(levels[:length]) <= theory.bias_reduced_draws_bound(stop)
-        lengths.append(length)
-    error = 4 * np.std(lengths) / math.sqrt(2000)
-    assert low - error <= np.mean(lengths) <= high + error
 
 
 @pytest.mark.parametrize(("rounds", "period"), [(1, 1), (10, 1), (10, 3), (12, 4), (7, 10), (10, 10), (100, 7)])
@@ -219,26 +133,6 @@ def test_gradient_bias_and_its_two_forms() -> None:
     assert float(theory.maurey_gradient_bias(1.0, 1.0, 400, simplices=2)) == pytest.approx(0.01)
 
 
-def test_second_moment_of_the_gradient_error() -> None:
-    rng = np.random.default_rng(2)
-    matrix = rng.choice([-1.0, 1.0], size=(200, 200))
-    matrix = np.triu(matrix) + np.triu(matrix, 1).T
-    x = np.full(200, 1 / 200)
-    errors = np.abs((averages(rng, x, 64, 2000) - x) @ matrix).max(1) ** 2
-    bound = float(theory.maurey_second_moment(1.0, 0.0, 64, 200))
-    assert bound == pytest.approx(0.44, abs=0.005)
-    assert 0.1 < errors.mean() < bound
-
-
-def test_tail_of_the_sampled_value() -> None:
-    rng = np.random.default_rng(3)
-    x, draws, times = np.array([0.5, 0.5]), 25, 40_000
-    values = averages(rng, x, draws, times) @ np.array([1.0, -1.0])  # linear, L0 = 1, value 0 at x
-    for excess in (0.1, 0.3, 0.5):
-        bound = float(theory.maurey_tail(1.0, draws, excess))
-        assert (values >= excess).mean() <= bound + 4 * math.sqrt(bound / times)
-
-
 # -------------------------------------------------------------------------------------------------------- error bounds
 
 
@@ -252,11 +146,6 @@ def test_direct_bound() -> None:
     only = theory.direct_bound(pennies[:1], (0.1,), np.array([50, 100]))
     assert only == pytest.approx([math.log(2) / 5 + 0.05, math.log(2) / 10 + 0.05])
     assert float(theory.direct_bound(pennies, (0.0, 0.1), 100)) == math.inf
-
-
-def test_bound_of_the_default_page() -> None:
-    step = games.tau_full_batch(64, 5000, RHO, 2.0)
-    assert float(theory.direct_bound(bilinear(300), (step, step), 64)) == pytest.approx(1.5, abs=0.05)
 
 
 def test_population_term() -> None:
@@ -328,48 +217,116 @@ def test_best_bound_is_the_minimum_over_steps_below_the_cap() -> None:
         assert best == pytest.approx(smallest, rel=1e-5) and best <= smallest * (1 + 1e-12)
 
 
-def test_bounds_fall_with_records_and_budget() -> None:
-    rounds = np.arange(2, 400)
-    for batching in ("full_batch", "single_pass"):
-        base = theory.best_bound(bilinear(100), HALVES, RHO, rounds, 5000, batching)
-        assert (theory.best_bound(bilinear(100), HALVES, 2 * RHO, rounds, 5000, batching) <= base).all()
-        assert (theory.best_bound(bilinear(100), HALVES, RHO, rounds, 20_000, batching) <= base).all()
-    assert math.isinf(float(theory.best_bound(bilinear(100), HALVES, RHO, 6000, 5000, "single_pass")))
+ODDS = math.log(1 / DELTA)
+REFERENCE = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA)
 
 
-def test_sample_size_reaches_the_target() -> None:
-    for batching in ("full_batch", "single_pass"):
-        for smoothness in (0.0, 1.0):
-            players = [player._replace(smoothness=smoothness, draws=50) for player in bilinear(1000)]
-            n = games.sample_size(0.4, players, HALVES, RHO, batching)
-            bounds = [theory.closed_form_optimum(players, HALVES, RHO, m, batching).bound for m in (n, n - 1)]
-            assert bounds[0] <= 0.4 < bounds[1]
-    # The formula of THEORY.md, section 5, is for the balanced number of rounds, whose bound is 1.14 times as large.
-    balanced = 4 * (2 * math.log(1000)) ** 1.5 * math.sqrt(4 / (3 * RHO)) / 0.4**2
-    n = games.sample_size(0.4, bilinear(1000), HALVES, RHO, "full_batch")
-    assert n == pytest.approx(((3**0.25 + 3**-0.75) / 2) ** 2 * balanced, abs=1)
+def settings(sizes: rates.Sizes = REFERENCE) -> dict[str, rates.Setting]:
+    return {row.result: row for row in rates.settings(sizes)}
 
 
-def test_an_impossible_target_is_refused() -> None:
-    players = [player._replace(smoothness=1.0, draws=8) for player in bilinear(10)]
-    with pytest.raises(UserError, match=r"Sampling alone can cost 0\.5"):
-        games.sample_size(0.5, players, HALVES, RHO, "full_batch")
+# ---------------------------------------------------------------------------------------------------------- accounting
 
 
-def test_optimal_shares_minimise_the_regret() -> None:
-    players = [theory.Player(math.log(60), 13.3, 13.3, draws=3), theory.Player(math.log(3), 6.7, 6.7)]
-    share = theory.optimal_shares(players)[0]
-    candidates = np.linspace(0.01, 0.99, 981)
-    regrets = [
-        sum(p.log_vertices / float(games.tau_full_batch(20, 1000, RHO, p.oscillation, p.draws, s)) for p, s in pair)
-        for pair in (zip(players, (c, 1 - c), strict=True) for c in candidates)
-    ]
-    assert share == pytest.approx(candidates[int(np.argmin(regrets))], abs=1e-3)
-    assert theory.optimal_shares(bilinear(7)) == pytest.approx(HALVES)
-    assert theory.optimal_shares(players[:1]) == (1.0,)
+@pytest.mark.parametrize(("epsilon", "factor"), [(0.1, 5.33), (0.5, 4.85), (1, 4.64), (2, 4.41), (4, 4.15), (8, 3.81)])
+def test_factor_between_the_caps_for_many_rounds(epsilon: float, factor: float) -> None:
+    rounds = 10**7
+    ours = games.tau_single_pass(rounds, 100, zcdp_rho(epsilon, DELTA), 2.0)
+    assert float(ours / rates.tau_paper(rounds, 100, epsilon, DELTA, 1.0)) == pytest.approx(factor, abs=0.005)
 
 
-def test_group_loss_gives_most_of_the_budget_to_the_weights() -> None:
-    # Squared loss, d = 30 features, radius 1, three groups of declared share at least 0.3.
-    players = [theory.Player(math.log(60), 4 / 0.3, 4 / 0.3), theory.Player(math.log(3), 2 / 0.3, 2 / 0.3)]
-    assert theory.optimal_shares(players)[0] == pytest.approx(0.8, abs=0.01)
+def test_synthetic_data_cap_is_eight_times_the_paper_s() -> None:
+    paper = float(rates.tau_paper_synthetic(128, 10_000, 1.0, DELTA))
+    ours = float(games.tau_full_batch(128, 10_000, zcdp_rho(1.0, DELTA), 1.0, share=1.0))
+    assert paper == pytest.approx(0.32842, abs=5e-6)
+    assert ours / paper == pytest.approx(8.09, abs=0.01)
+
+
+def test_paper_bound() -> None:
+    second = float(rates.paper_bound((3.0, 1.0), 0.1, 100, 1024, (1.0, 2.0, 0.5)))
+    first = float(rates.paper_bound((3.0, 1.0), 0.1, 100, 1024, (1.0, 2.0, math.inf)))
+    common = 0.8 + 0.5 + 4 * math.sqrt(2) * (math.sqrt(3) + 1) / 320 + 8 / 102_400
+    assert second == pytest.approx(common + 16 * 0.5 / 1024)
+    assert first == pytest.approx(common + 16 * math.sqrt(2) * 2 / 32)
+
+
+# ------------------------------------------------------------------------------------------------------ table of rates
+
+
+@pytest.mark.parametrize(
+    ("result", "rate"),
+    [
+        ("bilinear", 0.13816),
+        ("second_order", 0.20525),
+        ("first_order", 0.26725),
+        ("bias_reduced", 0.26635),
+        ("anytime_second_order", 0.26635),
+        ("anytime_first_order", 0.26689),
+        ("lower_bound", 0.13816),
+    ],
+)
+def test_rates_of_the_paper(result: str, rate: float) -> None:
+    row = settings()[result]
+    assert row.private_rate == pytest.approx(rate, abs=6e-6)
+    assert row.statistical_rate == pytest.approx(0.13816 if result == "bias_reduced" else 0.03717, abs=6e-6)
+    assert row.rate == row.statistical_rate + row.private_rate
+
+
+def test_parameters_of_the_paper() -> None:
+    rows = settings()
+    shape = {name: (rows[name].rounds, rows[name].draws) for name in ("bilinear", "second_order", "first_order")}
+    assert shape == {"bilinear": (724, 1), "second_order": (328, 5), "first_order": (193, 14)}
+    for row in rows.values():
+        if row.batch is not None and row.result != "bias_reduced":
+            assert row.rounds is not None and row.rounds * row.batch <= REFERENCE.n
+    reduced = rows["bias_reduced"]
+    assert reduced.stop is not None and reduced.batch is not None and reduced.level is not None
+    assert reduced.stop * reduced.batch <= REFERENCE.n
+    assert 2**reduced.level <= math.sqrt(reduced.stop) < 2 ** (reduced.level + 1)
+
+
+def test_rows_need_their_smoothness() -> None:
+    every = set(settings())
+    rough = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, curvature=math.inf)
+    assert set(settings(rough)) == {"first_order", "anytime_first_order", "lower_bound"}
+    curved = rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, curvature=0.3)
+    assert set(settings(curved)) == every - {"bilinear"}
+
+
+def test_small_problems_have_settings_too() -> None:
+    for row in rates.settings(rates.Sizes(5, 2, 1, 0.1, DELTA)):
+        if row.result != "lower_bound":
+            assert row.step_size is not None and 0 < row.step_size < math.inf
+            assert row.rounds is not None and row.batch is not None and row.batch >= 1
+
+
+def test_the_setting_of_synthetic_data() -> None:
+    row = rates.synthetic_setting(10_000, 480, 127, 1.0, DELTA)
+    assert row.rounds == round(10_000 * math.sqrt(math.log(480) / ODDS) / math.log(127))
+    # Regret of the queries' player balances with the error of the rows' player at the cap.
+    assert row.private_rate == pytest.approx((math.log(480) * ODDS) ** 0.25 * math.sqrt(math.log(127)) / 100)
+    assert row.step_size is not None and row.step_size < math.sqrt(math.log(254) / row.rounds)
+
+
+# ------------------------------------------------------------------------------------------------------ what was before
+
+
+def test_the_rates_that_were_known_before() -> None:
+    """At the reference size by hand: √(2000/10⁴) + 2000 √Λ/10⁴ in ℓ₂, and multiplicative weights for queries."""
+    before = {row.result: rates.previous(REFERENCE, row.result) for row in rates.settings(REFERENCE)}
+    assert before.pop("lower_bound") is None
+    euclidean = before["bilinear"]
+    assert euclidean is not None and euclidean.rate == pytest.approx(0.44721 + 0.74339, abs=2e-5)
+    assert before["second_order"] == before["bias_reduced"] == euclidean and "Boob" in euclidean.source
+    games = rates.previous(rates.Sizes(10_000, 1000, 1000, 1.0, DELTA, bilinear=True), "bilinear")
+    assert games is not None and games.rate == pytest.approx(0.02628 + 3.12559 * 0.02628, abs=2e-5)
+
+
+@pytest.mark.parametrize(("d", "smaller"), [(100, "descent"), (10**6, "frank-wolfe")])
+def test_minimisation_had_two_rates_before_and_the_smaller_one_counts(d: int, smaller: str) -> None:
+    sizes = rates.Sizes(10_000, d, 1, 1.0, DELTA)
+    found = rates.previous(sizes, "anytime_second_order")
+    assert found == rates.previous(sizes, "bilinear") and found is not None
+    rate = {"descent": math.sqrt(d * ODDS) / 10_000, "frank-wolfe": (math.log(d) * math.sqrt(ODDS) / 10_000) ** (2 / 3)}
+    assert found.rate == pytest.approx(math.sqrt(math.log(d) / 10_000) + rate[smaller])
+    assert rate[smaller] == min(rate.values())

@@ -14,8 +14,7 @@ from dpviz.families.second_order import ShortStep, advice, planning, presets, te
 from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.theory import Stopping
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
-from dpviz.privacy.ledger import Filter
-from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
+from dpviz.problems.nonconvex.nonconvex import NonconvexModel, RobustComponent, SigmoidTukey
 
 START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
 
@@ -67,15 +66,6 @@ def test_who_has_too_few_steps_to_stop_at_all_is_red_whatever_the_noise() -> Non
         plan = method.replaced(iterations=steps).plan(facts, ApproximateDP(epsilon=50.0, delta=1e-5))
         (forecast,) = advice.phases("A", method, plan)
         assert plan.resolved["patience"] == 12 and forecast.light == light
-        assert ("stops after 13 small gradients in a row, and has" in texts.can_tell(forecast, plan)) == (steps < 13)
-
-
-def test_who_has_a_fixed_number_of_steps_and_no_filter_is_named() -> None:
-    budget, facts = ApproximateDP(epsilon=1.0, delta=1e-5), RobustComponent().facts()
-    plans = {label: method.plan(facts, budget) for label, method in presets.METHODS.items()}
-    fixed = {label for label, plan in plans.items() if not isinstance(plan.terms, Filter)}
-    assert fixed - {label for label in plans if label.endswith("-B")} == {"DP-TR"}
-    assert "DP-TR and methods on mini-batches have a fixed number of steps" in texts.COMPOSITION
 
 
 def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() -> None:
@@ -90,21 +80,6 @@ def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() 
     assert forecast.stopping.hessian_ratio == pytest.approx(0.93, abs=0.005)
 
 
-def test_no_budget_is_named_that_cannot_be_had() -> None:
-    plan = RED.replaced(budget=ApproximateDP(epsilon=40.0, delta=1e-5)).plans()["OPT"]
-    assert advice.budget_for(plan, 1.1).startswith("ε = ") and advice.budget_for(plan, 10.0) == ""
-    (forecast,) = advice.forecasts(RED, RED.plans())["OPT"]
-    assert "rows; or looser" in texts.can_tell(forecast, plan)
-
-
-def test_of_tests_that_are_never_asked_nothing_is_said() -> None:
-    flat = RED.replaced(problem=LogisticTukey(data=Saddle(rows=5000)))
-    (forecast,) = advice.forecasts(flat, flat.plans())["OPT"]
-    assert "until its gradient looks small" in texts.can_tell(forecast, flat.plans()["OPT"])
-    (both,) = advice.forecasts(RED, RED.plans())["OPT"]
-    assert "until both tests pass by the luck of their noise" in texts.can_tell(both, RED.plans()["OPT"])
-
-
 def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> None:
     (forecast,) = advice.forecasts(AMBER, AMBER.plans())["OPT"]
     rows, times = advice.waiting_by_rows(forecast, points=61)
@@ -113,13 +88,6 @@ def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> Non
     more = AMBER.replaced(problem=AMBER.problem.replaced(data=AMBER.problem.data.replaced(rows=40_000)))  # type: ignore[attr-defined]
     (doubled,) = advice.forecasts(more, more.plans())["OPT"]
     assert forecast.stopping.quieter(2).waiting_time == pytest.approx(doubled.stopping.waiting_time, rel=1e-9)
-
-
-def test_a_run_is_likely_to_take_what_its_light_says() -> None:
-    for experiment in (START, AMBER):
-        plans = experiment.plans()
-        assert experiment.likely_seconds(plans) < 0.2 * experiment.estimated_seconds(plans)
-    assert RED.likely_seconds(RED.plans()) == pytest.approx(RED.estimated_seconds(RED.plans()))
 
 
 def test_of_two_phases_the_second_is_expected_where_the_first_is_too_short() -> None:

@@ -66,14 +66,6 @@ def test_the_table_is_within_what_it_says_of_the_exact_chance_and_the_normal_one
     assert stopping.waiting_time == pytest.approx(2.0, abs=0.01)
 
 
-def test_chances_rise_with_the_level_for_any_number_of_columns() -> None:
-    for shape in ("goe", "upper"):
-        for d in (1, 2, 9, 77, 400, 3000):
-            levels = np.linspace(-4, 3 * math.sqrt(d) + 6, 200)
-            found = [log_chance(d, shape, level) for level in levels.tolist()]  # type: ignore[arg-type]
-            assert np.isfinite(found).all() and (np.diff(found) >= 0).all() and found[-1] > -1e-3
-
-
 @pytest.mark.slow
 def test_the_file_is_what_the_program_writes() -> None:
     """The quantiles of some sizes again, to rounding."""

@@ -1,6 +1,5 @@
 """The budget between gradients, Hessians and line searches: any split keeps it, and none is better than the best."""
 
-import json
 from itertools import product
 
 import numpy as np
@@ -8,13 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.errors import UserError
 from dpviz.families.second_order import advice, planning, presets, shares
 from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import price
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
 from tests.strategies import steady
@@ -100,16 +98,6 @@ def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, ins
     assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])
 
 
-@pytest.mark.parametrize("label", ["OPT", "OPT-LS", "OPT-B", "DP-TR"])
-def test_an_even_split_is_what_it_was_before_there_was_a_choice(label: str) -> None:
-    method = presets.METHODS[label]
-    before = json.loads(method.to_json())
-    for name in ("hessian_share", "search_share"):
-        before.pop(name, None)
-    assert json.loads(method.released_settings()) == before
-    assert method.replaced(hessian_share=0.6).released_settings() != method.released_settings()
-
-
 def test_a_search_without_hessians_shares_with_gradients_alone() -> None:
     facts = LogisticTukey().facts()
     assert not LineSearch().asks(facts)
@@ -119,21 +107,3 @@ def test_a_search_without_hessians_shares_with_gradients_alone() -> None:
         assert isinstance(terms, Filter) and set(terms.allowed) == {"gradient", "search"}
         searched, step = (price(terms.allowed[name], "rho") for name in ("search", "gradient"))
         assert searched / (searched + step) == pytest.approx(method.searching(False)) == pytest.approx(search or 0.5)
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, 0.04, -1.0])
-def test_a_release_without_a_share_gets_a_sentence(share: float) -> None:
-    text = LineSearch().to_json().replace('"hessian_share":0.5', f'"hessian_share":{share}')
-    with pytest.raises(UserError, match="Share of Hessians"):
-        LineSearch.from_json(text)
-
-
-def test_nothing_is_told_where_no_hessian_is_released() -> None:
-    for label, facts, budget in (
-        ("First order only", FACTS, APPROXIMATE),
-        ("DP-GD, perturbed", FACTS, APPROXIMATE),
-        ("OPT", LogisticTukey().facts(), APPROXIMATE),
-        ("OPT", FACTS, NoPrivacy()),
-    ):
-        method = presets.METHODS[label]
-        assert shares.compare(label, method, method.plan(facts, budget)) is None

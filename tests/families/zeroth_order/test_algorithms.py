@@ -1,4 +1,4 @@
-"""The conversion and its two oracles: what they use, how far they move, what they cost, and where they get."""
+"""The conversion and its oracles, and descent: what they use, how far they move, what they cost, and where they get."""
 
 import math
 from collections.abc import Iterator
@@ -12,15 +12,14 @@ from pydantic import ValidationError
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.zeroth_order import Naive, VarianceReduced, planning, theory
+from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced, planning, theory
 from dpviz.families.zeroth_order.conversion import Conversion, Path
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
-from dpviz.privacy.events import Gaussian, Parallel
+from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.running_sums import Leaves
 from dpviz.problems.values.black_box import BlackBox, PhaseRetrieval, Votes
 from dpviz.problems.values.value_problem import ValueProblem
 
@@ -112,32 +111,6 @@ def test_how_many_steps_fit_is_told(share: float | None, follows: bool) -> None:
             planning.shared_out(n, *more, share, follows)
 
 
-def test_notes_say_which_sums_or_oracle_would_be_better() -> None:
-    votes = Votes(rows=5000).facts()
-    assert any("naive oracle" in note for note in VarianceReduced().plan(votes, MU).notes)
-    assert not any("naive oracle" in note for note in Naive().plan(votes, MU).notes)
-    assert any("tree" in note for note in VarianceReduced().plan(MODEL.facts(), MU).notes)
-    assert not VarianceReduced().plan(MODEL.facts(), NoPrivacy()).notes, "there is no noise"
-    long = VarianceReduced(iterations=600, epoch_length=600, sums="optimal").plan(MODEL.facts(), MU)
-    assert any("normalised" in note and "within 3 %" in note for note in long.notes)
-    few = VarianceReduced(iterations=600, epoch_length=600, sums="optimal", first_share=0.2).plan(MODEL.facts(), MU)
-    assert any("Give that step more rows" in note for note in few.notes)
-    for method in (VarianceReduced(sums="honaker"), VarianceReduced(epoch_length=32)):
-        plan, other = (one.plan(MODEL.facts(), MU) for one in (method, method.replaced(sums="independent")))
-        assert plan.noise["prefix"].mean() < other.noise["prefix"].mean() and not plan.notes
-
-
-def test_memory_counts_the_rows_of_all_leaves_and_time_the_values() -> None:
-    model = PhaseRetrieval(rows=200_000)
-    method, cost = VarianceReduced(), model.cost(model.facts())
-    plan = method.plan(model.facts(), MU)
-    few, many = (method.workload(plan, replicates, cost).bytes for replicates in (1, 101))
-    assert many - few >= 100 * 8 * plan.rows.sum() >= 100 * 8 * 190_000
-    one = method.replaced(directions_per_row=1)
-    slower = method.workload(plan, 8, cost).steps - one.workload(one.plan(model.facts(), MU), 8, cost).steps
-    assert slower == pytest.approx(8 * 5 * 2 * plan.rows.sum() * cost.value, rel=1e-9)
-
-
 # ------------------------------------------------------------------------------------------------------------- the path
 
 
@@ -176,51 +149,7 @@ def test_nobody_gets_beyond_the_reach(fresh_start: bool) -> None:
     assert np.linalg.norm(path.x) == pytest.approx(at_once if fresh_start else at_once - 1)  # the first step is at rest
 
 
-def test_moves_are_never_longer_than_allowed_and_the_lost_stay() -> None:
-    layout = Layout(4, 2, 1, 1, 0.5, 1.0, 1)
-    path = Path(np.zeros((3, 2)), layout, True, np.full((3, 8), 0.5), None)
-    generator = np.random.default_rng(0)
-    for t in range(1, 9):
-        rows = path.begin(t)
-        gradient = generator.standard_normal((3, 2)) * 100
-        gradient[1] = [np.nan, 1e200][t % 2] if t > 5 else gradient[1]
-        path.learn(t, rows, gradient, 1, 2.0)
-        assert np.linalg.norm(path.move, axis=1).max() <= 0.5 * (1 + 1e-12)
-        if t == 5:
-            before = path.output.copy()
-    assert path.snapshot(8).status == ("running", "diverged", "running")
-    assert np.array_equal(path.output[1], before[1]) and not np.array_equal(path.output[0], before[0])
-
-
 # ------------------------------------------------------------------------------------------------------------- the rows
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
-def test_every_row_is_used_once_and_no_other_row_matters(method: Conversion, monkeypatch: pytest.MonkeyPatch) -> None:
-    """1,000 rows, of which some are never used by a replicate: to replace them all changes nothing."""
-    seen: list[np.ndarray] = []
-    true = Leaves.next
-
-    def noted(self: Leaves, rows: Any = None) -> Any:
-        leaf = true(self, rows)
-        assert leaf.indices is not None
-        seen.append(leaf.indices)
-        return leaf
-
-    monkeypatch.setattr(Leaves, "next", noted)
-    model = SHORT.replaced(rows=1001)
-    problem = model.build()
-    found = outputs(method, problem, replicates=1)
-    used = np.concatenate([leaf[0] for leaf in seen])
-    layout = method.layout(problem.facts)
-    assert len(used) == len(set(used.tolist())) == layout.rows < 1001
-    rows = problem._rows.copy()
-    others = np.setdiff1d(np.arange(1001), used)
-    rows[others] = -rows[others[::-1]]
-    targets = problem._targets.copy()
-    targets[others] = 1e6
-    changed = ValueProblem(problem.facts, problem._cost, problem.loss, rows, targets)
-    assert np.array_equal(outputs(method, changed, replicates=1), found)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.kind)
@@ -261,8 +190,6 @@ def test_what_is_released_counts_rows_and_values() -> None:
 
 # ---------------------------------------------------------------------------------------- batches that follow the moves
 
-FOLLOWING = VarianceReduced(iterations=24, epoch_length=8, follow_moves=True)
-
 
 def test_following_batches_halve_the_noise_of_a_change() -> None:
     """Default: 38 rows per D in place of 39 for two, and the first step's rows as they are left."""
@@ -294,28 +221,6 @@ def test_following_batches_are_large_enough_for_every_move_and_never_take_more_r
         assert sizes.reshape(5, length).sum(axis=1).max() <= layout.reserved
     spread = layout.batch / math.sqrt(6) / math.sqrt(200)  # of a mean of 200
     assert np.abs(drawn[5:].mean(axis=0) - layout.sizes).max() < 5 * spread
-
-
-def test_following_batches_have_one_size_for_all_replicates_and_clip_nothing_of_a_lipschitz_function(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    seen: list[int] = []
-    true = Leaves.next
-
-    def noted(self: Leaves, rows: Any = None) -> Any:
-        leaf = true(self, rows)
-        assert leaf.indices is not None
-        seen.append(leaf.indices.shape[1])
-        return leaf
-
-    monkeypatch.setattr(Leaves, "next", noted)
-    problem = SHORT.build()
-    last = list(started(FOLLOWING, problem)[0])[-1]
-    assert (last.released["rows_used"] == sum(seen)).all() and len(set(seen)) > 3
-    facts = replace(problem.facts, lipschitz=2.0)
-    wide = ValueProblem(facts, problem._cost, problem.loss, problem._rows, problem._targets)
-    half = FOLLOWING.replaced(expected_norm=FOLLOWING.expected_norm / 2)
-    assert outputs(half, wide, NoPrivacy()) == pytest.approx(outputs(FOLLOWING, problem, NoPrivacy()), abs=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------------- where they get
@@ -389,3 +294,39 @@ def test_without_privacy_the_default_gets_to_the_bottom() -> None:
     problem = MODEL.build()
     free = outputs(VarianceReduced(), problem, NoPrivacy(), replicates=16)[-1]
     assert problem.evaluate({"x": free}, expensive=False)["objective"].max() < 0.002
+
+
+FACTS = PhaseRetrieval().facts()
+
+
+def test_laplace_noise_is_priced_exactly_in_every_currency() -> None:
+    """μ = 1 buys ε₀ = 0.96553 on every batch; ε₀ = 1 itself would cost μ = 1.0301."""
+    method = DirectionalDescent(noise="laplace")
+    (event,) = method.plan(FACTS, GaussianDP(mu=1.0)).events
+    assert isinstance(event, Parallel) and len(event.events) == 200
+    (one,) = set(event.events)
+    assert isinstance(one, Laplace) and one.eps == pytest.approx(0.96553, abs=1e-4)
+    assert accountants.total((Parallel((Laplace(1.0),) * 3),), "mu") == pytest.approx(1.0301, abs=1e-4)
+    (pure,) = method.plan(FACTS, PureDP(epsilon=1.0)).events
+    assert set(pure.events) == {Laplace(1.0)}  # type: ignore[union-attr]
+
+
+def test_noise_is_that_of_one_clipped_number_per_batch() -> None:
+    plan = DirectionalDescent().plan(FACTS, GaussianDP(mu=0.3))
+    assert set(plan.events[0].events) == {Gaussian(0.3)}  # type: ignore[union-attr]
+    assert plan.noise["gradient"] == pytest.approx(2 * 2.5 / 250 / 0.3, rel=1e-12)
+    assert plan.schedule["step_size"][[0, 100]] == pytest.approx([0.1, 0.05])
+
+
+@pytest.mark.slow
+def test_descent_gets_where_the_specification_says() -> None:
+    """F = 0.0041 at μ = 0.3; the median of 16 replicates, which spread by half of that."""
+    problem, method = PhaseRetrieval().build(), DirectionalDescent()
+    plan = method.plan(problem.facts, GaussianDP(mu=0.3))
+    *_, last = method.run(problem, plan, Mechanisms(Ledger(plan.terms, 16), 1))
+    assert np.median(problem.evaluate(last.output, expensive=False)["objective"]) < 0.01
+    assert (last.released["evaluations"] == 2 * last.released["rows_used"]).all()
+    derivatives = FirstOrder()
+    plan = derivatives.plan(problem.facts, GaussianDP(mu=0.3))
+    *_, last = derivatives.run(problem, plan, Mechanisms(Ledger(plan.terms, 16), 1))
+    assert np.median(problem.evaluate(last.output, expensive=False)["objective"]) < 0.0005
