@@ -7,25 +7,16 @@ the machine with it, so all times are upper bounds. At the end stands one table:
 """
 
 import asyncio
-import os
 import random
 import statistics
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 from playwright.async_api import Page, expect
 
-from dpviz.datasets.synthetic import UniformLogistic
-from dpviz.execution.executors import Slots
-from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.task import Cell, Executor, InThread
-from dpviz.families.accelerated import Nesterov
-from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment.texts import EARLIER
 from tests.benchmarks.browsers import CURVES, GUARANTEE, SLIDER, chromium, opened, seen
 from tests.benchmarks.conftest import LINES
@@ -40,7 +31,6 @@ FEW_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
 PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
 LONG = {"accel_iterations": "2000", "accel_uniform_rows": "100000", "accel_follow": "false"}
 SMALL = {"accel_iterations": "20", "accel_replicates": "2", "accel_uniform_rows": "1000"}
-EMPTY = "import streamlit as st\nst.title('Nothing')\n"
 
 
 class Table:
@@ -245,95 +235,6 @@ def test_time_to_the_first_curve(report, table: Table, server: Server) -> None:
     took = report.benchmark.pedantic(lambda: asyncio.run(clicked()), rounds=1)
     report(median_s=statistics.median(took), worst_s=max(took))
     table.add("Run to first curve, warm, median", statistics.median(took), "s", most=0.7)
-
-
-def test_cold_start(report, table: Table, tmp_path: Path) -> None:
-    """From the start of the server to the first page drawn, beside a Streamlit app that has nothing but a title."""
-    empty = tmp_path / "app.py"
-    empty.write_text(EMPTY)
-
-    def first_page(app: Path | None, page: str) -> float:
-        async def visit(server: Server) -> None:
-            async with Visitor(server.url, page):
-                pass
-
-        began = time.perf_counter()
-        with serve() if app is None else serve(app=app) as server:
-            asyncio.run(visit(server))
-            return time.perf_counter() - began
-
-    found: dict[str, list[float]] = {"ours": [], "empty": []}
-
-    def both() -> None:
-        found["ours"].append(first_page(None, "accelerated"))
-        found["empty"].append(first_page(empty, ""))
-
-    report.benchmark.pedantic(both, rounds=2)
-    ours, nothing = (min(seconds) for seconds in found.values())
-    report(ours_s=ours, empty_s=nothing, ratio=ours / nothing)
-    table.add("Cold start to the first page", ours, "s")
-    table.add("Cold start, times that of an empty app", ours / nothing, "")
-
-
-def lasting(seconds: float) -> Experiment:
-    """An experiment that takes about so long in a thread of this machine."""
-
-    def of(iterations: int) -> Experiment:
-        arm = Arm(label="NAG", algorithm=Nesterov(iterations=iterations))
-        return Experiment(problem=LogisticRegression(data=UniformLogistic(rows=10_000)), arms=(arm,), replicates=20)
-
-    ((_, outcome),) = InThread().run([Cell(of(400))], threading.Event())
-    return of(max(1, round(400 * seconds / outcome.seconds)))
-
-
-@pytest.fixture(scope="module")
-def slots() -> Iterator[Slots]:
-    """Two worker processes, warm."""
-    slots = Slots(2, processes=True)
-    finish(slots.place(), [Cell(lasting(0.05).replaced(seed=seed)) for seed in range(4)])
-    yield slots
-    slots.close()
-
-
-def finish(executor: Executor, cells: list[Cell]) -> None:
-    assert all(outcome.state == "done" for _, outcome in executor.run(cells, threading.Event()))
-
-
-def against_a_thread(report, slots: Slots, cells: list[Cell], rounds: int) -> tuple[float, float]:
-    """The time of the worker processes in times of a thread's, in turns: by the clock, and of processors.
-
-    The latter is the same on a busy machine, where workers, which have the lowest priority, wait.
-    """
-    used: dict[str, list[float]] = {"slots": [], "thread": []}
-
-    def counted(name: str, executor: Executor) -> None:
-        before = sum(map(processor_seconds, (os.getpid(), *slots.pids)))
-        finish(executor, cells)
-        used[name].append(sum(map(processor_seconds, (os.getpid(), *slots.pids))) - before)
-
-    found = report.in_turns(
-        lambda: counted("slots", slots.place()), {"thread": lambda: counted("thread", InThread())}, rounds
-    )
-    clock, processors = found["measured"] / found["thread"], sum(used["slots"][1:]) / sum(used["thread"][1:])
-    report(thread_s=found["thread"], clock=clock, processors=processors)
-    return clock, processors
-
-
-def test_a_process_against_a_thread(report, table: Table, slots: Slots) -> None:
-    """A run of a second that is listened to: what the process adds to it."""
-    clock, processors = against_a_thread(report, slots, [Cell(lasting(1.0))], rounds=5)
-    table.add("A run of a second in a process: overhead against a thread", 100 * (clock - 1), "%", most=10)
-    table.add("A run of a second in a process: overhead, processor time", 100 * (processors - 1), "%")
-
-
-def test_a_sweep_in_two_processes(report, table: Table, slots: Slots) -> None:
-    """24 cells of 0.35 s, with as much of each kept as a sweep keeps."""
-    experiment = lasting(0.35)
-    cells = [Cell(experiment.replaced(seed=seed), keep="last") for seed in range(24)]
-    clock, processors = against_a_thread(report, slots, cells, rounds=1)
-    table.add("24 cells of 0.35 s in two processes: speed-up", 1 / clock, "times", least=1.8)
-    table.add("24 cells of 0.35 s in two processes: overhead", 100 * (2 * clock - 1), "%", most=10)
-    table.add("24 cells of 0.35 s in two processes: overhead, processor time", 100 * (processors - 1), "%")
 
 
 async def used(server: Server, runs: int, switches: int, sessions: int, seed: int) -> None:
