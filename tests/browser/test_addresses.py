@@ -3,7 +3,7 @@
 import re
 from base64 import b64encode
 from http.client import HTTPConnection
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -35,18 +35,6 @@ ADDRESS = "/accelerated?" + urlencode(
         "accel_scaling": "[-½, ½]",
         "accel_references": "false",
         "accel_methods": ["DP-GD", "DP-NAG-T*"],
-    },
-    doseq=True,
-)
-GAME = "/mirror_descent?" + urlencode(
-    {
-        "mirror_problem": "Regression over a polytope",
-        "mirror_polytope_shape": "My own vertices",
-        "mirror_vertices": "0 0\n1 0\n0 1\n1 1",
-        "mirror_methods_learning": ["Vertex sampling", "Frank-Wolfe"],
-        "mirror_chosen_vertices": 9,
-        "mirror_epsilon": 0.7,
-        "mirror_references": "false",
     },
     doseq=True,
 )
@@ -88,7 +76,7 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         assert "Traceback" not in fresh.printed()
 
 
-def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
+def test_an_address_goes_along_to_a_new_tab_to_other_pages_and_with_a_preset(visit: Visit) -> None:
     page = visit(ADDRESS)
     shows_the_settings(page)
     page.get_by_label("Steps T, exact value").fill("55")
@@ -102,29 +90,26 @@ def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
     ready(tab)
     for label, value in {**SETTINGS, "Steps T, exact value": "55"}.items():
         expect(tab.get_by_label(label, exact=True)).to_have_value(value)
-    expect(tab.get_by_text(SUMMARY)).to_have_text(page.get_by_text(SUMMARY).inner_text())
+    tab.close()
 
-
-def test_link_to_a_game_restores_its_problem_its_methods_and_a_text(visit: Visit) -> None:
-    page = visit(GAME)
-    expect(page.get_by_role("combobox", name="Problem")).to_have_value("Regression over a polytope")
-    expect(page.get_by_role("textbox", name="Vertices, one per line")).to_have_value("0 0\n1 0\n0 1\n1 1")
-    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.7")
-    expect(page.get_by_text(re.compile("2 methods, 73 steps"))).to_be_visible()
-    link = shared_link(page, "mirror_epsilon=0.7")
-    assert parse_qs(link.partition("?")[2]) == parse_qs(GAME.partition("?")[2])
-
-
-def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:
-    page = visit(ADDRESS)
-    shows_the_settings(page)
     menu = page.get_by_role("navigation", name="App pages")
     menu.get_by_role("link", name="Start").click()
     expect(page.get_by_role("heading", level=1)).not_to_have_text("Accelerated gradient")
     expect(page).not_to_have_url(re.compile("accel_"))
     menu.get_by_role("link", name="Accelerated gradient").click()
-    expect(page).to_have_url(re.compile("accel_iterations=42"))
-    shows_the_settings(page)
+    expect(page).to_have_url(re.compile("accel_iterations=55"))
+    expect(page.get_by_label("Rows n, exact value")).to_have_value("2000")
+
+    presets = page.get_by_role("combobox", name="Preset")
+    figure = "Figure 2: the optimal noise schedule"
+    presets.click()
+    page.get_by_role("option", name=figure).click()
+    # Those of controls that it brings, too.
+    for setting in ("accel_quadratic_smoothness=20", "accel_iterations=294", "accel_methods=DP-MASG-opt"):
+        expect(page).to_have_url(re.compile(setting))
+    page.reload()
+    expect(presets).to_have_value(figure)
+    ready(page)
 
 
 @pytest.mark.parametrize(
@@ -139,16 +124,6 @@ def test_only_names_of_this_machine_open_a_session(server: Server, host: str, st
     answer = connection.sock.recv(100)
     connection.close()
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
-
-
-def test_values_out_of_range_fall_back_to_a_page_that_works(visit: Visit) -> None:
-    page = visit("/accelerated?accel_iterations=nonsense&accel_epsilon=-3&accel_methods=unknown")
-    expect(page.get_by_label("Steps T, exact value")).to_have_value("100")
-    main = page.get_by_role("main")  # below the control, and where the run would be
-    expect(main.get_by_text("Privacy budget must be between 0.01 and 50.").first).to_be_visible()
-    page.get_by_label("Privacy budget ε, exact value").fill("2")
-    page.get_by_label("Privacy budget ε, exact value").press("Enter")
-    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
 
 
 def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(visit: Visit, server: Server) -> None:
