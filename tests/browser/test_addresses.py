@@ -1,13 +1,17 @@
 """What an address promises: the page with exactly these settings, for the first visitor of a server, too."""
 
+import asyncio
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from http.client import HTTPConnection
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.families import FAMILIES
 from tests.apart import apart
 from tests.benchmarks.visitors import Visitor
@@ -137,94 +141,76 @@ def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(
     assert run is not None and words is not None and words["y"] > 500 > run["y"] + run["height"]
 
 
-def test_a_tab_that_asks_for_its_first_page_twice_keeps_its_settings(server: Server) -> None:
-    """As one does that waited long, whose second request comes when the page has been drawn."""
+NUMBER, SLIDER, STEPS = "Privacy budget ε, exact value", "Privacy budget ε", "Steps T, exact value"
+BY_CLICK, FEW = {"accel_follow": "false"}, {"accel_iterations": "20", "accel_replicates": "3"}
+FIGURE_3 = "Figure 3: logistic regression, all rows"
+# The address, then what a browser says in turn (method and arguments), and what the page says or what holds of it.
+SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | Callable[[Visitor], bool]]]] = {
+    # As one does that waited long, whose second request comes when the page has been drawn.
+    "a tab that asks for its first page twice keeps its settings": (
+        FEW,
+        [("ask_by_address",), lambda visitor: visitor.query == FEW and visitor.controls[STEPS].value == 20],
+    ),
+    # The browser says its old value once more, as it has not drawn the new one; going back to it alone is a change.
+    "a number that a slider has just set is not taken back with the next change": (
+        {},
+        [
+            *[("still_shows", NUMBER, 1.0), ("enter", "Seed", 3), ("move", SLIDER, "3"), "ε = 3"],
+            *[("still_shows", NUMBER, 1.0), ("enter", STEPS, 42), "ε = 3", "epochs in 42 steps"],
+            lambda visitor: visitor.controls[NUMBER].set_value,  # once more, for a browser that never drew it
+            *[("enter", NUMBER, 1.0), "ε = 1", lambda visitor: not visitor.says("ε = 3")],
+        ],
+    ),
+    # A busy browser says of a number that was left by a click, and of that click, in one request.
+    "a number typed back is meant where its slider shows what the preset has set": (
+        BY_CLICK,
+        [
+            *[("still_shows", NUMBER, 2.0), ("still_shows", SLIDER, ["2"]), ("still_shows", "Preset", FIGURE_3)],
+            *[("ask_by_address",), "ε = 10"],
+            *[("still_shows", NUMBER, 2.0), ("still_shows", SLIDER, ["10"]), ("press", "Run"), "ε = 2"],
+        ],
+    ),
+    "Run runs the number that was typed just before": (
+        BY_CLICK | {"accel_replicates": "2"},
+        [
+            *[("still_shows", NUMBER, 3.0), ("press", "Run")],
+            ("until", lambda visitor: visitor.says("Done:") and visitor.drawn == visitor.begun),
+            *["ε = 3", lambda visitor: not visitor.says("Settings changed since this run")],
+        ],
+    ),
+    # A slider was moved twice; the browser has drawn the number of the first time when the visitor goes on.
+    "a value that was set and soon replaced is not taken for a choice": (
+        BY_CLICK,
+        [
+            *[("still_shows", NUMBER, 1.0), ("enter", "Seed", 3)],
+            *[("still_shows", NUMBER, 1.0), ("move", SLIDER, "3"), ("still_shows", NUMBER, 1.0), ("move", SLIDER, "5")],
+            *[("still_shows", NUMBER, 3.0), ("enter", STEPS, 42), "ε = 5", "epochs in 42 steps"],
+        ],
+    ),
+    # The browser has not drawn yet that the settings are no preset's any more, and says so with the second change.
+    "a quick second change takes back nothing": (
+        {},
+        [
+            *[("enter", NUMBER, 0.7), ("still_shows", "Preset", PRESETS[0].name), ("enter", STEPS, 42)],
+            lambda visitor: visitor.query == {"accel_epsilon": "0.7", "accel_iterations": "42"},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_what_a_slow_browser_says_late_changes_nothing_that_was_chosen(server: Server, name: str) -> None:
+    settings, scene = SCENES[name]
 
     async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_iterations="20", accel_replicates="3") as visitor:
-            await visitor.ask_by_address()
-            assert visitor.query == {"accel_iterations": "20", "accel_replicates": "3"}
-            assert visitor.controls["Steps T, exact value"].value == 20
-
-    apart(visits())
-
-
-def test_a_number_that_a_slider_has_just_set_is_not_taken_back_with_the_next_change(server: Server) -> None:
-    """The browser says its old value once more, as it has not drawn the new one; going back to it alone is a change."""
-    number = "Privacy budget ε, exact value"
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated") as visitor:
-            visitor.still_shows(number, 1.0)
-            await visitor.enter("Seed", 3)
-            await visitor.move("Privacy budget ε", "3")
-            assert visitor.says("ε = 3")
-            visitor.still_shows(number, 1.0)
-            await visitor.enter("Steps T, exact value", 42)
-            assert visitor.says("ε = 3") and visitor.says("epochs in 42 steps")
-            assert visitor.controls[number].set_value, "said again, for a browser that never on_progress it"
-            await visitor.enter(number, 1.0)
-            assert visitor.says("ε = 1") and not visitor.says("ε = 3")
-
-    apart(visits())
-
-
-def test_a_number_typed_back_is_meant_where_its_slider_shows_what_the_preset_has_set(server: Server) -> None:
-    """A busy browser says of a number that was left by a click, and of that click, in one request."""
-    number, slider = "Privacy budget ε, exact value", "Privacy budget ε"
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_follow="false") as visitor:
-            for label, value in ((number, 2.0), (slider, ["2"]), ("Preset", "Figure 3: logistic regression, all rows")):
-                visitor.still_shows(label, value)
-            await visitor.ask_by_address()
-            assert visitor.says("ε = 10")
-            visitor.still_shows(number, 2.0)
-            visitor.still_shows(slider, ["10"])
-            await visitor.press("Run")
-            assert visitor.says("ε = 2")
-
-    apart(visits())
-
-
-def test_run_runs_the_number_that_was_typed_just_before(server: Server) -> None:
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_follow="false", accel_replicates="2") as visitor:
-            visitor.still_shows("Privacy budget ε, exact value", 3.0)
-            await visitor.press("Run")
-            await visitor.until(lambda visitor: visitor.says("Done:") and visitor.drawn == visitor.begun)
-            assert visitor.says("ε = 3") and not visitor.says("Settings changed since this run")
-
-    apart(visits())
-
-
-def test_a_value_that_was_set_and_soon_replaced_is_not_taken_for_a_choice(server: Server) -> None:
-    """A slider was moved twice; the browser has drawn the number of the first time when the visitor goes on."""
-    number = "Privacy budget ε, exact value"
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_follow="false") as visitor:
-            visitor.still_shows(number, 1.0)
-            await visitor.enter("Seed", 3)
-            for said, moved in ((1.0, "3"), (1.0, "5")):
-                visitor.still_shows(number, said)
-                await visitor.move("Privacy budget ε", moved)
-            visitor.still_shows(number, 3.0)
-            await visitor.enter("Steps T, exact value", 42)
-            assert visitor.says("ε = 5") and visitor.says("epochs in 42 steps")
-
-    apart(visits())
-
-
-def test_a_quick_second_change_takes_back_nothing(server: Server) -> None:
-    """The browser has not drawn yet that the settings are no preset's any more, and says so with the second change."""
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated") as visitor:
-            menu = visitor.controls["Preset"]
-            await visitor.enter("Privacy budget ε, exact value", 0.7)
-            visitor.still_shows("Preset", menu.options[0])
-            await visitor.enter("Steps T, exact value", 42)
-            assert visitor.query == {"accel_epsilon": "0.7", "accel_iterations": "42"}
+        async with Visitor(server.url, "accelerated", **settings) as visitor:
+            for number, act in enumerate(scene):
+                if isinstance(act, str):
+                    assert visitor.says(act), (number, act)
+                elif isinstance(act, tuple):
+                    waiting = getattr(visitor, act[0])(*act[1:])
+                    await (waiting or asyncio.sleep(0))
+                else:
+                    assert act(visitor), number
 
     apart(visits())
