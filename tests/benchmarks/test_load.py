@@ -2,8 +2,8 @@
 
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks/test_load.py --benchmark-only
 
-The server is started as the README says; what it is asked for is drawn from a fixed seed. Visitors and Chromium share
-the machine with it, so all times are upper bounds. At the end stands one table: what must be reached, and what was.
+The server is started as the README says; what it is asked for is drawn from a fixed seed. Visitors share the machine
+with it, so all times are upper bounds. At the end stands one table: what must be reached, and what was.
 """
 
 import asyncio
@@ -15,16 +15,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import numpy as np
 import pytest
-from playwright.async_api import Page, expect
 
 from dpviz.ui.experiment.texts import EARLIER
-from tests.benchmarks.browsers import CURVES, GUARANTEE, SLIDER, chromium, opened, seen
 from tests.benchmarks.conftest import LINES
 from tests.benchmarks.processes import children, processor_seconds, resident
 from tests.benchmarks.visitors import Visitor
 from tests.browser.serving import Server, serve
 
-BROWSERS = 3
+SLIDER = "Privacy budget ε"
 MOST = {1: None, 20: 1.0, 60: 3.0}  # seconds of a move, by the number of visitors
 SECONDS = 25.0  # that sliders are moved for
 FEW_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
@@ -186,55 +184,6 @@ def test_visitors_move_sliders(report, table: Table, server: Server, number: int
     table.add(f"{name}: memory of the server per visitor, after moves and runs", active_ones, "MiB")
     if busy:
         table.add(f"{name}: share of the time with both runs under way", float(np.mean(active)), "")
-
-
-def test_three_browsers_move_sliders(report, table: Table, server: Server) -> None:
-    """From the key on the slider to the guarantee of its new value on the page, in Chromium, while two runs go on."""
-
-    def mover(page: Page) -> Callable[[random.Random], Awaitable[float]]:
-        slider = page.get_by_role("slider", name=SLIDER)
-
-        async def move(chance: random.Random) -> float:
-            key = chance.choice(["ArrowLeft", "ArrowRight"])
-            for _ in range(4):  # a page that is drawn in that moment may put the slider back
-                try:
-                    return await seen(page, "keydown", GUARANTEE, lambda: slider.press(key))
-                except TimeoutError:
-                    assert not await page.get_by_role("dialog").count(), await page.get_by_role("dialog").inner_text()
-            raise AssertionError("the slider does not move")
-
-        return move
-
-    async def all_move() -> list[float]:
-        async with two_runs(server), chromium() as browser:
-            pages = [await opened(browser, server, f"accel_seed={k + 50}") for k in range(BROWSERS)]
-            took = await asyncio.gather(*(at_intervals(mover(page), k, FEW_SECONDS) for k, page in enumerate(pages)))
-            return [second for one in took for second in one]
-
-    took = report.benchmark.pedantic(lambda: asyncio.run(all_move()), rounds=1)
-    report(p50_s=statistics.median(took), p95_s=p95(took), moves=len(took))
-    table.add(f"{BROWSERS} Chromium pages, two runs: slider move, p50", statistics.median(took), "s")
-    table.add(f"{BROWSERS} Chromium pages, two runs: slider move, p95", p95(took), "s", most=0.8)
-
-
-def test_time_to_the_first_curve(report, table: Table, server: Server) -> None:
-    """From the click on Run to a line in the live picture, in Chromium; each time with another seed."""
-
-    async def clicked() -> list[float]:
-        took = []
-        async with chromium() as browser:
-            for k in range(5):
-                page = await opened(browser, server, f"accel_follow=false&accel_seed={k + 70}")
-                run = page.get_by_role("button", name="Run", exact=True)
-                await expect(run).to_be_enabled()
-                await page.wait_for_function("window.Plotly")  # a warm page: it has all that it draws with
-                took.append(await seen(page, "click", CURVES, run.click))
-                await page.context.close()
-        return took[1:]
-
-    took = report.benchmark.pedantic(lambda: asyncio.run(clicked()), rounds=1)
-    report(median_s=statistics.median(took), worst_s=max(took))
-    table.add("Run to first curve, warm, median", statistics.median(took), "s", most=0.7)
 
 
 async def used(server: Server, runs: int, switches: int, sessions: int, seed: int) -> None:
