@@ -1,8 +1,8 @@
-"""What these measure depends on the machine: leave it alone meanwhile. test_ratios.py and test_estimates.py assert.
+"""What these measure depends on the machine: leave it alone meanwhile.
 
-    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
+OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
 
-The others report.
+What they have measured stands at the end.
 """
 
 import os
