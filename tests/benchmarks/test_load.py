@@ -3,8 +3,8 @@
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks/test_load.py --benchmark-only
 
 The server is started as the README says; what it is asked for is drawn from a fixed seed. Visitors share the machine
-with it, so all times are upper bounds. Targets on two quiet processors, beside two runs: 95 % of the moves of 20 visitors
-within a second and four times those of one alone, of 60 within three seconds; the last result within 20 seconds.
+with it, so all times are upper bounds. Targets on two quiet processors, beside two runs: 95 % of the moves of 20
+visitors within a second and four times those of one alone, of 60 within three seconds; the last result within 20.
 """
 
 import asyncio
