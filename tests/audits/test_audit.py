@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
-from dpviz.audits.audit import BLOCK, Attack, Audit, Case, scores
-from dpviz.families.accelerated import GradientDescent, Nesterov
+from dpviz.audits.audit import BLOCK, Attack, Audit, scores
+from dpviz.families.accelerated import GradientDescent
 from dpviz.families.accelerated.audits import CASES
 from dpviz.privacy.budgets import PureDP
 
@@ -73,8 +73,3 @@ def test_every_look_is_paid_for(looks: int) -> None:
     error = 0.05 / looks / 2  # of either of the two rates
     low, high = beta.ppf(error, 210, runs - 209), beta.isf(error, 61, runs - 60)
     assert found.bound == pytest.approx(max(math.log(low / high), math.log((1 - high) / (1 - low))), rel=1e-9)
-
-
-def test_cases_of_a_family_have_names_of_their_own() -> None:
-    assert len({case.name for case in CASES}) == len(CASES)
-    assert isinstance(NAG, Case) and isinstance(NAG.algorithm, Nesterov)

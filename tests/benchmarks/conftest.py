@@ -1,15 +1,13 @@
-"""Benchmarks measure and report; only test_ratios.py and test_estimates.py assert. Leave the machine alone meanwhile:
+"""What these measure depends on the machine: leave it alone meanwhile.
 
-    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
+OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 python -m pytest tests/benchmarks --benchmark-only
 
-A ratio is taken against a baseline that runs in turns with what is measured, so a busy machine slows both alike.
+What they have measured stands at the end.
 """
 
 import os
 import platform
-import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -57,26 +55,6 @@ class Report:
         self.benchmark.extra_info |= {
             name: float(f"{v:.4g}") if isinstance(v, float) else v for name, v in values.items()
         }
-
-    def in_turns(
-        self, measured: Callable[[], object], baselines: Mapping[str, Callable[[], object]], rounds: int = 15
-    ) -> dict[str, float]:
-        """Median seconds of `measured` (under "measured") and of every baseline, all called once in every round."""
-        seconds: dict[str, list[float]] = {name: [] for name in ("measured", *baselines)}
-
-        def clocked(name: str, function: Callable[[], object]) -> None:
-            began = time.perf_counter()
-            function()
-            seconds[name].append(time.perf_counter() - began)
-
-        def baselines_first() -> None:
-            for name, baseline in baselines.items():
-                clocked(name, baseline)
-
-        self.benchmark.pedantic(
-            lambda: clocked("measured", measured), setup=baselines_first, rounds=rounds, warmup_rounds=1
-        )
-        return {name: statistics.median(times[1:] or times) for name, times in seconds.items()}
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.audits import CASES
+from dpviz.families.bayesian_optimization import Gibo, Placing
+from dpviz.families.bayesian_optimization.algorithms import Posteriors
 from dpviz.families.mirror_descent import VertexSampling
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.run_figures import convergence
@@ -40,8 +42,9 @@ from dpviz.privacy.queries import Query
 from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
+from dpviz.problems.tuning.learners import ProcessLearner
+from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 from tests.benchmarks.conftest import LINES
-from tests.benchmarks.test_tuning import stepping, trainings
 
 STORED = Path(__file__).with_name("ratios.json")
 BLOCKS, ROUNDS = 4, 5
@@ -232,6 +235,40 @@ def audited() -> Act:
     """An audit with 10,000 runs of DP-NAG on each of two tiny data sets, every one of them replayed on the other."""
     case = next(case for case in CASES if case.name == "nesterov")
     return lambda: Audit(case, case.budgets[0], runs=10_000, seed=0).run()
+
+
+class Free(TuningProblem):
+    """Losses that take no time."""
+
+    def __init__(self, users: int, d: int) -> None:
+        super().__init__(TuningFacts(users, d, low=(-3.0,) * d, high=(3.0,) * d))
+        self._drawn = np.random.default_rng(0).standard_normal((4 * d, users))
+
+    def _losses(self, points: np.ndarray) -> np.ndarray:
+        return self._drawn[: len(points)]
+
+
+def stepping(kept: int = 100, users: int = 500, d: int = 10) -> Act:
+    """A step of one replicate of DP-GIBO that keeps so many evaluations, which it has, without its trainings."""
+    problem, generator, x = Free(users, d), np.random.default_rng(1), np.zeros((1, d))
+    batches = Gibo(placing=Placing(window=kept / d)).batches(problem.facts)
+    estimates = Posteriors(problem.evaluations(1, batches.window), batches)
+
+    def step(length: float = 0.05) -> None:
+        x[:] = np.clip(x + length * generator.standard_normal(x.shape), -3, 3)
+        estimates.at(x, 0.5)
+
+    while estimates._known[0].points.shape[0] < batches.window:
+        step(0.4)
+    return step
+
+
+def trainings(users: int = 500, count: int = 6) -> Act:
+    """The trainings of a step of the default: d = 10, 200 training rows."""
+    draw = np.random.default_rng(0).standard_normal
+    rows = {"x": draw((200, 10)), "y": draw(200), "v": draw((users, 10)), "z": draw(users)}
+    learner, points = ProcessLearner(rows, noise=0.01), draw((count, 10))
+    return lambda: learner.losses(points)
 
 
 WORK: dict[str, tuple[Callable[[], Act], Callable[[], Act]]] = {

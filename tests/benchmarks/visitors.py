@@ -31,7 +31,7 @@ class Visitor:
         self.controls: dict[str, Any] = {}
         self.texts: dict[tuple[int, ...], str] = {}
         self.exceptions: list[str] = []
-        self.charts = self.bytes = self.polls = 0
+        self.polls = 0
         self.begun = self.drawn = 0  # how often the page was begun, and which of these was the last to be finished
         self._scripts: dict[str, str] = {}  # the hash of every page
         self._script = ""
@@ -85,12 +85,6 @@ class Visitor:
         kinds = {str: "string_value", list: "string_array_value"}
         said = {kinds.get(type(value), "double_value"): {"data": value} if isinstance(value, list) else value}
         self._states[control.id] = WidgetState(id=control.id, **said)  # type: ignore[arg-type]
-
-    async def switch(self, label: str, on: bool) -> float:
-        """Tick a box or not; returns the seconds until the page was drawn."""
-        box = self.controls[label]
-        self._states[box.id] = WidgetState(id=box.id, bool_value=on)
-        return await self._drawn()
 
     async def press(self, label: str) -> float:
         """Press a button; returns the seconds until the page was drawn."""
@@ -152,7 +146,6 @@ class Visitor:
         try:
             async for data in self._socket:
                 message = ForwardMsg.FromString(data)  # type: ignore[arg-type]  # never text
-                self.bytes += len(data)
                 self._on_progress(message)
                 async with self._news:
                     self._news.notify_all()
@@ -191,8 +184,6 @@ class Visitor:
         kind = str(element.WhichOneof("type"))
         found = getattr(element, kind)
         match kind:
-            case "bidi_component":
-                self.charts += found.component_name == "dpviz_plot"
             case "exception":
                 self.exceptions.append(found.message)
             case "markdown" | "alert":

@@ -122,14 +122,37 @@ def drawn(page: Page, alt: str) -> Locator:
     return found
 
 
-def labels(figure: Locator) -> Locator:
-    """The names of its lines, at their ends or, where these are too close, in its legend; small print and the title of
-    the vertical axis say other things."""
-    others = "not private|band:|thin lines|one run|^(Excess loss|Duality gap|Noisy gradient norm)"
-    return figure.locator(".annotation-text, .legendtext").filter(has_not_text=re.compile(others))
+def overflow(page: Page) -> int:
+    """Pixels by which the page's content is wider than the window."""
+    return page.evaluate(
+        """() => Math.max(...[document.documentElement, ...document.querySelectorAll('.stMain')]
+            .map(element => element.scrollWidth - element.clientWidth))"""
+    )
 
 
-def curves_under_way(page: Page) -> None:
-    """The live picture has lines before the run has come to its end."""
-    expect(page.locator(PICTURE).locator("path.js-line").first).to_be_attached()
-    expect(page.get_by_role("main").get_by_text(UNDER_WAY)).to_be_visible()
+def title_is_covered(page: Page) -> bool:
+    """Whether something, such as the tool bar, lies over the page's title before any scrolling."""
+    return page.get_by_role("heading", level=1).evaluate(
+        """title => {
+            const {left, top, height} = title.getBoundingClientRect();
+            const at = part => document.elementFromPoint(left + 5, top + part * height);
+            return [0.2, 0.5, 0.8].some(part => !title.contains(at(part)));
+        }"""
+    )
+
+
+def tab_to(page: Page, button: Locator, most: int = 40) -> None:
+    """Press Tab until this has the focus."""
+    expect(button).to_be_enabled()
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        if button.evaluate("node => node === node.getRootNode().activeElement"):
+            return
+    raise AssertionError(f"it is not among the next {most} stops of the keyboard")
+
+
+def run_is_among_the_first_stops(page: Page) -> None:
+    # Controls are mounted one after the other, and the order of the stops comes with the page's style.
+    expect(page.get_by_test_id("stSidebar").get_by_role("slider").first).to_be_visible()
+    expect(page.get_by_test_id("stSidebar")).to_have_css("reading-order", "1")
+    tab_to(page, page.get_by_role("button", name="Run", exact=True), 15)

@@ -1,13 +1,17 @@
 """What an address promises: the page with exactly these settings, for the first visitor of a server, too."""
 
+import asyncio
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from http.client import HTTPConnection
-from urllib.parse import parse_qs, urlencode
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.families import FAMILIES
 from tests.apart import apart
 from tests.benchmarks.visitors import Visitor
@@ -35,18 +39,6 @@ ADDRESS = "/accelerated?" + urlencode(
         "accel_scaling": "[-½, ½]",
         "accel_references": "false",
         "accel_methods": ["DP-GD", "DP-NAG-T*"],
-    },
-    doseq=True,
-)
-GAME = "/mirror_descent?" + urlencode(
-    {
-        "mirror_problem": "Regression over a polytope",
-        "mirror_polytope_shape": "My own vertices",
-        "mirror_vertices": "0 0\n1 0\n0 1\n1 1",
-        "mirror_methods_learning": ["Vertex sampling", "Frank-Wolfe"],
-        "mirror_chosen_vertices": 9,
-        "mirror_epsilon": 0.7,
-        "mirror_references": "false",
     },
     doseq=True,
 )
@@ -88,7 +80,7 @@ def test_cold_deep_link_shows_menu_and_values(browser: Browser) -> None:
         assert "Traceback" not in fresh.printed()
 
 
-def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
+def test_an_address_goes_along_to_a_new_tab_to_other_pages_and_with_a_preset(visit: Visit) -> None:
     page = visit(ADDRESS)
     shows_the_settings(page)
     page.get_by_label("Steps T, exact value").fill("55")
@@ -102,29 +94,26 @@ def test_share_link_restores_the_settings_in_a_new_tab(visit: Visit) -> None:
     ready(tab)
     for label, value in {**SETTINGS, "Steps T, exact value": "55"}.items():
         expect(tab.get_by_label(label, exact=True)).to_have_value(value)
-    expect(tab.get_by_text(SUMMARY)).to_have_text(page.get_by_text(SUMMARY).inner_text())
+    tab.close()
 
-
-def test_link_to_a_game_restores_its_problem_its_methods_and_a_text(visit: Visit) -> None:
-    page = visit(GAME)
-    expect(page.get_by_role("combobox", name="Problem")).to_have_value("Regression over a polytope")
-    expect(page.get_by_role("textbox", name="Vertices, one per line")).to_have_value("0 0\n1 0\n0 1\n1 1")
-    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.7")
-    expect(page.get_by_text(re.compile("2 methods, 73 steps"))).to_be_visible()
-    link = shared_link(page, "mirror_epsilon=0.7")
-    assert parse_qs(link.partition("?")[2]) == parse_qs(GAME.partition("?")[2])
-
-
-def test_settings_survive_a_visit_to_another_page(visit: Visit) -> None:
-    page = visit(ADDRESS)
-    shows_the_settings(page)
     menu = page.get_by_role("navigation", name="App pages")
     menu.get_by_role("link", name="Start").click()
     expect(page.get_by_role("heading", level=1)).not_to_have_text("Accelerated gradient")
     expect(page).not_to_have_url(re.compile("accel_"))
     menu.get_by_role("link", name="Accelerated gradient").click()
-    expect(page).to_have_url(re.compile("accel_iterations=42"))
-    shows_the_settings(page)
+    expect(page).to_have_url(re.compile("accel_iterations=55"))
+    expect(page.get_by_label("Rows n, exact value")).to_have_value("2000")
+
+    presets = page.get_by_role("combobox", name="Preset")
+    figure = "Figure 2: the optimal noise schedule"
+    presets.click()
+    page.get_by_role("option", name=figure).click()
+    # Those of controls that it brings, too.
+    for setting in ("accel_quadratic_smoothness=20", "accel_iterations=294", "accel_methods=DP-MASG-opt"):
+        expect(page).to_have_url(re.compile(setting))
+    page.reload()
+    expect(presets).to_have_value(figure)
+    ready(page)
 
 
 @pytest.mark.parametrize(
@@ -141,16 +130,6 @@ def test_only_names_of_this_machine_open_a_session(server: Server, host: str, st
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
 
 
-def test_values_out_of_range_fall_back_to_a_page_that_works(visit: Visit) -> None:
-    page = visit("/accelerated?accel_iterations=nonsense&accel_epsilon=-3&accel_methods=unknown")
-    expect(page.get_by_label("Steps T, exact value")).to_have_value("100")
-    main = page.get_by_role("main")  # below the control, and where the run would be
-    expect(main.get_by_text("Privacy budget must be between 0.01 and 50.").first).to_be_visible()
-    page.get_by_label("Privacy budget ε, exact value").fill("2")
-    page.get_by_label("Privacy budget ε, exact value").press("Enter")
-    expect(page.get_by_role("button", name="Run", exact=True)).to_be_enabled()
-
-
 def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(visit: Visit, server: Server) -> None:
     page = visit("/")
     page.goto(f"{server.url}/accelerated?accel_follow=false&accel_epsilon=banana")
@@ -162,94 +141,76 @@ def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(
     assert run is not None and words is not None and words["y"] > 500 > run["y"] + run["height"]
 
 
-def test_a_tab_that_asks_for_its_first_page_twice_keeps_its_settings(server: Server) -> None:
-    """As one does that waited long, whose second request comes when the page has been drawn."""
+NUMBER, SLIDER, STEPS = "Privacy budget ε, exact value", "Privacy budget ε", "Steps T, exact value"
+BY_CLICK, FEW = {"accel_follow": "false"}, {"accel_iterations": "20", "accel_replicates": "3"}
+FIGURE_3 = "Figure 3: logistic regression, all rows"
+# The address, then what a browser says in turn (method and arguments), and what the page says or what holds of it.
+SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | Callable[[Visitor], bool]]]] = {
+    # As one does that waited long, whose second request comes when the page has been drawn.
+    "a tab that asks for its first page twice keeps its settings": (
+        FEW,
+        [("ask_by_address",), lambda visitor: visitor.query == FEW and visitor.controls[STEPS].value == 20],
+    ),
+    # The browser says its old value once more, as it has not drawn the new one; going back to it alone is a change.
+    "a number that a slider has just set is not taken back with the next change": (
+        {},
+        [
+            *[("still_shows", NUMBER, 1.0), ("enter", "Seed", 3), ("move", SLIDER, "3"), "ε = 3"],
+            *[("still_shows", NUMBER, 1.0), ("enter", STEPS, 42), "ε = 3", "epochs in 42 steps"],
+            lambda visitor: visitor.controls[NUMBER].set_value,  # once more, for a browser that never drew it
+            *[("enter", NUMBER, 1.0), "ε = 1", lambda visitor: not visitor.says("ε = 3")],
+        ],
+    ),
+    # A busy browser says of a number that was left by a click, and of that click, in one request.
+    "a number typed back is meant where its slider shows what the preset has set": (
+        BY_CLICK,
+        [
+            *[("still_shows", NUMBER, 2.0), ("still_shows", SLIDER, ["2"]), ("still_shows", "Preset", FIGURE_3)],
+            *[("ask_by_address",), "ε = 10"],
+            *[("still_shows", NUMBER, 2.0), ("still_shows", SLIDER, ["10"]), ("press", "Run"), "ε = 2"],
+        ],
+    ),
+    "Run runs the number that was typed just before": (
+        BY_CLICK | {"accel_replicates": "2"},
+        [
+            *[("still_shows", NUMBER, 3.0), ("press", "Run")],
+            ("until", lambda visitor: visitor.says("Done:") and visitor.drawn == visitor.begun),
+            *["ε = 3", lambda visitor: not visitor.says("Settings changed since this run")],
+        ],
+    ),
+    # A slider was moved twice; the browser has drawn the number of the first time when the visitor goes on.
+    "a value that was set and soon replaced is not taken for a choice": (
+        BY_CLICK,
+        [
+            *[("still_shows", NUMBER, 1.0), ("enter", "Seed", 3)],
+            *[("still_shows", NUMBER, 1.0), ("move", SLIDER, "3"), ("still_shows", NUMBER, 1.0), ("move", SLIDER, "5")],
+            *[("still_shows", NUMBER, 3.0), ("enter", STEPS, 42), "ε = 5", "epochs in 42 steps"],
+        ],
+    ),
+    # The browser has not drawn yet that the settings are no preset's any more, and says so with the second change.
+    "a quick second change takes back nothing": (
+        {},
+        [
+            *[("enter", NUMBER, 0.7), ("still_shows", "Preset", PRESETS[0].name), ("enter", STEPS, 42)],
+            lambda visitor: visitor.query == {"accel_epsilon": "0.7", "accel_iterations": "42"},
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_what_a_slow_browser_says_late_changes_nothing_that_was_chosen(server: Server, name: str) -> None:
+    settings, scene = SCENES[name]
 
     async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_iterations="20", accel_replicates="3") as visitor:
-            await visitor.ask_by_address()
-            assert visitor.query == {"accel_iterations": "20", "accel_replicates": "3"}
-            assert visitor.controls["Steps T, exact value"].value == 20
-
-    apart(visits())
-
-
-def test_a_number_that_a_slider_has_just_set_is_not_taken_back_with_the_next_change(server: Server) -> None:
-    """The browser says its old value once more, as it has not drawn the new one; going back to it alone is a change."""
-    number = "Privacy budget ε, exact value"
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated") as visitor:
-            visitor.still_shows(number, 1.0)
-            await visitor.enter("Seed", 3)
-            await visitor.move("Privacy budget ε", "3")
-            assert visitor.says("ε = 3")
-            visitor.still_shows(number, 1.0)
-            await visitor.enter("Steps T, exact value", 42)
-            assert visitor.says("ε = 3") and visitor.says("epochs in 42 steps")
-            assert visitor.controls[number].set_value, "said again, for a browser that never on_progress it"
-            await visitor.enter(number, 1.0)
-            assert visitor.says("ε = 1") and not visitor.says("ε = 3")
-
-    apart(visits())
-
-
-def test_a_number_typed_back_is_meant_where_its_slider_shows_what_the_preset_has_set(server: Server) -> None:
-    """A busy browser says of a number that was left by a click, and of that click, in one request."""
-    number, slider = "Privacy budget ε, exact value", "Privacy budget ε"
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_follow="false") as visitor:
-            for label, value in ((number, 2.0), (slider, ["2"]), ("Preset", "Figure 3: logistic regression, all rows")):
-                visitor.still_shows(label, value)
-            await visitor.ask_by_address()
-            assert visitor.says("ε = 10")
-            visitor.still_shows(number, 2.0)
-            visitor.still_shows(slider, ["10"])
-            await visitor.press("Run")
-            assert visitor.says("ε = 2")
-
-    apart(visits())
-
-
-def test_run_runs_the_number_that_was_typed_just_before(server: Server) -> None:
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_follow="false", accel_replicates="2") as visitor:
-            visitor.still_shows("Privacy budget ε, exact value", 3.0)
-            await visitor.press("Run")
-            await visitor.until(lambda visitor: visitor.says("Done:") and visitor.drawn == visitor.begun)
-            assert visitor.says("ε = 3") and not visitor.says("Settings changed since this run")
-
-    apart(visits())
-
-
-def test_a_value_that_was_set_and_soon_replaced_is_not_taken_for_a_choice(server: Server) -> None:
-    """A slider was moved twice; the browser has drawn the number of the first time when the visitor goes on."""
-    number = "Privacy budget ε, exact value"
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated", accel_follow="false") as visitor:
-            visitor.still_shows(number, 1.0)
-            await visitor.enter("Seed", 3)
-            for said, moved in ((1.0, "3"), (1.0, "5")):
-                visitor.still_shows(number, said)
-                await visitor.move("Privacy budget ε", moved)
-            visitor.still_shows(number, 3.0)
-            await visitor.enter("Steps T, exact value", 42)
-            assert visitor.says("ε = 5") and visitor.says("epochs in 42 steps")
-
-    apart(visits())
-
-
-def test_a_quick_second_change_takes_back_nothing(server: Server) -> None:
-    """The browser has not drawn yet that the settings are no preset's any more, and says so with the second change."""
-
-    async def visits() -> None:
-        async with Visitor(server.url, "accelerated") as visitor:
-            menu = visitor.controls["Preset"]
-            await visitor.enter("Privacy budget ε, exact value", 0.7)
-            visitor.still_shows("Preset", menu.options[0])
-            await visitor.enter("Steps T, exact value", 42)
-            assert visitor.query == {"accel_epsilon": "0.7", "accel_iterations": "42"}
+        async with Visitor(server.url, "accelerated", **settings) as visitor:
+            for number, act in enumerate(scene):
+                if isinstance(act, str):
+                    assert visitor.says(act), (number, act)
+                elif isinstance(act, tuple):
+                    waiting = getattr(visitor, act[0])(*act[1:])
+                    await (waiting or asyncio.sleep(0))
+                else:
+                    assert act(visitor), number
 
     apart(visits())

@@ -1,22 +1,15 @@
 """Charts are drawn near the screen and before printing, moved in place, follow the theme, fill the screen if asked."""
 
 import re
-from itertools import combinations
 
-import pytest
-from playwright.sync_api import Page, expect
+import numpy as np
+from playwright.sync_api import expect
 
-from dpviz.ui import families
-from tests.browser.conftest import Visit, chart, done, drawn, ready, section
+from tests.browser.conftest import PICTURE, Visit, chart, done, drawn
+from tests.waiting import until
 
-# Of a chart: the boxes of its words, with their sizes; without its menu, and what lies above words, such as a legend's.
-WORDS = """node => [...node.querySelectorAll('.annotation-text, .xtick text, .ytick text, .legendtext, .xtitle')]
-  .filter((text) => text.textContent.trim() && text.getBoundingClientRect().width)
-  .map((text) => { const { left, right, top, bottom } = text.getBoundingClientRect();
-    const size = parseFloat(getComputedStyle(text).fontSize);
-    return { kind: text.getAttribute('class'), words: text.textContent, size, left, right, top, bottom }; })"""
-INSIDE = 2  # pixels that boxes of text are higher than their letters
 TEXT = "node => getComputedStyle(node).color"
+ENDS = "node => node._fullLayout.xaxis.range.map(end => Math.round(1000 * end) / 1000)"
 
 
 def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_screen(visit: Visit) -> None:
@@ -48,50 +41,33 @@ def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_scree
     expect(svg).to_have_attribute("height", "320")
 
 
-def test_a_chart_of_a_tab_is_drawn_at_its_width_when_the_tab_opens(visit: Visit) -> None:
-    page = visit("/accelerated?accel_follow=false")
-    page.get_by_role("tab", name="What limits accuracy").click()
-    figure = page.locator(".dpviz-plot:visible").last
-    figure.scroll_into_view_if_needed()
-    expect(figure.locator("path.js-line").first).to_be_attached()
-    width = figure.evaluate("node => String(node.clientWidth)")
-    expect(figure.locator(".main-svg").first).to_have_attribute("width", re.compile(f"^{width}$"))
-    ready(page)
+def test_the_last_of_many_quick_moves_is_shown_in_the_same_picture_which_keeps_its_zoom(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    picture, slider = page.locator(PICTURE), page.get_by_role("slider", name="Privacy budget ε")
+    expect(picture.locator("path.js-line").first).to_be_attached()
+    picture.evaluate("node => { node.dataset.first = 'yes' }")
+    before = picture.evaluate(ENDS)
+    picture.hover()
+    picture.locator('[data-title="Zoom in"]').click()
+    until(lambda: np.ptp(picture.evaluate(ENDS)) < 0.9 * np.ptp(before))
+    zoomed = picture.evaluate(ENDS)
+    for _ in range(8):
+        slider.press("ArrowRight")
+    budget = (slider.get_attribute("aria-valuetext") or "").replace(",", "")  # the last of them, here and now
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value(budget)
+    expect(page).to_have_url(re.compile(rf"accel_epsilon={re.escape(budget)}\b"))
+    done(page)
+    expect(page.get_by_text(re.compile(f"Guarantee of each method: ε = {re.escape(budget)},"))).to_be_visible()
+    expect(page.get_by_text("Settings changed since this run")).to_have_count(0)
+    expect(picture).to_have_attribute("data-first", "yes")  # moved, not drawn anew
+    assert picture.evaluate(ENDS) == zoomed
 
 
-# Not yet: on a telephone, words in the chart of a gradient's signal (Private tuning, Results) meet a label.
-NOT_YET = ("bayesian_optimization", 390)
-
-
-@pytest.mark.parametrize("width", [1400, 390])
-@pytest.mark.parametrize("page", [family.name for family in families.FAMILIES])
-def test_words_in_charts_are_large_and_none_lies_on_another(visit: Visit, page: str, width: int) -> None:
-    """In the plan, in its tab of further charts, and in the results."""
-    opened = visit(f"/{page}", viewport={"width": width, "height": 1000})
-    done(opened)
-    words_are_apart(opened)
-    opened.get_by_role("tab", name="More charts").click()
-    expect(opened.get_by_role("tab", name="More charts")).to_have_attribute("aria-selected", "true")
-    ready(opened)
-    words_are_apart(opened)
-    if (page, width) != NOT_YET:
-        section(opened, "Results")
-        words_are_apart(opened)
-
-
-def words_are_apart(opened: Page) -> None:
-    figures = opened.locator(".dpviz-plot:visible")
-    expect(figures.nth(2)).to_be_visible()
-    for number in range(figures.count()):
-        figure = figures.nth(number)
-        figure.evaluate("node => node.scrollIntoView({ block: 'center' })")
-        expect(figure.locator(".main-svg").first).to_be_attached()
-        words = figure.evaluate(WORDS)
-        box = figure.evaluate("node => { const { left, right } = node.getBoundingClientRect(); return [left, right]; }")
-        assert words and min(word["size"] for word in words) >= 13, words
-        ends = [word for word in words if "annotation" in (word["kind"] or "")]
-        assert all(word["right"] <= box[1] + 1 for word in ends), (number, ends)
-        for one, other in combinations(words, 2):
-            across = min(one["right"], other["right"]) - max(one["left"], other["left"])
-            up = min(one["bottom"], other["bottom"]) - max(one["top"], other["top"])
-            assert across <= INSIDE or up <= 2 * INSIDE, (number, one, other)
+def test_figures_that_are_taken_away_are_drawn_without_a_server(visit: Visit) -> None:
+    page = visit("/budget_planner?planner_tabs=What+accounting+saves")
+    with page.expect_download() as found:
+        page.get_by_role("button", name="Figures (HTML)").click()
+    offline = page.context.new_page()
+    offline.set_content(found.value.path().read_text(encoding="utf-8"))
+    expect(offline.locator(".main-svg").first).to_be_visible()

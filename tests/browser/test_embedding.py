@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
-from tests.browser.conftest import STILL, Visit
+from tests.browser.conftest import STILL
 from tests.browser.serving import Server
 
 SIDEBAR = '[data-testid="stSidebar"]'
@@ -35,16 +35,7 @@ def course(server: Server) -> Iterator[str]:
     site.server_close()
 
 
-@pytest.mark.parametrize("width", [1400, pytest.param(1024), 390])
-def test_an_embedded_page_begins_without_the_sidebar(visit: Visit, width: int) -> None:
-    page = visit("/mirror_descent?embed=true&mirror_follow=false", viewport={"width": width, "height": 900})
-    expect(page.locator(SIDEBAR)).to_have_attribute("data-collapsed", "true")
-    expect(page.locator(SIDEBAR)).not_to_be_in_viewport()
-    page.get_by_test_id("stExpandSidebarButton").click()
-    expect(page.get_by_role("link", name="Lessons")).to_be_in_viewport()
-
-
-def test_a_page_in_a_frame_runs_and_fits(browser: Browser, course: str) -> None:
+def test_a_page_in_a_frame_runs_and_fits_and_a_lesson_turns_its_pages(browser: Browser, course: str) -> None:
     page = browser.new_page(viewport={"width": 1000, "height": 800})
     page.goto(f"{course}/accelerated?embed=true&accel_epsilon=4")
     frame = framed(page)
@@ -55,15 +46,12 @@ def test_a_page_in_a_frame_runs_and_fits(browser: Browser, course: str) -> None:
     for control in ("Privacy budget ε", "Steps T"):
         box = frame.get_by_label(f"{control}, exact value").first.bounding_box()
         assert box is not None and box["width"] > 100  # not squeezed beside the sidebar
+    expect(frame.locator(SIDEBAR)).not_to_be_in_viewport()
     frame.get_by_test_id("stExpandSidebarButton").click()
     frame.get_by_role("link", name="Lessons").click()
     expect(frame.get_by_role("heading", name="Lessons", level=1)).to_be_visible()
     assert page.url.startswith(course)
-    page.close()
 
-
-def test_a_lesson_in_a_frame_for_a_lecture_hall_turns_its_pages(browser: Browser, course: str) -> None:
-    page = browser.new_page()
     page.goto(f"{course}/learn?lesson=steps&embed=true&present=1")
     frame = framed(page)
     expect(frame.locator(SIDEBAR)).to_be_hidden()

@@ -9,11 +9,34 @@ from playwright.sync_api import Page, expect
 
 from dpviz.ui.families import FAMILIES
 from dpviz.ui.terms import TERMS
-from tests.browser.conftest import PICTURE, Visit, chart, done, drawn, ready, section, shared_link
-from tests.browser.test_appearance import overflow, title_is_covered
-from tests.browser.test_glossary import pressed
+from tests.browser.conftest import (
+    PICTURE,
+    Visit,
+    chart,
+    done,
+    drawn,
+    overflow,
+    ready,
+    run_is_among_the_first_stops,
+    section,
+    shared_link,
+    title_is_covered,
+)
 from tests.confirming import confirm
 
+# The places of the marked words on the screen, the first of each text, scrolled to.
+MARKED = """wanted => {
+    for (const at of CSS.highlights.get("dpviz-words") ?? []) {
+        if (at.startContainer.data.slice(at.startOffset, at.endOffset).toLowerCase() !== wanted) continue;
+        at.startContainer.parentElement.scrollIntoView({ block: "center" });
+        const range = document.createRange();
+        range.setStart(at.startContainer, at.startOffset);
+        range.setEnd(at.endContainer, at.endOffset);
+        const { left, top, width, height } = range.getBoundingClientRect();
+        return [left + width / 2, top + height / 2];
+    }
+    return null;
+}"""
 TITLES = {family.name: family.title for family in FAMILIES}
 
 
@@ -47,7 +70,8 @@ def test_from_the_start_page_to_a_run_a_word_and_a_link(visit: Visit) -> None:
     assert shown(page, "Privacy budget ε") == budget != "10"
     expect(picture).not_to_have_class(re.compile("pale"))
 
-    pressed(page, "excess loss")
+    page.wait_for_function(f"wanted => ({MARKED})(wanted) !== null", arg="excess loss")
+    page.mouse.click(*page.evaluate(MARKED, "excess loss"))
     expect(page.get_by_text(TERMS["excess_loss"].sentence)).to_be_visible()
     page.keyboard.press("Escape")
 
@@ -121,15 +145,7 @@ def test_a_game_on_a_phone(visit: Visit) -> None:
 
 def test_by_keyboard_alone(visit: Visit) -> None:
     page = visit("/accelerated?accel_follow=false&accel_iterations=30&accel_replicates=3")
-    run = page.get_by_role("button", name="Run", exact=True)
-    expect(run).to_be_enabled()
-    expect(page.get_by_test_id("stSidebar")).to_have_css("reading-order", "1")  # the order of the stops
-    for _ in range(15):
-        page.keyboard.press("Tab")
-        if run.evaluate("node => node === document.activeElement"):
-            break
-    else:
-        raise AssertionError("Run is not among the first stops of the keyboard")
+    run_is_among_the_first_stops(page)
     page.keyboard.press("Enter")
     done(page)
     page.get_by_role("radio", name="Results", exact=True).press("Space")

@@ -3,7 +3,7 @@
 import re
 from itertools import count
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import SECONDS, Visit, drawn, part, ready, section
 
@@ -12,13 +12,9 @@ SETTINGS = f"accel_follow=false&accel_iterations=150&accel_vary_epsilon_values={
 TRIES = count()  # a second try asks for other points: the first may have left its own in the store
 
 
-def opened(page: Page) -> Page:
-    section(page, "Sweep")
-    return page
-
-
 def test_a_sweep_is_stopped_and_resumed_where_it_was(visit: Visit) -> None:
-    page = opened(visit(f"/accelerated?{SETTINGS}&accel_seed={next(TRIES)}"))
+    page = visit(f"/accelerated?{SETTINGS}&accel_seed={next(TRIES)}")
+    section(page, "Sweep")
     page.get_by_role("button", name="Run the sweep").click()
     expect(page.get_by_text(re.compile(rf"^[1-9]\d* of {POINTS} points"))).to_be_visible()
     figure = drawn(page, "against privacy budget, one line per method")

@@ -63,7 +63,6 @@ def steps(job: Job) -> int:
     return len(job.trace.lanes["GD"].iterations)
 
 
-@pytest.mark.slow
 def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
     data = UploadedTable(identity="b" * 32, n=30, bounds=((0.0, 1.0),), names=("a",))
     table = {"b" * 32: np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])}
@@ -111,7 +110,6 @@ def test_a_run_arrives_while_it_computes_and_stops_by_itself(runner: Runner, mon
     assert job.trace is not None and job.trace.lanes["GD"].output, "its last state is recorded"
 
 
-@pytest.mark.slow
 def test_stop_ends_a_worker_that_does_not_hear_and_keeps_what_it_had_sent(runner: Runner) -> None:
     job = under_way(runner, 2)
     (pid,) = runner.slots.pids
@@ -128,7 +126,6 @@ def test_a_worker_that_is_killed_costs_its_run_only(runner: Runner) -> None:
     assert ended(waiting).state == "done"
 
 
-@pytest.mark.slow
 def test_a_worker_that_has_ended_between_two_runs_costs_nobody_anything(runner: Runner) -> None:
     assert ended(runner.submit(quick(31))).state == "done"
     (pid,) = runner.slots.pids
@@ -137,7 +134,6 @@ def test_a_worker_that_has_ended_between_two_runs_costs_nobody_anything(runner: 
     assert ended(runner.submit(quick(32))).state == "done" and runner.slots.pids != [pid]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("processes", [True, False], ids=["in a worker", "in a thread"])
 def test_who_listens_and_fails_costs_one_run_and_no_slot(runner: Runner, processes: bool) -> None:
     slots = runner.slots if processes else Slots(1)
@@ -172,7 +168,6 @@ def test_time_is_that_of_the_processor_and_ends_a_run_with_what_it_has() -> None
     runner.close()
 
 
-@pytest.mark.slow
 def test_too_much_memory_is_a_sentence_and_the_worker_goes_on() -> None:
     runner = Runner(slots=1, processes=True, max_bytes=12e6)
     (pid,) = runner.slots.pids
@@ -182,7 +177,6 @@ def test_too_much_memory_is_a_sentence_and_the_worker_goes_on() -> None:
     runner.close()
 
 
-@pytest.mark.slow
 def test_a_worker_that_has_grown_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpviz.execution.executors.GROWN", 1.0)
     slots = Slots(1, processes=True)
@@ -206,7 +200,6 @@ def test_five_runs_whose_visitors_have_left_let_the_sixth_begin(runner: Runner) 
     assert sixth.position is None and sixth.expected_wait is None
 
 
-@pytest.mark.slow
 def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
     slots, stopping = Slots(1, processes=True), threading.Event()
     outcomes: list[tuple[int, Outcome]] = []

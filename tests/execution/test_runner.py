@@ -232,25 +232,19 @@ def test_who_comes_when_a_run_was_just_kept_leaves_nothing_behind() -> None:
     assert runner._leader(late) is kept and not runner._leaders
 
 
-def test_an_upload_does_not_outlive_its_run(gate: int) -> None:
-    sha = "b" * 32
-    table = np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])
-    data = UploadedTable(identity=sha, n=30, bounds=((0.0, 1.0),), names=("a",))
-    of = Experiment(
-        problem=LogisticRegression(data=data), arms=(Arm(label="A", algorithm=Nesterov(iterations=3)),), replicates=1
-    )
-    runner = Runner()
-    job = ended(runner.submit(of, {sha: table}))
-    assert job.state == "done" and not job._tables
-    lost = ended(runner.submit(of))
-    assert lost.state == "failed" and "Upload the file again" in lost.message and not lost._tables
-
-
 def uploaded() -> tuple[Experiment, dict[str, np.ndarray]]:
     data = UploadedTable(identity="b" * 32, n=30, bounds=((0.0, 1.0),), names=("a",))
     table = np.column_stack([np.linspace(0, 1, 30), np.tile([-1.0, 1.0], 15)])
     arm = Arm(label="A", algorithm=Nesterov(iterations=3))
     return Experiment(problem=LogisticRegression(data=data), arms=(arm,), replicates=1), {"b" * 32: table}
+
+
+def test_an_upload_does_not_outlive_its_run() -> None:
+    runner, (experiment, tables) = Runner(), uploaded()
+    job = ended(runner.submit(experiment, tables))
+    assert job.state == "done" and not job._tables
+    lost = ended(runner.submit(experiment))
+    assert lost.state == "failed" and "Upload the file again" in lost.message and not lost._tables
 
 
 def test_a_run_on_a_file_that_is_removed_ends_and_keeps_no_row(gate: int) -> None:

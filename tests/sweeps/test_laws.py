@@ -15,14 +15,12 @@ def noisy(seed: int, exponent: float, spread: float = 0.3, replicates: int = 20)
     return 0.05 * SIZES[:, None] ** exponent * np.exp(spread * draws)
 
 
-def test_a_power_law_without_noise_is_found_exactly() -> None:
-    fit = power_law(SIZES, noisy(0, 0.25, spread=0.0))
-    assert fit is not None and fit.slope == pytest.approx(0.25, abs=1e-12) and fit.error == pytest.approx(0, abs=1e-9)
-
-
-def test_the_growth_per_factor_e_is_found_exactly() -> None:
-    fit = log_law(SIZES, list((0.1 + 0.03 * np.log(SIZES))[:, None] * np.ones(4)))
-    assert fit is not None and fit.slope == pytest.approx(0.03) and fit.error == pytest.approx(0, abs=1e-9)
+def test_laws_without_noise_are_found_exactly() -> None:
+    for fit, slope in (
+        (power_law(SIZES, noisy(0, 0.25, spread=0.0)), 0.25),
+        (log_law(SIZES, (0.1 + 0.03 * np.log(SIZES))[:, None] * np.ones(4)), 0.03),
+    ):
+        assert fit is not None and fit.slope == pytest.approx(slope) and fit.error == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("replicates", [5, 20])
@@ -60,25 +58,24 @@ def test_points_without_a_logarithm_are_left_out_of_the_law() -> None:
     assert power_law(-SIZES, samples) is None and log_law(SIZES[:1], samples[:1]) is None
 
 
-def test_curves_cross_where_their_power_laws_do() -> None:
-    (place,) = crossovers(SIZES, 0.1 * SIZES**0.2, 0.01 * SIZES**0.8)
-    assert place == pytest.approx(10 ** (1 / 0.6))
-    assert crossovers(SIZES, SIZES, 2 * SIZES) == ()
-    assert crossovers(np.empty(0), np.empty(0), np.empty(0)) == ()
+EMPTY, ONE = np.empty(0), np.array([1.0, 2.0, 2.0, 3.0, 9.0])
+# Straight where power laws are, in the numbers themselves where these have no logarithms.
+CROSSINGS = {
+    "power laws": (SIZES, 0.1 * SIZES**0.2, 0.01 * SIZES**0.8, [10 ** (1 / 0.6)]),
+    "parallel": (SIZES, SIZES, 2 * SIZES, []),
+    "nothing": (EMPTY, EMPTY, EMPTY, []),
+    "curves that touch": (SIZES, ONE, np.array([2.0, 2.0, 3.0, 4.0, 9.5]), []),
+    "equal points are passed in the middle": (SIZES, ONE, np.array([2.0, 2.0, 2.0, 1.0, 1.0]), [math.sqrt(30 * 100)]),
+    "negative places": (np.array([-1.0, 1.0]), np.array([0.0, 4.0]), np.array([3.0, 3.0]), [0.5]),
+    "negative heights": (np.array([1.0, 100.0]), np.array([-1.0, 1.0]), np.array([0.0, 0.0]), [10.0]),
+}
 
 
-def test_curves_that_touch_do_not_cross_and_equal_points_are_passed_in_the_middle() -> None:
-    one = np.array([1.0, 2.0, 2.0, 3.0, 9.0])
-    assert crossovers(SIZES, one, np.array([2.0, 2.0, 3.0, 4.0, 9.5])) == ()
-    assert crossovers(SIZES, one, np.array([2.0, 2.0, 2.0, 1.0, 1.0])) == (pytest.approx(math.sqrt(30 * 100)),)
-    assert len(crossovers(SIZES, one, np.array([2.0, 1.0, 3.0, 1.0, 1.0]))) == 3
-
-
-def test_where_there_are_no_logarithms_curves_are_straight_in_the_numbers_themselves() -> None:
-    (place,) = crossovers(np.array([-1.0, 1.0]), np.array([0.0, 4.0]), np.array([3.0, 3.0]))
-    assert place == pytest.approx(0.5)
-    (place,) = crossovers(np.array([1.0, 100.0]), np.array([-1.0, 1.0]), np.array([0.0, 0.0]))
-    assert place == pytest.approx(10.0)
+@pytest.mark.parametrize("name", CROSSINGS)
+def test_where_curves_cross(name: str) -> None:
+    values, one, other, places = CROSSINGS[name]
+    assert crossovers(values, one, other) == pytest.approx(tuple(places))
+    assert len(crossovers(SIZES, ONE, np.array([2.0, 1.0, 3.0, 1.0, 1.0]))) == 3
 
 
 # --------------------------------------------------------------------------------------------------- several data sets
