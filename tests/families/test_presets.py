@@ -48,10 +48,14 @@ def named(family: str, start: str) -> Preset:
     return next(preset for preset in families.presets()[family] if preset.name.startswith(start))
 
 
-@cache
 def outcome(family: str, start: str) -> Trace:
+    return ran(family, named(family, start).name)
+
+
+@cache
+def ran(family: str, name: str) -> Trace:
     """The run of a preset. References are the same in every run, or nothing is told of them: one run is enough."""
-    preset = named(family, start)
+    preset = named(family, name)
     usual = {"zeroth_order": 3, "second_order": 1}.get(family, preset.experiment.replicates)
     count = REPLICATES.get(preset.name, usual)
     plain, private = ([arm for arm in preset.experiment.arms if arm.reference == kind] for kind in (True, False))
