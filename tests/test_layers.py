@@ -14,7 +14,6 @@ import dpviz
 
 HOUSE = Path(dpviz.__file__).parent
 FAMILIES = tuple(sorted(path.parent.name for path in (HOUSE / "families").glob("*/__init__.py")))
-MOST_FILES = 20  # side by side in a folder
 # Of a package, its rooms from the top down. A room may import those in the lines below its own, none beside it in the
 # line. Every room stands in it once.
 LAYERS: dict[str, tuple[str, ...]] = {
@@ -193,10 +192,3 @@ def test_a_page_and_a_family_know_that_family_only(family: str) -> None:
     assert len(FAMILIES) >= 5
     for module in (f"dpviz.ui.{family}", f"dpviz.families.{family}", f"pages.{family}"):
         assert known(module, family) == set(), module
-
-
-def test_no_folder_has_so_many_files_that_one_must_search() -> None:
-    folders = [HOUSE, *(path for path in HOUSE.rglob("*") if path.is_dir())]
-    counts = {str(folder.relative_to(HOUSE)): len(list(folder.glob("*.py"))) for folder in folders}
-    assert max(counts.values()) > 10
-    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 import dpviz
-from dpviz import families, resources
-from dpviz.errors import NotYet, UserError, refusal
+from dpviz import resources
 from dpviz.families.second_order.comparison import EPSILONS, TABLES
-from dpviz.families.zeroth_order import texts as zeroth_order_texts
 from dpviz.specification import Specification, registered
 
 PACKAGE = Path(dpviz.__file__).parent
@@ -94,12 +92,6 @@ def test_every_text_exists_is_used_and_gets_the_fields_that_it_has(path: Path) -
     for name, text in texts.items():
         if isinstance(text, str) and fields(text):
             assert filled.get(name) == fields(text) and not uses[name], name
-
-
-@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.parent.name)
-def test_texts_are_sentences_without_blanks_at_their_ends(path: Path) -> None:
-    for name, text in leaves(resources.data(module_of(path).rpartition(".")[0], "texts.toml")):
-        assert text and text == text.strip() and not re.search(r"  |\n", text), name
 
 
 def leaves(value: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -194,13 +186,6 @@ def test_every_refusal_of_a_file_is_raised_and_gets_the_fields_that_it_has(path:
             assert text and text == text.strip() and not re.search(r"  |\n", text), key
 
 
-def test_a_refusal_is_an_error_with_its_values_in_its_words() -> None:
-    error = refusal("dpviz.datasets.uploads", "column_has_two_uses", what="group", column="'{a}'")
-    assert type(error) is UserError and error.title == "Column '{a}' has two uses"
-    assert str(error).startswith("The column that names the group can be")
-    assert type(refusal("dpviz.ui.budget_planner", "a_range_is_not_declared_yet", missing="Age")) is NotYet
-
-
 def test_the_charts_of_the_planner_have_all_their_words_and_others_have_none() -> None:
     package = PACKAGE / "ui" / "budget_planner"
     given: dict[str, set[str]] = {}
@@ -217,22 +202,6 @@ def test_the_charts_of_the_planner_have_all_their_words_and_others_have_none() -
         assert set().union(*map(fields, words.values())) == given[name], name
 
 
-def test_data_are_read_once_and_a_text_that_there_is_not_is_an_error() -> None:
-    package = "dpviz.families.zeroth_order"
-    assert resources.data(package, "texts.toml") is resources.data(package, "texts.toml")
-    assert resources.data(package, "texts.toml")["TITLE"] == zeroth_order_texts.TITLE
-    with pytest.raises(AttributeError, match="zeroth_order has no 'NO_SUCH_TEXT'"):
-        _ = zeroth_order_texts.NO_SUCH_TEXT
-    with pytest.raises(FileNotFoundError):
-        resources.text(package, "no_such_file.toml")
-
-
-def test_no_module_reads_data_but_by_the_loader() -> None:
-    reading = re.compile(r"\btomllib\b|\bimportlib\.resources\b|\bfrom importlib import resources\b")
-    found = {module_of(path) for path in SOURCES if reading.search(path.read_text(encoding="utf-8"))}
-    assert found == {"dpviz.resources"}
-
-
 def test_the_published_tables_are_whole() -> None:
     """Eight methods at three budgets, twice; a time where a run finished and the time can be read, and only there."""
     assert {name: len(rows) for name, rows in TABLES.items()} == {"loose": 8, "tight": 8}
@@ -245,8 +214,3 @@ def test_the_published_tables_are_whole() -> None:
                 assert (
                     (cell.seconds is None) == (cell.seconds_spread is None) == (not cell.finished or not cell.legible)
                 )
-
-
-def test_every_mistake_has_words_and_there_are_no_others() -> None:
-    worded = [name for path in sorted(PACKAGE.rglob("broken.toml")) for name in tomllib.loads(path.read_text())]
-    assert sorted(worded) == sorted(mistake.name for mistake in families.broken())

@@ -14,7 +14,7 @@ from dpviz.families.accelerated.figures import (
     worst_case,
 )
 from dpviz.numbers import short
-from dpviz.privacy.budgets import NoPrivacy, PureDP
+from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 
@@ -58,16 +58,6 @@ def test_the_step_at_which_noise_takes_over_is_marked() -> None:
     at = int(shape.x0)
     assert shape.x0 == shape.x1 and (noise[at:] > optimisation[at:]).all() and noise[at - 1] <= optimisation[at - 1]
     assert figure.layout.annotations[-1].text == f"noise takes over: step {at}"
-
-
-def test_the_papers_rate_of_heavy_ball_is_nesterovs() -> None:
-    own, published = momentum_rates(0.1, 1.0).figure, momentum_rates(0.1, 1.0, published=True).figure
-    nesterov = [line.y for line in lines(own) if line.name.startswith("Nesterov")]
-    paper = [line for line in lines(published) if "paper" in line.name]
-    assert len(lines(published)) == len(lines(own)) + 3 and sum(line.showlegend for line in paper) == 1
-    for line, expected in zip(paper, nesterov, strict=True):
-        np.testing.assert_array_equal(line.y, expected)
-        assert line.line.dash == "dot"
 
 
 @pytest.mark.parametrize(
@@ -133,18 +123,6 @@ def test_the_quadratic_that_stands_for_a_problem_starts_at_its_initial_gap() -> 
     assert optimisation.name == "optimisation" and optimisation.y[0] == pytest.approx(np.log(2))
 
 
-def test_decomposition_without_a_bound_or_without_noise(check_finite) -> None:
-    facts = LogisticRegression().facts()
-    method = HeavyBall(iterations=20)
-    figure = decomposition(method, method.plan(facts, BUDGET)).figure
-    assert not figure.data and figure.layout.annotations[0].text == "No error bound is known for DP-HB."
-    plain = decomposition(
-        GradientDescent(iterations=20), GradientDescent(iterations=20).plan(facts, NoPrivacy())
-    ).figure
-    check_finite(plain)
-    assert [trace.name for trace in plain.data] == ["optimisation"]
-
-
 @pytest.mark.slow
 def test_the_certificate_stays_above_the_exact_error(check_finite) -> None:
     problem = Quadratic(rows=5000, dimension=4, strong_convexity=0.5, smoothness=1.0)
@@ -157,25 +135,3 @@ def test_the_certificate_stays_above_the_exact_error(check_finite) -> None:
     exact, certified = lines(figure)
     assert certified.name == "certified, worst case" and (certified.y >= exact.y).all()
     assert figure.layout.yaxis.type == "log"
-
-
-def test_a_missing_certificate_is_said_in_words() -> None:
-    method = HeavyBall(iterations=30)
-    figure = worst_case(method, method.plan(LogisticRegression().facts(), BUDGET), None).figure
-    assert len(lines(figure)) == 1
-    assert "no worst-case certificate; exact curve for quadratics only" in figure.layout.annotations[0].text
-
-
-def test_every_figure_is_small_at_a_thousand_steps() -> None:
-    method = Nesterov(iterations=1000, batch_fraction=0.1)
-    plan = method.plan(LogisticRegression().facts(), BUDGET)
-    heavy_ball = HeavyBall(iterations=1000)
-    own = heavy_ball.plan(LogisticRegression().facts(), BUDGET)
-    for build in (
-        lambda: momentum_rates(0.1, 1.0, published=True).figure,
-        lambda: heavy_ball_on_quadratic(0.5, 1.0, 1e-2, iterations=1000, published=True).figure,
-        lambda: decomposition(method, plan).figure,
-        lambda: decomposition(method, plan, exact=True).figure,
-        lambda: worst_case(heavy_ball, own, None).figure,
-    ):
-        assert len(build().to_json()) < 100_000

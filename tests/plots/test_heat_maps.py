@@ -8,12 +8,10 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.elements.words import in_words
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Metric
 from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
-from dpviz.ui.charts import numbers
 
 ARMS = (
     Arm(label="a", algorithm=GradientDescent()),
@@ -78,22 +76,3 @@ def test_cells_that_are_not_known_yet_are_empty_and_need_no_star() -> None:
     assert not empty.data and empty.layout.annotations[0].text == "No point is finished yet."
     hidden = heat_maps(made(GAP).visible(False), "Budget ε", "Steps T")
     assert not hidden.data and hidden.layout.annotations[0].text == "Nothing here is released."
-
-
-def test_on_a_narrow_screen_panels_stand_below_each_other_without_numbers() -> None:
-    wide, narrow = (
-        heat_maps(made(GAP), "ε", "T", columns=columns, width=width) for columns, width in ((2, 1000), (1, 250))
-    )
-    assert narrow.layout.height > wide.layout.height
-    assert wide.data[0].text[0][0].startswith("1") and narrow.data[0].text[0][0] == ""
-    assert narrow.layout.xaxis.title.text == "" and narrow.layout.xaxis3.title.text == "ε"
-
-
-def test_the_numbers_and_the_text_alternative() -> None:
-    figure = drawn(GAP, without=("b", 1))
-    table = numbers(figure)
-    assert list(table.columns) == ["curve", "Budget ε", "Steps T", "Duality gap"] and len(table) == 11
-    assert table.set_index(["curve", "Budget ε", "Steps T"]).loc[("a", 2.0, 1000.0), "Duality gap"] == 0.001
-    assert in_words(figure).startswith(
-        "Duality gap: a lowest 0.001 at Budget ε = 2, Steps T = 1,000; highest 1 at Budget ε = 0.5, Steps T = 10. b "
-    )

@@ -5,8 +5,8 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Limit, Line, Mark, downsample, line_figure
-from dpviz.plots.elements.style import GREY, HUES, ArmStyle
+from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Line, downsample, line_figure
+from dpviz.plots.elements.style import HUES, ArmStyle
 
 BLUE, GREEN = ArmStyle(HUES[0], "solid"), ArmStyle(HUES[2], "dash")
 PLAIN = ArmStyle(HUES[0], "dot", reference=True)
@@ -20,18 +20,6 @@ def drawn(
 
 def notes(figure: go.Figure) -> str:
     return " ".join(note.text for note in figure.layout.annotations if not note.name)
-
-
-def test_a_line_keeps_its_values_name_style_and_unit(check_finite) -> None:
-    x, y = np.arange(5), np.array([5.0, 4.0, 3.0, 2.0, 1.0])
-    figure = drawn(Line(x, y, "DP-GD", GREEN, unit="nats"), Line(x, 2 * y, "DP-HB", BLUE))
-    check_finite(figure)
-    line = figure.data[0]
-    np.testing.assert_array_equal(line.x, x)
-    np.testing.assert_array_equal(line.y, y)
-    assert (line.name, line.line.color, line.line.dash) == ("DP-GD", GREEN.color, "dash")
-    assert line.hovertemplate == "%{y:,.3~r} nats" and not figure.layout.showlegend
-    assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("Step t", "Loss")
 
 
 def test_a_band_is_two_silent_traces_below_all_lines() -> None:
@@ -72,11 +60,6 @@ def test_points_without_a_place_on_a_log_axis_are_left_out(check_finite) -> None
     assert figure.layout.xaxis.type == "log"
 
 
-def test_nothing_to_draw_is_said_in_words() -> None:
-    figure = drawn(Line(np.arange(2), np.full(2, np.nan), "a", BLUE), limits=[Limit(1.0, "budget")], if_empty="No run.")
-    assert not figure.data and notes(figure) == "No run."
-
-
 @pytest.mark.parametrize("log_x", [True, False])
 def test_downsampling_keeps_ends_and_extremes(log_x: bool) -> None:
     rng = np.random.default_rng(0)
@@ -96,14 +79,6 @@ def test_downsampling_keeps_ends_and_extremes(log_x: bool) -> None:
             assert y[kept][chosen].min() == y[inside].min() and y[kept][chosen].max() == y[inside].max()
 
 
-def test_short_lines_are_not_downsampled_and_long_ones_stay_small(check_finite) -> None:
-    assert len(downsample(np.arange(1000), np.ones(1000))) == 1000
-    figure = drawn(Line(np.arange(10_001), np.random.default_rng(0).random(10_001), "a", BLUE))
-    check_finite(figure)
-    assert figure.data[0].x.dtype == np.int16 and len(figure.to_json()) < 20_000
-    assert drawn(Line(np.arange(40_000), np.ones(40_000), "a", BLUE)).data[0].x.dtype == np.int32
-
-
 def test_lines_that_coincide_are_one_in_the_name_of_all() -> None:
     x, y = np.arange(3), np.arange(1.0, 4.0)
     overlay = Line(x, y, "bound", BLUE, width=1.0, legend=False)
@@ -116,18 +91,6 @@ def test_lines_that_coincide_are_one_in_the_name_of_all() -> None:
     assert len(drawn(Line(x, y, "a", BLUE), *apart).data) == 6, "other values, no privacy, a band"
     best = [Line(x, y, f"{name}: T* = 3", BLUE, group=name) for name in "ab"]
     assert drawn(*best).data[0].name == "a = b: T* = 3"
-
-
-def test_limits_and_marks_are_labelled_and_span_the_figure(check_finite) -> None:
-    lines = (Line(np.arange(11), np.arange(11.0), "a", BLUE), Line(np.arange(5), np.arange(5.0), "b", GREEN))
-    figure = drawn(*lines, limits=[Limit(12.0, "budget ε = 12")], marks=[Mark(3, 3.0, "T* = 3", GREEN.color)])
-    check_finite(figure)
-    limit, mark = figure.data[2:]
-    np.testing.assert_array_equal(limit.x, [0, 10])
-    np.testing.assert_array_equal(limit.y, [12, 12])
-    assert limit.text[0] == "budget ε = 12" and limit.line.dash == "dashdot" and limit.line.color == GREY
-    assert mark.mode == "markers" and mark.text[0] == "T* = 3" and (mark.x[0], mark.y[0]) == (3, 3)
-    assert not limit.showlegend and not mark.showlegend
 
 
 def test_references_may_leave_the_first_view_of_a_log_axis_but_private_lines_may_not() -> None:
@@ -147,8 +110,3 @@ def test_a_line_that_reaches_zero_does_not_squeeze_the_others_into_a_corner() ->
     figure = drawn(solved, other, log_y=True)
     assert figure.layout.yaxis.autorangeoptions.clipmin == pytest.approx(2e-3)
     assert "10⁻¹²" in notes(figure)
-
-
-def test_a_single_point_is_a_marker_and_a_single_line_needs_no_legend() -> None:
-    figure = drawn(Line(np.zeros(1, int), np.ones(1), "a", BLUE))
-    assert figure.data[0].mode == "markers" and not figure.layout.showlegend

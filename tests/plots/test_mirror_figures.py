@@ -10,25 +10,18 @@ import pytest
 from dpviz.datasets.games import LatentGame
 from dpviz.experiments.experiment import Arm
 from dpviz.families.mirror_descent import (
-    AnytimeSampling,
     GaussianMirrorDescent,
     NoisyPayoffs,
-    SyntheticData,
     VertexSampling,
-    bounds,
     figures,
     outcome_figures,
     planning,
     theory,
 )
-from dpviz.families.mirror_descent.sampling_bias import SamplingBias, measure
-from dpviz.plots import plan_figures
+from dpviz.families.mirror_descent.sampling_bias import measure
 from dpviz.plots.elements import style
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
-from dpviz.problems.games.group_loss import GroupLoss
-from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
-from dpviz.problems.games.simplex_learning import SparseRegression
 from dpviz.ui import charts
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
@@ -73,34 +66,6 @@ def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out(check_finite) -
     assert np.ptp(lines["single"].y) == 0 and lines["single"].y[0] == pytest.approx(2 * lines["single, y"].y[0])
     assert lines["single, y"].line.width < lines["single"].line.width and not lines["single, y"].showlegend
     assert lines["single, y"].line.color == lines["single"].line.color
-
-
-def test_only_the_player_who_pays_is_drawn_and_refreshes_are_the_points(check_finite) -> None:
-    synthetic = SyntheticData().plan(MarginalQueries().facts(), BUDGET)
-    anytime = AnytimeSampling(iterations=32, refresh=8).plan(SparseRegression().facts(), BUDGET)
-    looks = {"synthetic": STYLES["full"], "anytime": STYLES["single"]}
-    figure = figures.selection_ranges({"synthetic": synthetic, "anytime": anytime}, looks).figure
-    check_finite(figure)
-    assert set(named(figure)) == {"synthetic, y", "anytime"} and all(
-        trace.showlegend for trace in figure.data if trace.name
-    )
-    assert named(figure)["anytime"].x.tolist() == [*range(2, 9), 16, 24, 32]
-
-
-def test_noise_of_the_arms_that_add_some(check_finite) -> None:
-    figure = plan_figures.noise_schedule(PLANS, STYLES).figure
-    check_finite(figure)
-    assert set(named(figure)) == {"Gaussian", "matrix"} and figure.layout.yaxis.type == "log"
-    assert named(figure)["Gaussian"].y[0] == pytest.approx(PLANS["Gaussian"].noise["x"][0])
-    assert named(figure)["matrix"].mode == "markers" and named(figure)["matrix"].x.tolist() == [1]
-    assert notes(figure) == "no noise, but random selections: full, single, fresh"
-    nothing = plan_figures.noise_schedule({"full": PLANS["full"]}, STYLES).figure
-    assert notes(nothing) == plan_figures.BY_SELECTION and not nothing.data
-    assert notes(plan_figures.noise_schedule({"plain": PLANS["plain"]}, STYLES).figure) == "No method adds noise."
-    assert (
-        notes(figures.selection_ranges({"matrix": PLANS["matrix"]}, STYLES).figure)
-        == "No method draws vertices privately."
-    )
 
 
 def test_bounds_of_the_arms_that_have_one(check_finite) -> None:
@@ -153,35 +118,6 @@ def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn(check
     assert not nothing.data and notes(nothing) == "Whatever T, the bound says nothing: the gap cannot exceed 2."
 
 
-def test_what_the_gap_cannot_exceed_is_said_in_words() -> None:
-    assert GAME.facts().cannot_exceed == "the gap cannot exceed 2"
-    assert SparseRegression().facts().cannot_exceed == "the excess loss cannot exceed 2"
-    assert GroupLoss().facts().cannot_exceed == "the gap cannot exceed 2 if the shares are right"
-
-
-@pytest.mark.slow
-def test_bounds_for_one_player_for_free_players_and_without_privacy(check_finite) -> None:
-    for problem in (SparseRegression(), MarginalQueries(), GroupLoss()):
-        figure = figures.bound_by_rounds(problem.facts(), BUDGET).figure
-        check_finite(figure)
-        one = isinstance(problem, SparseRegression)
-        assert figure.layout.yaxis.title.text == f"Bound on the {'excess loss' if one else 'duality gap'}"
-    assert (
-        notes(figures.bound_by_rounds(FACTS, NoPrivacy()).figure) == "Without privacy, more rounds are always better."
-    )
-
-
-def test_the_cost_of_the_same_draws_by_every_count() -> None:
-    plan = VertexSampling(iterations=20, batching="single", accounting="paper").plan(FACTS, BUDGET)
-    rows = bounds.paper_costs(plan)
-    figure = figures.accounting_gain(rows).figure
-    (bars,) = figure.data
-    assert bars.orientation == "h" and list(bars.y) == list(rows) and bars.x.dtype == np.float32
-    np.testing.assert_allclose(bars.x, list(rows.values()), rtol=1e-6)
-    assert (np.diff(bars.x) < 0).all() and bars.text[0] == "1" and "ε = " in bars.hovertemplate
-    assert figure.layout.yaxis.autorange == "reversed" and figure.layout.hovermode == "closest"
-
-
 @pytest.mark.parametrize(("output", "times"), [("reuse", 1), ("fresh", 2)])
 def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
     """Of a game whose players draw unlike often: in each of the 19 rounds after its own block, and for fresh ones."""
@@ -199,14 +135,6 @@ def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
     assert line.y[:-1] == pytest.approx(np.arange(19, 0, -1) * one_round, rel=1e-4)
 
 
-def test_who_pays_when_one_player_has_nothing_to_choose(check_finite) -> None:
-    facts = replace(FACTS, d_x=1, d=1 + FACTS.d_y, oscillation_x=0.0)
-    plan = VertexSampling(iterations=20, batching="single").plan(facts, ZeroConcentratedDP(rho=0.01))
-    figure = figures.rho_by_position(plan).figure
-    check_finite(figure)
-    assert figure.data[0].y[0] == pytest.approx(0.01, rel=1e-5)
-
-
 @pytest.mark.parametrize(("d", "top", "areas"), [(5, 10, 5), (10_000, 10, 11), (12, 11, 12)])
 def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) -> None:
     generator = np.random.default_rng(0)
@@ -222,15 +150,6 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) 
     )
     looks = {(trace.line.color, trace.fillpattern.shape) for trace in figure.data}
     assert len(looks) == areas and tuple(figure.layout.yaxis.range) == (0, 1)
-
-
-def test_long_paths_are_thinned_and_short_ones_end_early(check_finite) -> None:
-    path = np.full((1700, 3), 1 / 3, dtype=np.float32)
-    figure = outcome_figures.strategies(path, np.arange(1700))
-    check_finite(figure)
-    assert figure.data[0].x[[0, -1]].tolist() == [0, 1699] and figure.data[0].name == "vertex 1"
-    assert outcome_figures.strategies(path[:4], np.arange(9)).data[0].x.tolist() == [0, 1, 2, 3]
-    assert notes(outcome_figures.strategies([], [])) == "The strategies were too large to keep."
 
 
 def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
@@ -274,16 +193,6 @@ def test_measured_bias_between_exact_value_and_bound(check_finite) -> None:
     assert points.mode == "markers" and (points.error_y.arrayminus < points.y).all()
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log" and figure.layout.xaxis.title.text == "Draws K"
     np.testing.assert_allclose(lines["bound 2 L₁/K"].y, 4.2 * lines["exact"].y, rtol=0.02)
-
-
-def test_a_bias_of_zero_is_said_in_words(check_finite) -> None:
-    zero = SamplingBias(np.array([1, 2]), np.array([1e-3, -1e-3]), np.full(2, 2e-3), None, np.zeros(2))
-    figure = figures.maurey(zero).figure
-    check_finite(figure)
-    assert len(figure.data) == 1 and figure.data[0].error_y.arrayminus[0] < 1e-3
-    assert notes(figure) == "the bound is 0: gradients are linear<br>1 measured at 0 or below, not shown"
-    nothing = figures.maurey(SamplingBias(zero.draws, -np.abs(zero.mean), zero.standard_error, None, zero.bound)).figure
-    assert not nothing.data
 
 
 def test_names_from_the_data_are_shown_as_they_are() -> None:

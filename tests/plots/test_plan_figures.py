@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -37,15 +35,6 @@ def test_noise_schedule_shows_the_noise_of_the_plan(experiment, check_finite) ->
         np.testing.assert_allclose(trace.y, plans[label].noise["gradient"], rtol=1e-6)  # type: ignore[attr-defined]
     assert figure.layout.yaxis.type == "log" and figure.layout.xaxis.type == "linear"
     assert figure.layout.yaxis.title.text == "Noise scale b_t"
-
-
-def test_noise_schedule_names_the_kind_of_noise() -> None:
-    gaussian = single(Nesterov(iterations=10, noise="gaussian"), ZeroConcentratedDP(rho=0.1))
-    figure = noise_schedule(gaussian.plans(), arm_styles(gaussian.arms)).figure
-    assert figure.layout.yaxis.title.text == "Noise scale σ_t"
-    plain = single(Nesterov(iterations=10), NoPrivacy())
-    empty = noise_schedule(plain.plans(), arm_styles(plain.arms)).figure
-    assert not empty.data and empty.layout.annotations[0].text == "No method adds noise."
 
 
 def test_privacy_spent_climbs_to_the_limit_and_leaves_out_references(experiment, check_finite) -> None:
@@ -113,24 +102,6 @@ def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
     assert figure.layout.yaxis.type == "log" and "DP-HB" not in named(figure)
 
 
-def test_bounds_above_the_error_of_the_start_are_called_vacuous_and_no_advice(experiment, check_finite) -> None:
-    styles = arm_styles(experiment.arms)
-    bounds = {"DP-GD": np.geomspace(1.0, 0.1, 11), "DP-NAG": np.geomspace(1.0, 1e6, 11)}
-    figure = error_bounds(bounds, styles, start=1.0).figure
-    check_finite(figure)
-    words = " ".join(str(trace.text) for trace in figure.data) + str(figure.layout.annotations)
-    assert "without a step: at most 1" in words and "says nothing in the end: DP-NAG" in words
-    useful = error_bounds({"DP-GD": bounds["DP-GD"]}, styles, start=1.0).figure
-    assert "without a step" not in str(useful.data) + str(useful.layout.annotations)
-    assert [note.text for note in useful.layout.annotations] == ["DP-GD\u2002<b>0.1</b>"]
-
-    horizons = np.arange(1, 12)
-    curves = {"DP-GD": (horizons, bounds["DP-GD"]), "DP-NAG": (horizons, bounds["DP-NAG"] + 1)}
-    figure = bound_by_horizon(curves, styles, start=1.0).figure
-    assert {trace.name for trace in figure.data if trace.name} >= {"DP-GD: T* = 11", "DP-NAG: says nothing"}
-    assert figure.data[-1].x.tolist() == [11] and "without a step: at most 1" in str(figure)
-
-
 def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finite) -> None:
     curves, best = {}, {}
     for arm in experiment.arms:
@@ -151,21 +122,3 @@ def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finit
     np.testing.assert_array_equal(marks.x, list(best.values()))
     np.testing.assert_allclose(marks.y, [curves[label][1].min() for label in best], rtol=1e-6)
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
-
-
-def test_every_figure_of_six_long_plans_is_small(long_experiment, check_finite) -> None:
-    plans, styles = long_experiment.plans(), arm_styles(long_experiment.arms)
-    bounds = {label: np.geomspace(1, 1e-3, 1001) * (i + 1) for i, label in enumerate(plans)}
-    curves = {label: (np.arange(1, 1001), bound[1:]) for label, bound in bounds.items()}
-    accountant_curves(plans["DP-NAG-opt"], 1e-6)  # the accountants cache their curves
-    builders: list[Callable[[], go.Figure]] = [
-        lambda: noise_schedule(plans, styles).figure,
-        lambda: privacy_spent(plans, styles, "epsilon", 2.0).figure,
-        lambda: accountant_curves(plans["DP-NAG-opt"], 1e-6).figure,
-        lambda: error_bounds(bounds, styles).figure,
-        lambda: bound_by_horizon(curves, styles).figure,
-    ]
-    for build in builders:
-        figure = build()
-        check_finite(figure)
-        assert len(figure.to_json()) < 80_000

@@ -120,10 +120,3 @@ def test_waiting_times_begin_where_a_run_may_stop_and_mark_the_present_rows() ->
     drawn = {trace.name: trace.x.tolist() for trace in figure.data if trace.name}
     assert drawn == {"A": [1000.0, 10_000.0], "B": [10_000.0]}
     assert "A, n = 1,000: W = 40" in in_words(figure)
-
-
-def test_ratios_are_two_bars_for_each_method_beside_the_line_at_one() -> None:
-    figure = figures.noise_against_tolerances({"A": (0.2, 13.0), "B": (0.5, 0.0)}).figure
-    assert {bars.name: list(bars.y) for bars in figure.data} == {"gradient test": ["B", "A"], "curvature test": ["A"]}
-    assert figure.data[1].x.tolist() == [figures.FARTHEST] and figure.data[1].text == ("13",)
-    assert figure.layout.shapes[0].x0 == 1 and figure.layout.yaxis.categoryarray == ("B", "A")

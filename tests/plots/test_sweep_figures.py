@@ -4,10 +4,9 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.elements.style import HUES, arm_styles
+from dpviz.plots.elements.style import HUES
 from dpviz.plots.sweep_figures import against
 from dpviz.problems.base import Metric
-from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import Ended, LeftOut, Place, SweepResult
 
 GAP = Metric("gap", "Duality gap", scale="log")
@@ -68,12 +67,6 @@ def test_medians_have_markers_and_a_band_from_10_to_90_percent(check_finite) -> 
     assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log"
     assert figure.layout.xaxis.title.text == "Dimension d"
     assert figure.layout.yaxis.title.text == "Duality gap" and reads_raw_data(figure) and notes(figure) == []
-
-
-def test_of_more_than_two_bands_that_of_the_arm_that_ends_lowest_is_drawn() -> None:
-    figure = drawn(made(a=(0.1, 0.2, 0.4), b=(0.5, 0.3, 0.1), c=(0.3, 0.3, 0.3)))
-    assert {trace.legendgroup for trace in figure.data if trace.fill} == {"b"}
-    assert "band: b" in figure.layout.annotations[0].text
 
 
 def test_the_legend_gives_the_growth_with_its_error() -> None:
@@ -139,19 +132,6 @@ def test_slopes_are_those_of_all_data_sets_with_their_interval() -> None:
     assert named(drawn(result))["a"].name == "a, slope 0.30 ± 0.25"  # 4.30 × 0.1/√3
 
 
-def test_the_arm_that_is_compared_can_be_chosen_and_several_marks_are_apart() -> None:
-    result = made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4), c=(0.01, 0.5, 1.0))
-    figure = drawn(result)
-    assert [line.split(" below")[0] for line in notes(figure)] == ["b is better than a", "c is better than a"]
-    mark = figure.data[-1]
-    assert mark.x[0] < mark.x[1] and mark.textposition == ("top center", "bottom center")
-    assert [line.split(" below")[0] for line in notes(drawn(result, compared="b"))] == [
-        "b is better than a",
-        "c is better than b",
-    ]
-    assert figure.layout.height > drawn(made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4))).layout.height
-
-
 def test_two_crossings_say_from_where_to_where_and_more_are_no_order() -> None:
     twice = drawn(made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.05)))
     assert notes(twice) == ["a is better than b from d ≈ 32 to 320", "b is better than a from d ≈ 320 on"]
@@ -170,14 +150,6 @@ def test_curves_are_compared_where_both_have_results() -> None:
     assert notes(drawn(result)) == ["b is better than a below d ≈ 100"]
 
 
-def test_before_the_first_point_and_with_one_point_there_is_a_figure(check_finite) -> None:
-    assert notes(drawn(made(a=(), b=()))) == ["No point is finished yet."]
-    assert notes(drawn(SweepResult([ARMS["a"]], "gap", 3))) == ["No point is finished yet."]
-    figure = drawn(made(a=(0.1,), b=(0.2,)))
-    check_finite(figure)
-    assert [trace.mode for trace in figure.data if trace.name] == ["markers", "markers"]
-
-
 def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     told = Metric("told", "What was told", released=True)
     result = made(told, a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
@@ -186,12 +158,6 @@ def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     figure = drawn(result.visible(False))
     assert set(named(figure)) == {"a"} and figure.layout.yaxis.title.text == "What was told"
     assert notes(drawn(made(a=(0.1, 0.2, 0.4)).visible(False))) == ["Nothing here is released."]
-
-
-def test_one_run_has_no_band_and_the_figure_says_so(check_finite) -> None:
-    figure = drawn(made(replicates=1, a=(0.1, 0.2, 0.4)))
-    check_finite(figure)
-    assert len(figure.data) == 1 and notes(figure) == ["one run; results vary"]
 
 
 def test_values_and_medians_without_logarithms_can_be_drawn(check_finite) -> None:
@@ -203,13 +169,3 @@ def test_values_and_medians_without_logarithms_can_be_drawn(check_finite) -> Non
     check_finite(figure)
     assert notes(figure) == ["a is better than b below d ≈ 0.25"] and figure.data[-1].y == pytest.approx([0.0])
     assert figure.layout.yaxis.title.text == "Value"
-
-
-def test_a_real_sweep_is_drawn(experiment, check_finite) -> None:
-    sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=(2, 4, 8), metric="objective_gap")
-    figure = against(sweep.run(), "Parameters d", symbol="d")
-    check_finite(figure)
-    styles = arm_styles(experiment.arms)
-    assert {label: line.line.dash for label, line in named(figure).items()} == {
-        label: look.dash for label, look in styles.items()
-    }

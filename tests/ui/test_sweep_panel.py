@@ -72,13 +72,6 @@ def texts(app: AppTest) -> str:
     return " ".join(item.value for item in [*app.markdown, *app.caption, *app.warning, *app.error, *app.info])
 
 
-def test_nothing_runs_before_the_button_is_pressed_and_nothing_can_be_run_without_settings(load) -> None:
-    app = load()
-    assert not app.button(key="p_sweep_run").disabled and app.button(key="p_sweep_stop").disabled
-    assert "3 points, 2 runs of each, less than a second." in texts(app)
-    assert load(nothing=True).button(key="p_sweep_run").disabled
-
-
 def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
     app = load()
     app.button(key="p_sweep_run").click().run()
@@ -104,14 +97,6 @@ def test_a_sweep_on_several_data_sets_shows_both_laws_with_intervals_and_which_f
     assert row["off by"].endswith(" %") and "of 3" in row["Fits better"]
 
 
-def test_a_sweep_says_how_long_it_will_go_on(load) -> None:
-    app = load()
-    app.button(key="p_sweep_run").click().run()
-    job = ended(app).session_state["p_sweep_job"].job
-    job.state, job.progress, job.seconds = "running", 0.5, 0.4  # as if it had not ended
-    assert app.run().get("progress")[0].proto.text == "3 of 3 points, less than a second left"
-
-
 def test_a_sweep_can_be_stopped_and_keeps_what_is_finished(load) -> None:
     app = load(iterations=2000)
     app.button(key="p_sweep_run").click().run()
@@ -135,16 +120,6 @@ def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monk
     store.close()
 
 
-def test_a_store_that_does_not_work_is_said_and_the_sweep_goes_on(load, tmp_path, monkeypatch) -> None:
-    (tmp_path / "file").write_text("")
-    broken = Store(tmp_path / "file" / "cells.sqlite")
-    monkeypatch.setattr(sweep_panel.runner(), "store", broken)  # type: ignore[attr-defined]
-    app = load()
-    assert "Finished runs are not kept, because the file cannot be opened." in texts(app)
-    app.button(key="p_sweep_run").click().run()
-    assert "3 of 3 points in" in ended(app).get("progress")[0].proto.text
-
-
 def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkeypatch) -> None:
     monkeypatch.setenv(cluster.VARIABLE, cluster.ASK)
     app = load()
@@ -166,15 +141,6 @@ def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkey
         app.run().toggle(key="p_sweep_cluster").set_value(False).run()
         app.button(key="p_sweep_run").click().run()
         assert submitted.call_args.kwargs["elsewhere"] is None and not ended(app).text_input
-
-
-def test_a_cluster_that_does_not_answer_is_said_once_and_nothing_is_drawn(load, monkeypatch) -> None:
-    monkeypatch.setenv(cluster.VARIABLE, "tcp://127.0.0.1:1")
-    monkeypatch.setattr(cluster, "PATIENCE", 0.2)
-    app = load()
-    app.button(key="p_sweep_run").click().run()
-    assert texts(ended(app)).count("No Dask scheduler answers at tcp://127.0.0.1:1. Check the address") == 1
-    assert "curve:" not in texts(app)
 
 
 def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:
