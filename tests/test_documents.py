@@ -5,7 +5,6 @@ import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -70,26 +69,6 @@ def test_every_cited_section_exists_in_the_theory_beside_the_code() -> None:
     found = list(citations())
     assert len(found) > 50
     assert [(where, str(theory)) for where, theory, section in found if section not in sections(theory)] == []
-
-
-@pytest.mark.parametrize("theory", THEORIES, ids=lambda path: path.parent.name)
-def test_every_cited_erratum_check_and_test_vector_exists(theory: Path) -> None:
-    text, family = theory.read_text(), theory.parent.name
-    about = [path.read_text() for path in SOURCES if family in path.relative_to(ROOT).parts]
-    cited = set(chain.from_iterable(re.findall(r"(?:[Ee]rrat(?:um|a),? |and |, )(E\d+)\b", code) for code in about))
-    assert {code for code in cited if f"**{code}." not in text} == set()
-    checks = set(chain.from_iterable(re.findall(r"\b[Cc]heck (\d+)\b", code) for code in about))
-    assert not checks or {check for check in checks if not re.search(rf"(^|\s){check}\. ", text, re.M)} == set()
-
-
-def test_every_named_test_vector_has_its_value_in_the_theory_of_privacy() -> None:
-    text = (ROOT / "dpviz" / "privacy" / "THEORY.md").read_text()
-    listed: set[int] = set()
-    for first, joined, last in re.findall(r"^\| TV(\d+)(?:(,| to) TV(\d+))? \|", text, re.M):
-        listed |= set(range(int(first), int(last or first) + 1)) if joined != "," else {int(first), int(last)}
-    assert listed == set(range(1, max(listed) + 1))
-    named = {int(number) for path in SOURCES for number in re.findall(r"\bTV(\d+)\b", path.read_text())}
-    assert len(named) > 30 and named <= listed
 
 
 def test_the_class_in_contributing_is_cut_from_the_file_that_the_tests_run() -> None:

@@ -11,10 +11,9 @@ from dpviz.privacy.events import Laplace
 CLAIM = 1 - tradeoffs.tradeoff([Laplace(1.0)], RATES)
 
 
-def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked(check_finite) -> None:
+def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked() -> None:
     true = np.interp(RATES, [0.0, 0.2, 0.5, 1.0], [0.0, 0.5, 0.8, 1.0])
     figure = roc(true, 0.9 * true, np.minimum(1.1 * true, 1), CLAIM, CLAIM, {"yours": (0.2, 0.5), "best": (0.5, 0.8)})
-    check_finite(figure)
     by_name = {trace.name: trace for trace in figure.data if trace.name}
     attack, claim = by_name["this attack"], by_name["most that the claim allows"]
     np.testing.assert_allclose(attack.y, true, rtol=1e-6)
@@ -30,11 +29,10 @@ def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked(check_fin
     assert "yours: 50 % caught, 20 % false alarms; best: 80 % caught" in in_words(figure)
 
 
-def test_the_bound_rises_below_its_claim_or_crosses_it(check_finite) -> None:
+def test_the_bound_rises_below_its_claim_or_crosses_it() -> None:
     runs = np.array([100, 1000, 10_000])
     bounds, estimates, upper = np.array([0.0, 0.6, 1.2]), np.array([np.inf, 1.4, 1.41]), np.array([np.inf, 1.8, 1.5])
     figure = rising_bound(runs, bounds, estimates, upper, 1.0, "ε", found=10_000)
-    check_finite(figure)
     by_name = {trace.name: trace for trace in figure.data if trace.name}
     np.testing.assert_allclose(by_name["proven"].y, bounds, rtol=1e-6)
     assert by_name["measured"].x.tolist() == [1000, 10_000]  # before, nothing follows

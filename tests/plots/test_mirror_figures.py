@@ -51,9 +51,8 @@ def titles(figure: go.Figure) -> tuple[str, str]:
     return figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
 
 
-def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out(check_finite) -> None:
+def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out() -> None:
     figure = figures.selection_ranges(PLANS, STYLES).figure
-    check_finite(figure)
     lines = named(figure)
     assert set(lines) == {"full", "single", "single, y", "fresh"}  # equal players share a line
     assert (
@@ -68,9 +67,8 @@ def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out(check_finite) -
     assert lines["single, y"].line.color == lines["single"].line.color
 
 
-def test_bounds_of_the_arms_that_have_one(check_finite) -> None:
+def test_bounds_of_the_arms_that_have_one() -> None:
     figure = figures.gap_bounds(ARMS, PLANS, STYLES).figure
-    check_finite(figure)
     lines = named(figure)
     assert set(lines) == {"full", "single", "plain"} and lines["full"].x.tolist() == list(range(1, 21))
     players = planning.players(FACTS)
@@ -83,9 +81,8 @@ def test_bounds_of_the_arms_that_have_one(check_finite) -> None:
 
 @pytest.mark.parametrize("budget", [BUDGET, ZeroConcentratedDP(rho=0.02)])
 @pytest.mark.parametrize("batching", ["full", "single"])
-def test_the_best_rounds_are_marked_on_the_bound(batching, budget, check_finite) -> None:
+def test_the_best_rounds_are_marked_on_the_bound(batching, budget) -> None:
     figure = figures.bound_by_rounds(FACTS, budget, planning.Sampling(batching=batching)).figure
-    check_finite(figure)
     caps, below, marks = figure.data
     assert [caps.name, below.name] == ["step size at its cap", "best step size below it"]
     assert (below.y <= caps.y * (1 + 1e-6)).all() and figure.layout.xaxis.type == "log"
@@ -98,13 +95,12 @@ def test_the_best_rounds_are_marked_on_the_bound(batching, budget, check_finite)
     assert set(zip(marks.x, marks.y, strict=True)) <= set(zip(caps.x, caps.y, strict=True))
 
 
-def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn(check_finite) -> None:
+def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn() -> None:
     """2,000 rows: with T = 20 the bounds are above 2, which no gap in a matrix game exceeds."""
     long = Arm(label="plain", algorithm=VertexSampling(iterations=1024, parameters="bound"))
     arms = (*ARMS[:2], long)
     plans = {arm.label: arm.algorithm.plan(GAME.facts(), arm.budget or BUDGET) for arm in arms}
     figure = figures.gap_bounds(arms, plans, STYLES).figure
-    check_finite(figure)
     assert set(named(figure)) == {"plain"} and named(figure)["plain"].y.max() < 2
     assert notes(figure) == "full, single: the bound says nothing, the gap cannot exceed 2"
     alone = figures.gap_bounds(ARMS[:1], plans, STYLES).figure
@@ -119,12 +115,11 @@ def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn(check
 
 
 @pytest.mark.parametrize(("output", "times"), [("reuse", 1), ("fresh", 2)])
-def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
+def test_later_blocks_pay_less(output: str, times: int) -> None:
     """Of a game whose players draw unlike often: in each of the 19 rounds after its own block, and for fresh ones."""
     method = VertexSampling(iterations=20, draws=2, draws_y=3, batching="single", output=output, share_x=0.2)
     plan = method.plan(FACTS, ZeroConcentratedDP(rho=0.01))
     figure = figures.rho_by_position(plan).figure
-    check_finite(figure)
     (line,) = figure.data
     assert (np.diff(line.y) < 0).all() and line.y[-1] == 0 and "guarantee is that of block 1" in notes(figure)
     assert line.y[0] == pytest.approx(plan.spent("rho")[-1]) == pytest.approx(0.01, rel=1e-5)
@@ -136,12 +131,11 @@ def test_later_blocks_pay_less(output: str, times: int, check_finite) -> None:
 
 
 @pytest.mark.parametrize(("d", "top", "areas"), [(5, 10, 5), (10_000, 10, 11), (12, 11, 12)])
-def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) -> None:
+def test_strategies_stack_up_to_one(d: int, top: int, areas: int) -> None:
     generator = np.random.default_rng(0)
     path = [generator.dirichlet(np.full(d, 0.1)).astype(np.float32) for _ in range(30)]
     names = [f"ad {j}" for j in range(d)]
     figure = outcome_figures.strategies(path, list(range(0, 60, 2)), names.__getitem__, top)
-    check_finite(figure)
     assert len(figure.data) == areas and all(trace.stackgroup == "strategy" for trace in figure.data)
     np.testing.assert_allclose(sum(trace.y for trace in figure.data), 1.0, atol=1e-4)
     assert figure.data[0].name == names[int(np.argmax(path[-1]))] and figure.data[0].x[-1] == 58
@@ -152,13 +146,12 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int, check_finite) 
     assert len(looks) == areas and tuple(figure.layout.yaxis.range) == (0, 1)
 
 
-def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
+def test_the_worst_cells_stand_out_and_are_named() -> None:
     generator = np.random.default_rng(0)
     truth = generator.random(3000) / 10
     answers = truth + generator.normal(0, 0.01, 3000)
     cells = [f"cell {j}" for j in range(3000)]
     figure = outcome_figures.marginals(cells, truth, answers, limit=25).figure
-    check_finite(figure)
     diagonal, other, worst = figure.data
     np.testing.assert_array_equal(diagonal.x, diagonal.y)
     assert len(worst.x) == 25 and len(other.x) == 975 and notes(figure) == "1,000 of 3,000 cells"
@@ -168,25 +161,22 @@ def test_the_worst_cells_stand_out_and_are_named(check_finite) -> None:
     assert [trace.name for trace in few.data] == ["no error", "9 largest errors"] and not notes(few)
 
 
-def test_errors_of_arms_share_their_bins(check_finite) -> None:
+def test_errors_of_arms_share_their_bins() -> None:
     truth = np.linspace(0, 1, 200)
     answers = {"full": truth + 0.1, "single": np.stack([truth, truth - 0.2])}
     figure = outcome_figures.error_histogram(truth, answers, STYLES).figure
-    check_finite(figure)
     full, single = figure.data
     np.testing.assert_array_equal(full.x, single.x)
     for line in figure.data:
         assert line.line.shape == "hv" and line.y[:-1].sum() == pytest.approx(1.0)
     assert full.name == "full: worst 0.1" and single.y[0] == pytest.approx(0.5)
     exact = outcome_figures.error_histogram(truth, {"full": truth}, STYLES).figure
-    check_finite(exact)
     assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell", "Share of the cells")
     assert [note.name for note in exact.layout.annotations] == ["not private"]
 
 
-def test_measured_bias_between_exact_value_and_bound(check_finite) -> None:
+def test_measured_bias_between_exact_value_and_bound() -> None:
     figure = figures.maurey(measure([1, 4, 16], 30, 500, seed=0)).figure
-    check_finite(figure)
     lines = named(figure)
     assert set(lines) == {"exact", "bound 2 L₁/K", "measured ± 2 standard errors"}
     points = lines["measured ± 2 standard errors"]

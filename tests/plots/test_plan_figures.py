@@ -24,10 +24,9 @@ def named(figure: go.Figure) -> dict[str, object]:
     return {name: trace for trace in figure.data if trace.name for name in trace.meta or [trace.name]}
 
 
-def test_noise_schedule_shows_the_noise_of_the_plan(experiment, check_finite) -> None:
+def test_noise_schedule_shows_the_noise_of_the_plan(experiment) -> None:
     plans = experiment.plans()
     figure = noise_schedule(plans, arm_styles(experiment.arms)).figure
-    check_finite(figure)
     assert set(named(figure)) == set(PRIVATE)  # references draw no noise
     assert [trace.name for trace in figure.data] == ["DP-GD + 3 equal", "DP-NAG-opt = DP-MASG-opt"]
     for label, trace in named(figure).items():
@@ -37,9 +36,8 @@ def test_noise_schedule_shows_the_noise_of_the_plan(experiment, check_finite) ->
     assert figure.layout.yaxis.title.text == "Noise scale b_t"
 
 
-def test_privacy_spent_climbs_to_the_limit_and_leaves_out_references(experiment, check_finite) -> None:
+def test_privacy_spent_climbs_to_the_limit_and_leaves_out_references(experiment) -> None:
     figure = privacy_spent(experiment.plans(), arm_styles(experiment.arms), "epsilon", 2.0).figure
-    check_finite(figure)
     *lines, limit = figure.data
     assert set(named(figure)) == set(PRIVATE)
     for line in lines:
@@ -59,10 +57,9 @@ def test_privacy_spent_leaves_out_a_currency_that_does_not_exist(experiment) -> 
 
 
 @pytest.mark.parametrize("schedule", ["uniform", "optimal"])
-def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedule: str, check_finite) -> None:
+def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedule: str) -> None:
     plan = single(Nesterov(iterations=60, schedule=schedule), PureDP(epsilon=2.0)).plans()["a"]
     figure = accountant_curves(plan, 1e-6).figure
-    check_finite(figure)
     *lines, limit = figure.data
     expected = set(accountants.METHOD_NAMES.values())
     if schedule == "optimal":  # its releases differ, and the theorem is about equal ones
@@ -87,7 +84,7 @@ def test_accountants_draw_a_limit_only_where_it_is_that_limit() -> None:
     assert not accountant_curves(single(Nesterov(iterations=5), NoPrivacy()).plans()["a"], 1e-6).figure.data
 
 
-def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
+def test_error_bounds_start_at_zero_steps(experiment) -> None:
     plans = experiment.plans()
     bounds = {}
     for arm in experiment.arms:
@@ -95,14 +92,13 @@ def test_error_bounds_start_at_zero_steps(experiment, check_finite) -> None:
         if bound is not None:
             bounds[arm.label] = bound
     figure = error_bounds(bounds, arm_styles(experiment.arms)).figure
-    check_finite(figure)
     for label, trace in named(figure).items():
         np.testing.assert_array_equal(trace.x, np.arange(len(bounds[label])))  # type: ignore[attr-defined]
         np.testing.assert_allclose(trace.y, np.maximum(bounds[label], 1e-12), rtol=1e-6)  # type: ignore[attr-defined]
     assert figure.layout.yaxis.type == "log" and "DP-HB" not in named(figure)
 
 
-def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finite) -> None:
+def test_bound_by_horizon_marks_the_best_number_of_steps(experiment) -> None:
     curves, best = {}, {}
     for arm in experiment.arms:
         if arm.label in ("DP-GD", "DP-NAG", "DP-NAG-opt", "NAG, no privacy"):
@@ -113,7 +109,6 @@ def test_bound_by_horizon_marks_the_best_number_of_steps(experiment, check_finit
             *curve, best[arm.label] = planning.bound_by_horizon(arm.algorithm, experiment.problem.facts(), budget)
             curves[arm.label] = tuple(curve)  # type: ignore[assignment]
     figure = bound_by_horizon(curves, arm_styles(experiment.arms)).figure
-    check_finite(figure)
     *lines, marks = figure.data
     assert [line.name for line in lines] == [
         *(f"{label}: T* = {steps}" for label, steps in best.items()),

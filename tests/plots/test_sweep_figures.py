@@ -51,10 +51,9 @@ def named(figure: go.Figure) -> dict[str, go.Scatter]:
     return {trace.legendgroup: trace for trace in figure.data if trace.name}
 
 
-def test_medians_have_markers_and_a_band_from_10_to_90_percent(check_finite) -> None:
+def test_medians_have_markers_and_a_band_from_10_to_90_percent() -> None:
     result = made(a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
     figure = drawn(result)
-    check_finite(figure)
     line = named(figure)["a"]
     assert line.mode == "lines+markers" and line.line.color == HUES[0]
     np.testing.assert_array_equal(line.x, SIZES)
@@ -100,9 +99,8 @@ def over_data_sets(*crossings: float) -> SweepResult:
     return result
 
 
-def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_counted(check_finite) -> None:
+def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_counted() -> None:
     figure = drawn(over_data_sets(5000.0, 807.0, 910.0, 700.0, 500.0))
-    check_finite(figure)
     assert notes(figure) == ["b is better than a below d ≈ 500 to 910 in 4 of 5 data sets; b throughout in 1"]
     mark = figure.data[-1]
     assert list(mark.text) == ["d ≈ 500 to 910"] and mark.x == pytest.approx([(700 + 807) / 2], rel=1e-3)
@@ -160,12 +158,11 @@ def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     assert notes(drawn(made(a=(0.1, 0.2, 0.4)).visible(False))) == ["Nothing here is released."]
 
 
-def test_values_and_medians_without_logarithms_can_be_drawn(check_finite) -> None:
+def test_values_and_medians_without_logarithms_can_be_drawn() -> None:
     result = SweepResult([ARMS["a"], ARMS["b"]], "gap", 2)
     for setting, height in ((0.0, -1.0), (0.5, 1.0)):
         add(result, "a", setting, np.full(3, height))
         add(result, "b", setting, np.zeros(3))
     figure = drawn(result, log_x=False, log_y=False, y_title="Value")
-    check_finite(figure)
     assert notes(figure) == ["a is better than b below d ≈ 0.25"] and figure.data[-1].y == pytest.approx([0.0])
     assert figure.layout.yaxis.title.text == "Value"
