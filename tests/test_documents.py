@@ -65,12 +65,6 @@ def citations() -> Iterator[tuple[str, Path, str]]:
                 yield f"{path.relative_to(ROOT)}: {match[0]}", theory_of(path, before), match[1]
 
 
-def test_every_cited_section_exists_in_the_theory_beside_the_code() -> None:
-    found = list(citations())
-    assert len(found) > 50
-    assert [(where, str(theory)) for where, theory, section in found if section not in sections(theory)] == []
-
-
 def test_the_class_in_contributing_is_cut_from_the_file_that_the_tests_run() -> None:
     name, shown = re.findall(r"<!-- (tests/\S+\.py) -->\n```python\n(.*?)```", CONTRIBUTING, re.DOTALL)[0]
     code = (ROOT / name).read_text()

@@ -154,23 +154,12 @@ def test_imports_run_one_way() -> None:
     [
         ("dpviz.privacy.events", "dpviz.experiments.plan"),
         ("dpviz.datasets.base", "dpviz.privacy.events"),
-        ("dpviz.cli.main", "dpviz.ui.links"),
         ("dpviz.families.accelerated.theory", "dpviz.families.second_order.theory"),
-        ("dpviz.ui.accelerated.page", "dpviz.ui.second_order.page"),
-        ("dpviz.problems.linear.quadratic", "dpviz.problems.values.black_box"),
         ("dpviz.privacy.accounting.closed_forms", "dpviz.privacy.accounting.pld"),
-        ("dpviz.privacy.statistics.allocation", "dpviz.privacy.statistics.answers"),
-        ("dpviz.ui.links", "dpviz.ui.uploads"),
         ("dpviz.ui.links", "pages.home"),
         ("dpviz.execution.store", "streamlit"),
-        ("dpviz.families.accelerated.figures", "streamlit"),
         ("dpviz.families.accelerated.theory", "plotly"),
-        ("dpviz.families.accelerated.theory", "dpviz.families.accelerated.figures"),
-        ("dpviz.execution.store", "dpviz.plots.run_figures"),
         ("pages.home", "plotly"),
-        ("dpviz.execution.store", "distributed"),
-        ("dpviz.problems.linear.quadratic", "sklearn"),
-        ("dpviz.exports.export", "jinja2"),
     ],
 )
 def test_an_import_that_goes_the_wrong_way_is_found(importer: str, imported: str) -> None:

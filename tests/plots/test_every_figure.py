@@ -67,9 +67,6 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "rising bound": lambda: audit_figures.rising_bound(
         STEPS, np.log(STEPS), np.full(1000, np.inf), np.full(1000, np.inf), 1.0, "ε"
     ),
-    "scores": lambda: audit_figures.scores(
-        np.linspace(-1, 1, 5), dict.fromkeys(("with", "without"), np.full(4, 0.25)), {"yours": 0.25}
-    ),
     "ranges of draws": lambda: mirror.selection_ranges(vertex(APPROXIMATE), LOOKS | {"a": LOOKS["DP-GD"]}),
     "rounds": lambda: mirror.bound_by_rounds(GAME, APPROXIMATE),
     "rounds without privacy": lambda: mirror.bound_by_rounds(GAME, NoPrivacy()),

@@ -66,13 +66,3 @@ def test_a_star_marks_the_best_method_with_privacy(better) -> None:
     assert not any(
         BEST in cell for panel in drawn(Metric("m", "M", better="")).data for row in panel.text for cell in row
     )
-
-
-def test_cells_that_are_not_known_yet_are_empty_and_need_no_star() -> None:
-    figure = drawn(GAP, without=("b", 1))
-    first, second, _ = figure.data
-    assert np.isnan(second.z[0][1]) and second.text[0][1] == "" and first.text[0][1] == "0.1"
-    empty = heat_maps(SweepResult(ARMS, "gap", 4, SECOND), "Budget ε", "Steps T")
-    assert not empty.data and empty.layout.annotations[0].text == "No point is finished yet."
-    hidden = heat_maps(made(GAP).visible(False), "Budget ε", "Steps T")
-    assert not hidden.data and hidden.layout.annotations[0].text == "Nothing here is released."

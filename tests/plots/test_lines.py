@@ -22,16 +22,6 @@ def notes(figure: go.Figure) -> str:
     return " ".join(note.text for note in figure.layout.annotations if not note.name)
 
 
-def test_a_band_is_two_silent_traces_below_all_lines() -> None:
-    x, y = np.arange(4), np.ones(4)
-    figure = drawn(Line(x, y, "a", BLUE, low=y - 0.5, high=y + 0.5), Line(x, y, "b", GREEN))
-    low, high, *lines = figure.data
-    assert [line.name for line in lines] == ["a", "b"]
-    assert high.fill == "tonexty" and high.fillcolor == "rgba(0,114,178,0.18)" and low.fill is None
-    assert all(t.hoverinfo == "skip" and not t.showlegend and t.line.width == 0 for t in (low, high))
-    assert (low.y < lines[0].y).all() and (lines[0].y < high.y).all()
-
-
 def test_a_log_axis_never_sees_zero_and_says_so() -> None:
     line = Line(np.arange(4), np.array([1.0, 1e-20, 0.0, -1.0]), "a", BLUE)
     figure = drawn(line, log_y=True)
@@ -99,11 +89,3 @@ def test_references_may_leave_the_first_view_of_a_log_axis_but_private_lines_may
     for others in ([private], [plain]):
         assert drawn(*others, log_y=True).layout.yaxis.autorangeoptions.clipmin is None
     assert "10⁻¹²" in notes(drawn(plain, log_y=True))
-
-
-def test_a_line_that_reaches_zero_does_not_squeeze_the_others_into_a_corner() -> None:
-    x = np.arange(3)
-    solved, other = Line(x, np.array([1.0, 0.3, 0.0]), "a", BLUE), Line(x, np.array([1.0, 0.4, 0.2]), "b", GREEN)
-    figure = drawn(solved, other, log_y=True)
-    assert figure.layout.yaxis.autorangeoptions.clipmin == pytest.approx(2e-3)
-    assert "10⁻¹²" in notes(figure)

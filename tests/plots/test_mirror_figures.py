@@ -51,22 +51,6 @@ def titles(figure: go.Figure) -> tuple[str, str]:
     return figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
 
 
-def test_ranges_are_those_of_the_draws_and_leave_free_rounds_out() -> None:
-    figure = figures.selection_ranges(PLANS, STYLES).figure
-    lines = named(figure)
-    assert set(lines) == {"full", "single", "single, y", "fresh"}  # equal players share a line
-    assert (
-        titles(figure) == ("Round t", "Range η_t of one draw")
-        and notes(figure) == "thin lines: the maximising player y"
-    )
-    assert lines["full"].x.tolist() == list(range(2, 21))
-    np.testing.assert_allclose(lines["full"].y, PLANS["full"].schedule["range_x"][1:], rtol=1e-6)
-    np.testing.assert_allclose(np.diff(lines["full"].y), lines["full"].y[0], rtol=1e-4)  # ∝ t - 1
-    assert np.ptp(lines["single"].y) == 0 and lines["single"].y[0] == pytest.approx(2 * lines["single, y"].y[0])
-    assert lines["single, y"].line.width < lines["single"].line.width and not lines["single, y"].showlegend
-    assert lines["single, y"].line.color == lines["single"].line.color
-
-
 def test_bounds_of_the_arms_that_have_one() -> None:
     figure = figures.gap_bounds(ARMS, PLANS, STYLES).figure
     lines = named(figure)
@@ -144,21 +128,6 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int) -> None:
     )
     looks = {(trace.line.color, trace.fillpattern.shape) for trace in figure.data}
     assert len(looks) == areas and tuple(figure.layout.yaxis.range) == (0, 1)
-
-
-def test_the_worst_cells_stand_out_and_are_named() -> None:
-    generator = np.random.default_rng(0)
-    truth = generator.random(3000) / 10
-    answers = truth + generator.normal(0, 0.01, 3000)
-    cells = [f"cell {j}" for j in range(3000)]
-    figure = outcome_figures.marginals(cells, truth, answers, limit=25).figure
-    diagonal, other, worst = figure.data
-    np.testing.assert_array_equal(diagonal.x, diagonal.y)
-    assert len(worst.x) == 25 and len(other.x) == 975 and notes(figure) == "1,000 of 3,000 cells"
-    assert worst.text[0] == cells[int(np.argmax(np.abs(answers - truth)))] and "%{text}" in worst.hovertemplate
-    assert np.abs(worst.y - worst.x).min() >= np.abs(other.y - other.x).max() - 1e-6
-    few = outcome_figures.marginals(cells[:9], truth[:9], answers[:9]).figure
-    assert [trace.name for trace in few.data] == ["no error", "9 largest errors"] and not notes(few)
 
 
 def test_errors_of_arms_share_their_bins() -> None:

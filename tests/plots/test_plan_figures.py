@@ -7,7 +7,7 @@ from dpviz.families.accelerated import Nesterov, planning
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.plan_figures import accountant_curves, bound_by_horizon, error_bounds, noise_schedule, privacy_spent
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, PureDP
 from dpviz.problems.linear.quadratic import Quadratic
 
 PRIVATE = ["DP-GD", "DP-HB", "DP-NAG", "DP-NAG-opt", "DP-MASG", "DP-MASG-opt"]
@@ -46,14 +46,6 @@ def test_privacy_spent_climbs_to_the_limit_and_leaves_out_references(experiment)
     assert (limit.y == 2).all() and limit.text[0] == "budget ε = 2"
     assert figure.layout.yaxis.type == "linear" and figure.layout.yaxis.rangemode == "tozero"
     assert figure.layout.yaxis.title.text == "Cumulative ε"
-
-
-def test_privacy_spent_leaves_out_a_currency_that_does_not_exist(experiment) -> None:
-    gaussian = single(Nesterov(iterations=10, noise="gaussian"), ZeroConcentratedDP(rho=0.1))
-    styles = arm_styles(gaussian.arms)
-    assert not privacy_spent(gaussian.plans(), styles, "epsilon", None).figure.data
-    (rho,) = privacy_spent(gaussian.plans(), styles, "rho", None).figure.data
-    assert rho.y[-1] == pytest.approx(0.1, rel=1e-6)
 
 
 @pytest.mark.parametrize("schedule", ["uniform", "optimal"])

@@ -108,15 +108,3 @@ def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() 
     assert style.layout(Axes("x", "y"), not_private=True)["annotations"][0]["yanchor"] == "top"  # as everywhere else
     ways = {f"{label}, way of the first run" for label in clouds}
     assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in in_words(figure)
-
-
-def test_waiting_times_begin_where_a_run_may_stop_and_mark_the_present_rows() -> None:
-    rows = np.array([100.0, 1000.0, 10_000.0])
-    curves = {
-        "A": figures.Waiting(rows, np.array([1e9, 40.0, 1.0]), (1000, 40.0), 50.0),
-        "B": figures.Waiting(rows, np.array([1e9, 1e8, 1e3]), (1000, 1e8), 2000.0),  # red here, so it has no mark
-    }
-    figure = figures.waiting_times(curves, LOOK).figure
-    drawn = {trace.name: trace.x.tolist() for trace in figure.data if trace.name}
-    assert drawn == {"A": [1000.0, 10_000.0], "B": [10_000.0]}
-    assert "A, n = 1,000: W = 40" in in_words(figure)

@@ -85,14 +85,6 @@ def test_the_nodes_of_a_row_and_of_a_prefix_light_up_and_share_one() -> None:
     assert "both" not in before and len(before["the row enters"]) == 3
 
 
-def test_where_a_row_is() -> None:
-    """By counting: 3 epochs of 4 steps, with 5 and then 2 rows."""
-    layout = Layout(4, 3, 5, 2, 0.1, 0.1, 6)
-    places = [(epoch, step) for epoch in (1, 2, 3) for step in (1, 2, 3, 4) for _ in range(5 if step == 1 else 2)]
-    assert [layout.found(row) for row in range(1, layout.rows + 1)] == places
-    assert layout.found(0) is None and layout.found(layout.rows + 1) is None
-
-
 # --------------------------------------------------------------------------------------------------------- complexity
 
 

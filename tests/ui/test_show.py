@@ -5,7 +5,6 @@ import io
 from collections.abc import Callable
 from types import MappingProxyType
 
-import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
@@ -17,11 +16,10 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.style import ArmStyle
+from dpviz.plots.elements.lines import line_figure
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.ui import charts, downloads
+from dpviz.ui import downloads
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment.run import Run
 
@@ -72,15 +70,6 @@ def test_hidden_diagnostics_leave_released_series_only(run: Run) -> None:
     assert next(iter(shown)) == "objective_gap"
     hidden = run.job.trace.visible(diagnostics=False)
     assert hidden.metrics and all(metric.released for metric in results.metrics(hidden).values())
-
-
-def test_a_chart_can_be_taken_as_numbers() -> None:
-    x = np.arange(3)
-    line = Line(x, x + 1.0, "a", ArmStyle("#0072B2", "solid"), low=x + 0.5, high=x + 1.5)
-    table = charts.numbers(line_figure([line], Axes("Step t", "Loss")))
-    assert list(table.columns) == ["curve", "Step t", "Loss"]
-    assert list(dict.fromkeys(table["curve"])) == ["a, lower edge of the band", "a, upper edge of the band", "a"]
-    np.testing.assert_allclose(table.loc[table["curve"] == "a", "Loss"], x + 1.0)
 
 
 def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,6 @@ from dpviz.execution import cluster
 from dpviz.execution.cluster import Cluster
 from dpviz.execution.runner import Job
 from dpviz.execution.store import Store
-from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.accelerated import Nesterov
-from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.sweeps.sweep import Sweep
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment import texts as run_texts
 
@@ -84,27 +80,6 @@ def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
     assert "Settings changed" in texts(app.run()) and "curve: 2 4 8" in texts(app)
 
 
-def test_a_sweep_on_several_data_sets_shows_both_laws_with_intervals_and_which_fits_better(load) -> None:
-    app = load(data_sets=3, refused=True)
-    assert "3 points on 3 data sets, 2 runs of each" in texts(app) and len(app.warning) == 1
-    app.button(key="p_sweep_run").click().run()
-    ended(app)
-    assert app.session_state["p_sweep_job"].done == "9 of 9 points", "in the sidebar, too"
-    assert "9 of 9 points" in app.get("progress")[0].proto.text and len(app.warning) == 1, "not once per data set"
-    assert "at 2, 4, 8" not in app.warning[0].proto.title
-    (row,) = app.dataframe[0].value.to_dict("records")
-    assert row["Method"] == "DP-NAG" and "±" in row["p in c d^p"] and "±" in row["b in a + b ln d"]
-    assert row["off by"].endswith(" %") and "of 3" in row["Fits better"]
-
-
-def test_a_sweep_can_be_stopped_and_keeps_what_is_finished(load) -> None:
-    app = load(iterations=2000)
-    app.button(key="p_sweep_run").click().run()
-    app.button(key="p_sweep_stop").click().run()
-    assert ended(app).session_state["p_sweep_job"].job.state in ("stopped", "done")
-    assert app.button(key="p_sweep_stop").disabled
-
-
 def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monkeypatch) -> None:
     store = Store(tmp_path / "cells.sqlite")
     monkeypatch.setattr(sweep_panel.runner(), "store", store)  # type: ignore[attr-defined]
@@ -153,26 +128,7 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
     assert wrong.button(key="p_sweep_run").disabled
 
 
-def test_a_sweep_that_takes_too_long_is_not_started(load) -> None:
-    app = load(iterations=10_000, values=tuple(float(d) for d in range(2, 26)))
-    limit = sweep_panel.runner().max_sweep_seconds  # type: ignore[attr-defined]
-    sweep_panel.runner().max_sweep_seconds = 1e-3  # type: ignore[attr-defined]
-    try:
-        app.run()
-        assert app.button(key="p_sweep_run").disabled and "Runs end after" in app.error[0].value
-        assert "data set" not in app.error[0].value
-        experiment = Experiment(
-            problem=Quadratic(rows=1000),
-            arms=(Arm(label="DP-NAG", algorithm=Nesterov(iterations=10_000)),),
-            replicates=2,
-        )
-        values = tuple(float(d) for d in range(2, 26))
-        sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=values, metric="objective_gap")
-        sweep_panel.runner().max_sweep_seconds = 2.5 * sum(point.seconds for point in sweep.planned())  # type: ignore[attr-defined]
-        app.session_state["data_sets"] = 5
-        assert "Use at most 2 data sets, fewer" in app.run().error[0].value
-        app.session_state["data_sets"] = 0
-        sweep_panel.runner().max_sweep_seconds /= 5.0  # type: ignore[attr-defined]
-        assert app.run().error[0].value.endswith("With 12 values it would fit.")
-    finally:
-        sweep_panel.runner().max_sweep_seconds = limit  # type: ignore[attr-defined]
+def test_a_sweep_that_takes_too_long_is_not_started(load, monkeypatch) -> None:
+    monkeypatch.setattr(sweep_panel.runner(), "max_sweep_seconds", 1e-9)  # type: ignore[attr-defined]
+    app = load(iterations=10_000)
+    assert app.error and app.button(key="p_sweep_run").disabled
