@@ -1,10 +1,8 @@
-"""What the documents say of the code is so: citations, the class of CONTRIBUTING.md, the rooms, what help() shows."""
+"""What the documents say of the code is so: the class of CONTRIBUTING.md, examples, what help() shows."""
 
 import doctest
 import importlib
 import re
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +13,6 @@ from dpviz.privacy.events import Gaussian
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-HERE = Path(__file__)
-SOURCES = sorted(
-    path
-    for pattern in ("dpviz/**/*.py", "dpviz/**/texts.toml", "pages/**/*.py", "tests/**/*.py")
-    for path in ROOT.glob(pattern)
-    if path != HERE
-)
-THEORIES = sorted((ROOT / "dpviz").rglob("THEORY.md"))
-SECTION = re.compile(r"[Ss]ections? (\d+(?:\.\d+)?)")
-# Theirs are other people's sections: named by year or author before, or as the paper's after.
-OF_A_PAPER = re.compile(r"(\d{4}|et al\.|Roth|paper's)[^.;(]{0,40}$")
-
-
-@cache
-def sections(theory: Path) -> dict[str, str]:
-    """The text of every section of a THEORY.md by its number; numbered items of section 5 are 5.1, 5.2 and so on."""
-    found: dict[str, str] = {}
-    for part in re.split(r"^##+ (?=\d)", theory.read_text(), flags=re.MULTILINE)[1:]:
-        head, _, text = part.partition("\n")
-        number = head.split()[0].rstrip(".")
-        found[number] = text
-        if "." not in number:
-            items = re.findall(r"(?:^|(?<=[.:;] ))(\d+)\. ", text, flags=re.MULTILINE)
-            found |= {f"{number}.{item}": text for item in items}
-    return found
-
-
-def theory_of(path: Path, before: str) -> Path:
-    """The THEORY.md that a citation means: the one it names, or else the one of the package it is about."""
-    named = re.search(r"(privacy|families/\w+)/THEORY\.md", before)
-    if named:
-        return ROOT / "dpviz" / named[1] / "THEORY.md"
-    name = path.relative_to(ROOT).as_posix()
-    for theory in THEORIES:
-        if theory.parent.name in name:
-            return theory
-    return ROOT / "dpviz" / "privacy" / "THEORY.md"
-
-
-def citations() -> Iterator[tuple[str, Path, str]]:
-    """(where, document, section) of everything in the code that cites a section, and no paper's."""
-    for path in SOURCES:
-        text = path.read_text()
-        for match in SECTION.finditer(text):
-            before, after = text[max(0, match.start() - 80) : match.start()], text[match.end() : match.end() + 40]
-            theirs = OF_A_PAPER.search(before) and "THEORY.md" not in before
-            if not theirs and not re.match(r"[^.;]{0,20}\bof\s+(the|their|her|his) paper", after):
-                yield f"{path.relative_to(ROOT)}: {match[0]}", theory_of(path, before), match[1]
 
 
 def test_the_class_in_contributing_is_cut_from_the_file_that_the_tests_run() -> None:

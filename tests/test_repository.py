@@ -183,9 +183,6 @@ def test_streamlit_knows_every_configured_option_and_protection_is_on() -> None:
     assert configured["global.minCachedMessageSize"] > 1e6 * configured["server.maxMessageSize"]
 
 
-# What a paper or a textbook states for (ε, δ) alone.
-
-
 def test_no_module_imports_itself_through_others() -> None:
     """Also not in a function, or for the type checker alone."""
     graph = grimp.build_graph("dpviz", exclude_type_checking_imports=False)

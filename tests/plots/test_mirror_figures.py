@@ -47,10 +47,6 @@ def notes(figure: go.Figure) -> str:
     return " ".join(note.text for note in figure.layout.annotations if not note.name)
 
 
-def titles(figure: go.Figure) -> tuple[str, str]:
-    return figure.layout.xaxis.title.text, figure.layout.yaxis.title.text
-
-
 def test_bounds_of_the_arms_that_have_one() -> None:
     figure = figures.gap_bounds(ARMS, PLANS, STYLES).figure
     lines = named(figure)
@@ -58,9 +54,7 @@ def test_bounds_of_the_arms_that_have_one() -> None:
     players = planning.players(FACTS)
     expected = theory.direct_bound(players, [PLANS["full"].schedule["step_size_x"][0]] * 2, np.arange(1, 21))
     np.testing.assert_allclose(lines["full"].y, expected, rtol=1e-6)
-    assert notes(figure) == "single pass: bound for the population"
-    assert titles(figure) == ("Round t", "Bound on the duality gap") and figure.layout.yaxis.type == "log"
-    assert notes(figures.gap_bounds(ARMS[3:4], PLANS, STYLES).figure) == "No bound is known for these methods."
+    assert not figures.gap_bounds(ARMS[3:4], PLANS, STYLES).figure.data
 
 
 @pytest.mark.parametrize("budget", [BUDGET, ZeroConcentratedDP(rho=0.02)])
@@ -86,16 +80,12 @@ def test_a_bound_above_what_the_gap_can_be_is_called_vacuous_and_not_drawn() -> 
     plans = {arm.label: arm.algorithm.plan(GAME.facts(), arm.budget or BUDGET) for arm in arms}
     figure = figures.gap_bounds(arms, plans, STYLES).figure
     assert set(named(figure)) == {"plain"} and named(figure)["plain"].y.max() < 2
-    assert notes(figure) == "full, single: the bound says nothing, the gap cannot exceed 2"
-    alone = figures.gap_bounds(ARMS[:1], plans, STYLES).figure
-    assert not alone.data and notes(alone) == "full: the bound says nothing, the gap cannot exceed 2"
+    assert not figures.gap_bounds(ARMS[:1], plans, STYLES).figure.data
     over_rounds = figures.bound_by_rounds(GAME.facts(), BUDGET).figure
     caps, below, marks = over_rounds.data
     assert max(caps.y.max(), below.y.max()) < 2 and (np.array(marks.y) < 2).all()
-    assert "where no line is drawn, the bound says nothing: the gap cannot exceed 2" in notes(over_rounds)
     few = MatrixGame(data=LatentGame(rows=200, strategies_x=40, strategies_y=40)).facts()
-    nothing = figures.bound_by_rounds(few, ApproximateDP(epsilon=0.1, delta=1e-6)).figure
-    assert not nothing.data and notes(nothing) == "Whatever T, the bound says nothing: the gap cannot exceed 2."
+    assert not figures.bound_by_rounds(few, ApproximateDP(epsilon=0.1, delta=1e-6)).figure.data
 
 
 @pytest.mark.parametrize(("output", "times"), [("reuse", 1), ("fresh", 2)])
@@ -130,27 +120,12 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int) -> None:
     assert len(looks) == areas and tuple(figure.layout.yaxis.range) == (0, 1)
 
 
-def test_errors_of_arms_share_their_bins() -> None:
-    truth = np.linspace(0, 1, 200)
-    answers = {"full": truth + 0.1, "single": np.stack([truth, truth - 0.2])}
-    figure = outcome_figures.error_histogram(truth, answers, STYLES).figure
-    full, single = figure.data
-    np.testing.assert_array_equal(full.x, single.x)
-    for line in figure.data:
-        assert line.line.shape == "hv" and line.y[:-1].sum() == pytest.approx(1.0)
-    assert full.name == "full: worst 0.1" and single.y[0] == pytest.approx(0.5)
-    exact = outcome_figures.error_histogram(truth, {"full": truth}, STYLES).figure
-    assert exact.data[0].y[0] == 1 and titles(exact) == ("Error of a cell", "Share of the cells")
-    assert [note.name for note in exact.layout.annotations] == ["not private"]
-
-
 def test_measured_bias_between_exact_value_and_bound() -> None:
     figure = figures.maurey(measure([1, 4, 16], 30, 500, seed=0)).figure
     lines = named(figure)
     assert set(lines) == {"exact", "bound 2 L₁/K", "measured ± 2 standard errors"}
     points = lines["measured ± 2 standard errors"]
     assert points.mode == "markers" and (points.error_y.arrayminus < points.y).all()
-    assert figure.layout.xaxis.type == figure.layout.yaxis.type == "log" and figure.layout.xaxis.title.text == "Draws K"
     np.testing.assert_allclose(lines["bound 2 L₁/K"].y, 4.2 * lines["exact"].y, rtol=0.02)
 
 

@@ -9,8 +9,6 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
 from dpviz.families.second_order.methods.states import KIND
 from dpviz.plots import landscape
-from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.style import PALETTE, ArmStyle
 from dpviz.plots.elements.words import in_words
 from dpviz.problems.base import Metric
@@ -86,10 +84,6 @@ def test_the_budget_is_split_by_purpose_below_the_ceiling(trace: Trace) -> None:
     ends = {area.name: float(area.y[-1]) for area in figure.data if area.stackgroup}
     assert ends == pytest.approx({"function value": 0.005, "gradients": 0.03, "Hessians": 0.01})
     assert figure.data[-1].name == "ceiling" and "used 45 % of the ceiling 0.1" in figure.layout.annotations[0].text
-    little = figures.spent_by_purpose(
-        trace, "A", purposes, 10.0
-    ).figure  # a ceiling far above would press the areas flat
-    assert "ceiling" not in [trace.name for trace in little.data] and "used 0.4 %" in little.layout.annotations[0].text
 
 
 def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() -> None:
@@ -103,8 +97,6 @@ def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() 
     dots = {trace.name: trace for trace in figure.data[1:] if trace.mode == "markers"}
     assert dots["A"].x.tolist() == [0.0, 2.0] and dots["A"].y.tolist() == [0.5, -1.0]
     assert dots["A"].marker.symbol != dots["B"].marker.symbol
-    (note,) = figure.layout.annotations
-    assert "not private" in note.text and note.yanchor == "bottom"
-    assert style.layout(Axes("x", "y"), not_private=True)["annotations"][0]["yanchor"] == "top"  # as everywhere else
+    assert [note.name for note in figure.layout.annotations] == ["not private"]
     ways = {f"{label}, way of the first run" for label in clouds}
     assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in in_words(figure)

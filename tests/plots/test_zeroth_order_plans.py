@@ -14,7 +14,6 @@ from dpviz.plots.elements.words import in_words
 from dpviz.privacy.budgets import GaussianDP
 from dpviz.privacy.matrix_factorisation import binary_tree, tree_nodes
 from dpviz.problems.values.black_box import PhaseRetrieval
-from dpviz.ui import charts
 
 FACTS = PhaseRetrieval(gap=0.3).facts()
 MU = GaussianDP(mu=1.0)
@@ -76,11 +75,6 @@ def test_the_nodes_of_a_row_and_of_a_prefix_light_up_and_share_one() -> None:
     assert found["summed for step t"] == {(5, 6), (7, 7)}
     assert set().union(*found.values()) == {node for t in range(1, 17) for node in tree_nodes(t)}
     assert len({trace.marker.symbol for trace in figure.data}) == 4  # not by colour alone
-    assert (
-        "enters 3 of 16 nodes" in figure.layout.annotations[0].text
-        and "sums 3 nodes" in figure.layout.annotations[0].text
-    )
-    assert "both 1" in in_words(figure) and set(charts.numbers(figure)["curve"]) == set(found)
     before = lit(noise_figures.tree(SIXTEEN, 760, 3).figure)  # a row that comes later is in no sum
     assert "both" not in before and len(before["the row enters"]) == 3
 
@@ -106,10 +100,6 @@ def test_privacy_is_free_above_the_lines() -> None:
     figure = figures.free_privacy(10, 1.0, 0.3, 0.5).figure
     found = curves(figure)
     assert found["free as published"] == pytest.approx(math.sqrt(10) * found["free with orthonormal directions"])
-    assert "you, μ = 0.5: free with orthonormal directions" in in_words(figure)
-    for mu, words in ((1.0, "μ = 1: free"), (0.2, "privacy takes more rows"), (math.inf, "free as published")):
-        assert words in in_words(figures.free_privacy(10, 1.0, 0.3, mu).figure)
-    assert "Marked" not in in_words(figures.free_privacy(10, 1.0, 0.3, math.inf).figure)
 
 
 def test_from_which_epochs_on_the_bound_favours_running_sums() -> None:
@@ -117,8 +107,5 @@ def test_from_which_epochs_on_the_bound_favours_running_sums() -> None:
     figure = figures.crossover(64).figure
     below = {trace.name: trace.x[trace.y < 1].min() for trace in figure.data if trace.name}
     assert below == {name: T for (_, name, _, _), T in zip(figures.CURVES, (8192, 1024, 128), strict=True)}
-    assert "T = 64: 4.59" in in_words(figure) and "T = 64: 2.23" in in_words(figure)
-    assert "yours, T = 64: 2.1" in in_words(figures.crossover(64, "optimal").figure)
     found = [figures.favoured_from(kind, follows) for kind, _, follows, _ in figures.CURVES]
-    caption = figures.crossover(64).caption
-    assert found == [5377, 541, 87] and "5,377" in caption and "87 if batches" in caption
+    assert found == [5377, 541, 87]

@@ -7,9 +7,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import SelectSlider
 
 from dpviz import families
-from dpviz.privacy.budgets import ApproximateDP, PureDP
+from dpviz.privacy.budgets import PureDP
 from dpviz.specification import Control, Specification, registered
-from dpviz.ui.controls import grid, mistake, nearest, point_texts, with_value
+from dpviz.ui.controls import grid, mistake, nearest
 
 families.load_all()
 DECLARED = [
@@ -83,29 +83,6 @@ def test_values_are_the_declared_defaults_and_the_address_is_empty(app: AppTest)
     assert isinstance(values["iterations"], int)
     assert app.session_state["query"] == {}
     assert app.number_input(key="p_clip").value is None
-
-
-def test_the_slider_writes_the_input_and_follows_it(app: AppTest) -> None:
-    control = ApproximateDP.controls()[0]
-    app.select_slider(key="p_epsilon_slider").set_value(grid(control)[3]).run()
-    assert not app.exception
-    assert app.number_input(key="p_epsilon").value == app.session_state["values"]["epsilon"] == grid(control)[3]
-    app.number_input(key="p_epsilon").set_value(7.77).run()
-    assert app.session_state["values"]["epsilon"] == 7.77
-    assert app.select_slider(key="p_epsilon_slider").value == 7.77
-    assert app.session_state["query"] == {"p_epsilon": "7.77"}
-
-
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("control", DECLARED)
-def test_the_texts_of_a_slider_tell_all_its_points_apart(control: Control) -> None:
-    points = grid(control)
-    if points:
-        some = (*points[:2], *points[-2:])
-        others = [value for point in some for value in (point * (1 - 1e-9), point * (1 + 1e-9), point + 1)]
-        for own in (None, *(others if control.type is float else [point + 1 for point in some])):
-            texts = point_texts(with_value(points, own))
-            assert len(set(texts.values())) == len(texts) == len(with_value(points, own))
 
 
 def test_the_slider_shows_the_number_beside_it_and_leads_away_from_it(app: AppTest) -> None:

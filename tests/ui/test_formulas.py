@@ -11,7 +11,6 @@ import pytest
 from dpviz.audits.audit import Neighbours
 from dpviz.datasets.synthetic import Saddle
 from dpviz.experiments.experiment import Arm
-from dpviz.families.accelerated import HeavyBall
 from dpviz.families.bayesian_optimization.baselines import Surface
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
@@ -53,12 +52,6 @@ def close(found: Any, expected: Any, tolerance: float = 1e-9) -> None:
 # ----------------------------------------------------------------------------------------------------------- guarantees
 
 
-def test_rho() -> None:
-    budget = budgets.ZeroConcentratedDP(rho=0.3)
-    close([budget.to_renyi(order) for order in (1.5, 2.0, 20.0)], [0.45, 0.6, 6.0])
-    assert budget.to_epsilon_at(1e-6) <= 0.3 + 2 * math.sqrt(0.3 * math.log(1e6))
-
-
 def test_neighbouring() -> None:
     table, kept = DRAWN.normal(size=(6, 2)), SimpleNamespace(build=lambda tables: tables["a"])
     pair: Any = Neighbours.of(cast(ProblemSpecification, kept), "a", table, (1.0, 1.0), (1.0, -1.0))
@@ -91,41 +84,16 @@ def test_mechanism() -> None:
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 
-def bench() -> tuple[Any, np.ndarray, np.ndarray]:
-    """A quadratic problem, a point (1, d) and its eigenvalues."""
-    setting = Quadratic(dimension=3, strong_convexity=0.2, smoothness=2.0)
-    return setting.build(), DRAWN.normal(size=(1, 3)), setting.eigenvalues()
-
-
 def test_smoothness() -> None:
-    problem, x, _ = bench()
+    problem, x = Quadratic(dimension=3, strong_convexity=0.2, smoothness=2.0).build(), DRAWN.normal(size=(1, 3))
     far = x + DRAWN.normal(size=(500, 3))
     change = np.linalg.norm(problem.regulariser_gradient(far) - problem.regulariser_gradient(x), axis=1)
     ratios = change / np.linalg.norm(far - x, axis=1)
     assert 0.9 * problem.facts.smoothness < ratios.max() <= problem.facts.smoothness * (1 + 1e-12)
 
 
-def test_momentum() -> None:
-    x, before, gradient = DRAWN.normal(size=(3, 1, 4))
-    close(HeavyBall().update(x, before, gradient, 0.3, 0.8), x - 0.3 * gradient + 0.8 * (x - before))
-
-
-def saddle() -> tuple[Any, np.ndarray]:
-    """A problem with a pass at 0, and its Hessian there by differences of gradients."""
-    problem = RobustComponent(data=Saddle(rows=1000, dimension=3)).build()
-    step = 1e-2
-
-    def value(x: np.ndarray) -> float:
-        return float(problem.evaluate({"x": x[None]})["objective"][0])
-
-    moves = step * np.eye(3)
-    hessian = [[value(a + b) - value(a - b) - value(b - a) + value(-a - b) for a in moves] for b in moves]
-    return problem, np.array(hessian) / (4 * step**2)
-
-
 def test_second_order() -> None:
-    problem, _ = saddle()
-    method = ShortStep()
+    problem, method = RobustComponent(data=Saddle(rows=1000, dimension=3)).build(), ShortStep()
     arm = Arm(label="a", algorithm=method)
     plan = method.plan(problem.facts, budgets.ApproximateDP(epsilon=1.0, delta=1e-5))
     analysis = method.analysis(problem.facts)

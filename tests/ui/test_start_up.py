@@ -1,23 +1,11 @@
 """What visitors wait for: nothing slow is imported for one function; garbage is not collected at every move."""
 
-import ast
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-
-
-def imported(path: Path) -> set[str]:
-    """The modules of this house that a file imports."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return {name for name in found if name.startswith("dpviz")}
 
 
 def test_the_menu_waits_for_nothing_that_pages_compute_or_draw_with() -> None:

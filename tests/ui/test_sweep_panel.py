@@ -1,13 +1,11 @@
 """The panel of a sweep: what may be run, what is shown while it runs and after, and what was left out."""
 
 from collections.abc import Callable
-from unittest.mock import patch
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.execution import cluster
-from dpviz.execution.cluster import Cluster
 from dpviz.execution.runner import Job
 from dpviz.execution.store import Store
 from dpviz.ui.experiment import sweep as sweep_panel
@@ -102,20 +100,6 @@ def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkey
     assert "'here' is no address of a Dask scheduler" in texts(app) and app.button(key="p_sweep_run").disabled
     app.text_input(key="p_sweep_cluster").set_value("tcp://127.0.0.1:1").run()
     assert not app.error and "p_sweep_cluster" not in app.query_params
-    runner = sweep_panel.runner()  # type: ignore[attr-defined]
-    submit = runner.submit
-
-    def here(*arguments: object, elsewhere: object, **options: object) -> Job:
-        return submit(*arguments, **options)
-
-    with patch.object(runner, "submit", side_effect=here) as submitted:
-        app.button(key="p_sweep_run").click().run()
-        assert submitted.call_args.kwargs["elsewhere"] == Cluster("tcp://127.0.0.1:1")
-        ended(app)
-        monkeypatch.setenv(cluster.VARIABLE, "tcp://127.0.0.1:1")
-        app.run().toggle(key="p_sweep_cluster").set_value(False).run()
-        app.button(key="p_sweep_run").click().run()
-        assert submitted.call_args.kwargs["elsewhere"] is None and not ended(app).text_input
 
 
 def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:

@@ -45,7 +45,6 @@ RARELY_READ = {
 PAGE = f"from {__name__} import page; page()"
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []
-wanted: list[int] = []  # what the page sets its slider to
 noted: list[int] = []  # what the polls of the page found there
 
 
@@ -68,8 +67,6 @@ def page() -> None:
     if "toy_job" not in st.session_state:
         visitor.keep("toy_job", Run())
     here.append(weakref.ref(visitor))
-    if wanted:
-        st.session_state["toy_number"] = wanted.pop()
     st.slider("Number", 0, 20, key="toy_number")
     st.fragment(lambda: noted.append(st.session_state["toy_number"]), run_every=3600.0)()
 
