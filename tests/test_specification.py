@@ -255,8 +255,8 @@ def test_a_kind_that_is_none_is_refused_with_a_sentence_and_imports_nothing(kind
 
 
 def test_the_first_words_of_every_kind_say_which_module_registers_it() -> None:
-    for module in specification._REGISTERED_BY:
-        importlib.import_module(f"dpviz.{module}")
+    for name in specification._REGISTERED_BY:
+        importlib.import_module(f"dpviz.{name}")
     house = str(Path(specification.__file__).parent)
     ours = [cls for cls in registered(Specification) if inspect.getfile(cls).startswith(house)]
     assert len(ours) > 90

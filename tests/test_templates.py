@@ -1,17 +1,13 @@
 """Documents from templates: nothing is left open, and nothing that is filled in becomes part of a document."""
 
-from pathlib import Path
-
 import jinja2
 import pytest
 
-import dpviz
 from dpviz.exports.export import notebook
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.statistics.analyses import Analyses, Count
 from dpviz.templates import cells, document
 
-PACKAGE = Path(dpviz.__file__).parent
 VALUES = {"upload": False, "secret_seed": False, "unit": "one row", "condition": "", "settings": "{}"}
 EXPERIMENT = "exports/templates/experiment_notebook.py.j2"
 
@@ -45,10 +41,3 @@ def test_what_is_filled_into_a_page_is_escaped_unless_it_says_safe() -> None:
         right="<b>",
     )
     assert "<i>made</i>: at most &lt;b&gt;many&lt;/b&gt;." in page and "at most &lt;b&gt; of 100" in page
-
-
-def test_no_line_of_a_program_is_too_long() -> None:
-    """Beyond what is filled in; a cell of prose has lines as long as it likes."""
-    for path in sorted((PACKAGE / "exports/templates").glob("*.py.j2")):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert lines and all(len(line) <= 125 for line in lines if "largest_error`" not in line), path.name

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpviz.plots.audit_figures import rising_bound, roc, scores
+from dpviz.plots.audit_figures import rising_bound, roc
 from dpviz.plots.elements.words import in_words
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
@@ -11,10 +11,9 @@ from dpviz.privacy.events import Laplace
 CLAIM = 1 - tradeoffs.tradeoff([Laplace(1.0)], RATES)
 
 
-def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked(check_finite) -> None:
+def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked() -> None:
     true = np.interp(RATES, [0.0, 0.2, 0.5, 1.0], [0.0, 0.5, 0.8, 1.0])
     figure = roc(true, 0.9 * true, np.minimum(1.1 * true, 1), CLAIM, CLAIM, {"yours": (0.2, 0.5), "best": (0.5, 0.8)})
-    check_finite(figure)
     by_name = {trace.name: trace for trace in figure.data if trace.name}
     attack, claim = by_name["this attack"], by_name["most that the claim allows"]
     np.testing.assert_allclose(attack.y, true, rtol=1e-6)
@@ -30,11 +29,10 @@ def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked(check_fin
     assert "yours: 50 % caught, 20 % false alarms; best: 80 % caught" in in_words(figure)
 
 
-def test_the_bound_rises_below_its_claim_or_crosses_it(check_finite) -> None:
+def test_the_bound_rises_below_its_claim_or_crosses_it() -> None:
     runs = np.array([100, 1000, 10_000])
     bounds, estimates, upper = np.array([0.0, 0.6, 1.2]), np.array([np.inf, 1.4, 1.41]), np.array([np.inf, 1.8, 1.5])
     figure = rising_bound(runs, bounds, estimates, upper, 1.0, "ε", found=10_000)
-    check_finite(figure)
     by_name = {trace.name: trace for trace in figure.data if trace.name}
     np.testing.assert_allclose(by_name["proven"].y, bounds, rtol=1e-6)
     assert by_name["measured"].x.tolist() == [1000, 10_000]  # before, nothing follows
@@ -42,15 +40,3 @@ def test_the_bound_rises_below_its_claim_or_crosses_it(check_finite) -> None:
     assert any(trace.text is not None and "claimed ε = 1" in trace.text for trace in figure.data)
     assert "refuted after 10,000 runs" in [note.text for note in figure.layout.annotations]
     assert "refuted" not in str(rising_bound(runs, bounds, estimates, upper, 1.0, "ε").layout.annotations)
-
-
-def test_scores_of_both_worlds_have_bins_of_their_own_height() -> None:
-    edges = np.linspace(-1, 1, 5)
-    shares = {"with": np.array([0.1, 0.2, 0.3, 0.4]), "without": np.array([0.4, 0.3, 0.2, 0.1])}
-    figure = scores(edges, shares, {"yours": 0.25, "best": 0.5})
-    for trace, (name, share) in zip(figure.data, shares.items(), strict=True):
-        assert trace.name == name
-        np.testing.assert_allclose(trace.x, [-0.75, -0.25, 0.25, 0.75])
-        np.testing.assert_allclose(trace.y, share, rtol=1e-6)
-    assert [shape.x0 for shape in figure.layout.shapes] == [0.25, 0.5]
-    assert in_words(figure).startswith("Share of runs: with highest 0.75 0.4; lowest -0.75 0.1. without highest -0.75")

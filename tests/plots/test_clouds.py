@@ -5,7 +5,6 @@ import pytest
 
 from dpviz.plots import clouds
 from dpviz.plots.clouds import BANDS, STEPS, Animation, Trajectories
-from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.landscape import Background
 from tests.films import unpacked
 
@@ -48,18 +47,3 @@ def test_a_film_has_all_of_the_first_steps_and_a_method_that_has_ended_stays_whe
     assert clouds.timeline([short]).tolist() == short.tolist()
     values = clouds.held(short, 10.0 * short, steps)
     assert (values == 10.0 * np.minimum(steps, 27)).all()
-
-
-def test_a_triangle_keeps_its_proportions() -> None:
-    x, y = clouds.frame(TITLES, [], [("Rock", 0.0, 0.0), ("Paper", 1.0, 0.0), ("Scissors", 0.5, 0.866)])
-    assert (y.high - y.low) == pytest.approx(clouds.SHAPE * (x.high - x.low))
-    assert x.low < 0 and x.high > 1 and y.low < 0 and y.high > 0.866
-
-
-def test_a_frame_shows_nearly_all_and_never_nothing() -> None:
-    same = clouds.frame(TITLES, [np.zeros((3, 2, 2))])
-    assert all(ruler.low < 0 < ruler.high for ruler in same)
-    assert clouds.on_ground(TITLES, Background(np.array([0.0, 2.0]), np.array([1.0, 3.0]), np.zeros((2, 2)))) == (
-        Ruler("one", 0.0, 2.0, False),
-        Ruler("other", 1.0, 3.0, False),
-    )

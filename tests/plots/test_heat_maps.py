@@ -8,12 +8,10 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.elements.words import in_words
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Metric
 from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
-from dpviz.ui.charts import numbers
 
 ARMS = (
     Arm(label="a", algorithm=GradientDescent()),
@@ -24,19 +22,18 @@ FIRST, SECOND = (0.5, 2.0), (10.0, 1000.0)
 HEIGHTS = {"a": [[1.0, 0.1], [0.4, 0.001]], "b": [[0.5, 0.2], [0.2, 0.01]], "free": [[1e-9, 1e-9], [1e-9, 1e-9]]}
 
 
-def made(metric: Metric, *, without: tuple[str, int] = ("", 0)) -> SweepResult:
+def made(metric: Metric) -> SweepResult:
     result = SweepResult(ARMS, metric.name, 4, SECOND)
     result.metric = metric
     for label, rows in HEIGHTS.items():
         for number, (row, column) in enumerate(np.ndindex(2, 2)):
-            if (label, number) != without:
-                place = Place(number, FIRST[column], SECOND[row])
-                result.curves[label].add(Ended(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0))
+            place = Place(number, FIRST[column], SECOND[row])
+            result.curves[label].add(Ended(place, rows[row][column] * np.array([0.5, 1.0, 2.0]), 0))
     return result
 
 
-def drawn(metric: Metric, **settings: object) -> go.Figure:
-    return heat_maps(made(metric, **settings), "Budget ε", "Steps T")
+def drawn(metric: Metric) -> go.Figure:
+    return heat_maps(made(metric), "Budget ε", "Steps T")
 
 
 GAP = Metric("gap", "Duality gap", scale="log")
@@ -51,10 +48,9 @@ def test_every_method_has_a_panel_with_its_medians_and_all_have_one_scale() -> N
         assert panel.coloraxis == "coloraxis" and tuple(panel.x) == FIRST and tuple(panel.y) == SECOND
     scale = figure.layout.coloraxis
     assert (scale.cmin, scale.cmax) == (-3, 0), "what has no privacy does not stretch it"
-    assert scale.colorbar.title.text == "Duality gap" and list(scale.colorbar.ticktext) == ["0.001", "0.01", "0.1", "1"]
-    assert figure.layout.xaxis.ticktext == ("0.5", "2") and figure.layout.yaxis.ticktext == ("10", "1,000")
     assert any(note.name == "not private" for note in figure.layout.annotations)
     json.loads(figure.to_json())
+    assert not heat_maps(made(GAP).visible(False), "ε", "T").data, "nothing here is released"
 
 
 @pytest.mark.parametrize("better", ["lower", "higher"])
@@ -67,33 +63,4 @@ def test_a_star_marks_the_best_method_with_privacy(better) -> None:
     assert best["a"] == expected and best["b"] == [[not cell for cell in row] for row in expected]
     assert not any(
         BEST in cell for panel in drawn(Metric("m", "M", better="")).data for row in panel.text for cell in row
-    )
-
-
-def test_cells_that_are_not_known_yet_are_empty_and_need_no_star() -> None:
-    figure = drawn(GAP, without=("b", 1))
-    first, second, _ = figure.data
-    assert np.isnan(second.z[0][1]) and second.text[0][1] == "" and first.text[0][1] == "0.1"
-    empty = heat_maps(SweepResult(ARMS, "gap", 4, SECOND), "Budget ε", "Steps T")
-    assert not empty.data and empty.layout.annotations[0].text == "No point is finished yet."
-    hidden = heat_maps(made(GAP).visible(False), "Budget ε", "Steps T")
-    assert not hidden.data and hidden.layout.annotations[0].text == "Nothing here is released."
-
-
-def test_on_a_narrow_screen_panels_stand_below_each_other_without_numbers() -> None:
-    wide, narrow = (
-        heat_maps(made(GAP), "ε", "T", columns=columns, width=width) for columns, width in ((2, 1000), (1, 250))
-    )
-    assert narrow.layout.height > wide.layout.height
-    assert wide.data[0].text[0][0].startswith("1") and narrow.data[0].text[0][0] == ""
-    assert narrow.layout.xaxis.title.text == "" and narrow.layout.xaxis3.title.text == "ε"
-
-
-def test_the_numbers_and_the_text_alternative() -> None:
-    figure = drawn(GAP, without=("b", 1))
-    table = numbers(figure)
-    assert list(table.columns) == ["curve", "Budget ε", "Steps T", "Duality gap"] and len(table) == 11
-    assert table.set_index(["curve", "Budget ε", "Steps T"]).loc[("a", 2.0, 1000.0), "Duality gap"] == 0.001
-    assert in_words(figure).startswith(
-        "Duality gap: a lowest 0.001 at Budget ε = 2, Steps T = 1,000; highest 1 at Budget ε = 0.5, Steps T = 10. b "
     )

@@ -31,10 +31,3 @@ def test_the_page_loads_nothing_from_elsewhere(experiment) -> None:
     page = to_html([noise_schedule(experiment.plans(), arm_styles(experiment.arms))], "")
     assert "default-src 'none'" in page
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=", page)
-
-
-def test_figures_keep_their_own_template(experiment) -> None:
-    chart = noise_schedule(experiment.plans(), arm_styles(experiment.arms))
-    before = chart.figure.to_json()
-    to_html([chart], "")
-    assert chart.figure.to_json() == before

@@ -10,7 +10,6 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.preset import Preset
-from dpviz.plots import plan_figures
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.labels import NAME, compact
 from dpviz.plots.elements.lines import Line, line_figure
@@ -76,14 +75,3 @@ def test_labels_of_the_methods_of_a_preset_lie_apart(preset: Preset) -> None:
             check(curves(styles, ends, log_y, height), width)
         for width, height in NARROW.values():
             check(compact(curves(styles, ends, log_y, height)), width)
-
-
-@pytest.mark.parametrize("page", [family.name for family in families.FAMILIES])
-def test_labels_of_the_plan_of_a_page_lie_apart(page: str) -> None:
-    experiment = families.named(page).page().presets[0].experiment
-    plans, styles = experiment.plans(), arm_styles(experiment.arms)
-    figures = [plan_figures.noise_schedule(plans, styles).figure]
-    figures.append(plan_figures.privacy_spent(plans, styles, "rho", None).figure)
-    for figure in figures:
-        check(figure, WIDE["beside"][0])
-        check(compact(figure), NARROW["phone"][0])

@@ -69,15 +69,6 @@ def test_rows_for_a_gap_cross_the_target_where_it_is_said() -> None:
     assert needed == {"bound, best T": bounds.rows_for_gap(matrix.facts(), BUDGET, 0.2)}
 
 
-def test_the_papers_bound_stands_beside_the_direct_one() -> None:
-    found = lines(choice_figures.paper_beside(MatrixGame().facts(), BUDGET).figure)
-    rounds, paper = found["the paper's, single pass"]
-    lemma, single = found["of which Lemma 4.2"][1], found["direct, single pass"][1]
-    assert (lemma < paper).all() and (single < paper).all()
-    (whole,), _ = bounds.paper_over_rounds(MatrixGame().facts(), BUDGET, rounds[-1:].astype(float))
-    assert whole == pytest.approx(paper[-1], rel=1e-5)
-
-
 def test_bias_of_gradients_has_its_bounds_and_the_cheaper_oracle() -> None:
     """The oracle of level M takes 2 (M + 1)/C_M draws on average for the bias of 2^{M+1}: 4.27 instead of 16."""
     game = GroupLoss(loss="logistic", data=GroupedSigns(rows=500, dimension=4)).build()

@@ -9,8 +9,6 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
 from dpviz.families.second_order.methods.states import KIND
 from dpviz.plots import landscape
-from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.style import PALETTE, ArmStyle
 from dpviz.plots.elements.words import in_words
 from dpviz.problems.base import Metric
@@ -86,10 +84,6 @@ def test_the_budget_is_split_by_purpose_below_the_ceiling(trace: Trace) -> None:
     ends = {area.name: float(area.y[-1]) for area in figure.data if area.stackgroup}
     assert ends == pytest.approx({"function value": 0.005, "gradients": 0.03, "Hessians": 0.01})
     assert figure.data[-1].name == "ceiling" and "used 45 % of the ceiling 0.1" in figure.layout.annotations[0].text
-    little = figures.spent_by_purpose(
-        trace, "A", purposes, 10.0
-    ).figure  # a ceiling far above would press the areas flat
-    assert "ceiling" not in [trace.name for trace in little.data] and "used 0.4 %" in little.layout.annotations[0].text
 
 
 def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() -> None:
@@ -103,27 +97,6 @@ def test_the_landscape_has_a_dot_for_every_run_and_keeps_who_left_at_its_edge() 
     dots = {trace.name: trace for trace in figure.data[1:] if trace.mode == "markers"}
     assert dots["A"].x.tolist() == [0.0, 2.0] and dots["A"].y.tolist() == [0.5, -1.0]
     assert dots["A"].marker.symbol != dots["B"].marker.symbol
-    (note,) = figure.layout.annotations
-    assert "not private" in note.text and note.yanchor == "bottom"
-    assert style.layout(Axes("x", "y"), not_private=True)["annotations"][0]["yanchor"] == "top"  # as everywhere else
+    assert [note.name for note in figure.layout.annotations] == ["not private"]
     ways = {f"{label}, way of the first run" for label in clouds}
     assert set(charts.numbers(figure)["curve"]) == {*clouds, *ways} and "A 2, B 2" in in_words(figure)
-
-
-def test_waiting_times_begin_where_a_run_may_stop_and_mark_the_present_rows() -> None:
-    rows = np.array([100.0, 1000.0, 10_000.0])
-    curves = {
-        "A": figures.Waiting(rows, np.array([1e9, 40.0, 1.0]), (1000, 40.0), 50.0),
-        "B": figures.Waiting(rows, np.array([1e9, 1e8, 1e3]), (1000, 1e8), 2000.0),  # red here, so it has no mark
-    }
-    figure = figures.waiting_times(curves, LOOK).figure
-    drawn = {trace.name: trace.x.tolist() for trace in figure.data if trace.name}
-    assert drawn == {"A": [1000.0, 10_000.0], "B": [10_000.0]}
-    assert "A, n = 1,000: W = 40" in in_words(figure)
-
-
-def test_ratios_are_two_bars_for_each_method_beside_the_line_at_one() -> None:
-    figure = figures.noise_against_tolerances({"A": (0.2, 13.0), "B": (0.5, 0.0)}).figure
-    assert {bars.name: list(bars.y) for bars in figure.data} == {"gradient test": ["B", "A"], "curvature test": ["A"]}
-    assert figure.data[1].x.tolist() == [figures.FARTHEST] and figure.data[1].text == ("13",)
-    assert figure.layout.shapes[0].x0 == 1 and figure.layout.yaxis.categoryarray == ("B", "A")

@@ -1,26 +1,11 @@
-import re
 from itertools import product
 
-import plotly.graph_objects as go
 import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov, presets
 from dpviz.families.mirror_descent import presets as mirror_presets
-from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.style import (
-    DASHES,
-    DOTS,
-    HEIGHT,
-    HUES,
-    NOT_PRIVATE,
-    PALETTE,
-    PLOT_CONFIG,
-    arm_styles,
-    layout,
-    on_dark,
-    with_opacity,
-)
+from dpviz.plots.elements.style import DASHES, DOTS, NOT_PRIVATE, PALETTE, PLOT_CONFIG, arm_styles
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.games.group_loss import GroupLoss
 from dpviz.problems.games.marginals import MarginalQueries
@@ -43,33 +28,6 @@ def test_every_colour_has_a_contrast_of_three_to_one_on_the_light_and_the_dark_p
     assert (bright + 0.05) / (dark + 0.05) >= 3
 
 
-def test_hue_is_the_update_rule_and_dash_its_variant() -> None:
-    styles = arm_styles(presets.arms(presets.SIX_METHODS))
-    blue, orange, green, purple = HUES
-    assert {label: (style.color, style.dash) for label, style in styles.items()} == {
-        "DP-GD": (blue, "solid"),
-        "DP-HB": (orange, "solid"),
-        "DP-NAG": (green, "solid"),
-        "DP-NAG-opt": (green, "dash"),
-        "DP-MASG": (purple, "solid"),
-        "DP-MASG-opt": (purple, "dash"),
-    }
-
-
-def test_references_are_dotted_in_the_hue_of_their_rule() -> None:
-    arms = (
-        Arm(label="plain HB", algorithm=HeavyBall(), budget=NoPrivacy()),
-        Arm(label="GD", algorithm=GradientDescent()),
-        Arm(label="plain GD", algorithm=GradientDescent(), budget=NoPrivacy()),
-    )
-    styles = arm_styles(arms)
-    assert styles["GD"].dash == "solid" and not styles["GD"].reference
-    assert styles["plain GD"].color == styles["GD"].color and styles["plain GD"].dash in DOTS
-    assert styles["plain HB"].color == arm_styles([Arm(label="HB", algorithm=HeavyBall())])["HB"].color
-    assert styles["plain HB"].dash in DOTS
-    assert styles["plain GD"].reference and styles["plain HB"].reference
-
-
 CATALOGUES = (
     {"accelerated": tuple(presets.METHODS)}
     | {problem.__name__: mirror_presets.offered(problem)[0] for problem in (QuadraticGame, MatrixGame, MarginalQueries)}
@@ -89,14 +47,6 @@ def test_a_method_looks_the_same_whatever_else_is_chosen_in_whatever_order(label
         assert arm_styles([arms[i - 1], arm])[arm.label] == together[arm.label]
 
 
-def test_arms_that_would_look_alike_take_what_is_left_in_the_order_of_their_labels() -> None:
-    few, many = (Arm(label=f"T = {T}", algorithm=Nesterov(iterations=T)) for T in (10, 20))
-    other = Arm(label="GD", algorithm=GradientDescent())
-    styles = arm_styles([many, other, few])
-    assert styles["T = 10"] == arm_styles([few])["T = 10"] and styles == arm_styles([few, many, other])
-    assert len(set(styles.values())) == 3 and styles["T = 20"].color == styles["T = 10"].color
-
-
 def test_all_arms_of_the_largest_comparisons_can_be_told_apart() -> None:
     rules = (GradientDescent, HeavyBall, Nesterov, MultistageNesterov)
     same = [Arm(label=str(i), algorithm=Nesterov()) for i in range(16)]
@@ -105,23 +55,6 @@ def test_all_arms_of_the_largest_comparisons_can_be_told_apart() -> None:
     for arms in (same, mixed, references):
         assert len(set(arm_styles(arms).values())) == 16
     assert not set(DASHES) & set(DOTS)
-
-
-def test_layout_leaves_title_and_colours_to_the_page() -> None:
-    figure = layout(Axes("Step t", "Loss", log_y=True), notes=["one run"], height=380)
-    assert not {"title", "paper_bgcolor", "plot_bgcolor", "font", "template"} & set(figure)
-    assert figure["height"] == 380 and figure["hovermode"] == "x unified" and figure["uirevision"]
-    assert figure["legend"]["orientation"] == "h" and figure["annotations"][0]["text"] == "one run"
-    assert (figure["xaxis"]["type"], figure["yaxis"]["type"]) == ("linear", "log")
-
-
-def test_many_legend_entries_do_not_shrink_the_axes() -> None:
-    assert (
-        layout(Axes("x", "y"), legend_entries=6)["height"]
-        == HEIGHT
-        < layout(Axes("x", "y"), legend_entries=10)["height"]
-    )
-    assert not layout(Axes("x", "y"), legend_entries=1)["showlegend"]
 
 
 def contrast(one: str, other: str) -> float:
@@ -145,21 +78,5 @@ def test_small_text_has_a_contrast_of_four_and_a_half_to_one(theme: str) -> None
         assert contrast("#" + "".join(f"{round(channel):02X}" for channel in mixed), behind) >= 4.5
 
 
-def test_what_is_not_private_has_the_colour_of_the_page() -> None:
-    figure = go.Figure({"layout": layout(Axes("x", "y"), notes=["one run"], not_private=True)})
-    note, said = on_dark(figure).layout.annotations
-    assert (said.font.color, note.font.color) == (NOT_PRIVATE["dark"], None)
-    assert figure.layout.annotations[1].font.color == NOT_PRIVATE["light"] and 0 < said.y < 1
-
-
-def test_the_menu_of_a_chart_comes_with_the_mouse() -> None:
-    assert PLOT_CONFIG["displayModeBar"] == "hover"
-
-
 def test_figures_are_never_offered_to_a_third_party() -> None:
     assert PLOT_CONFIG["showSendToCloud"] is False
-
-
-def test_with_opacity() -> None:
-    assert with_opacity("#0072B2", 0.18) == "rgba(0,114,178,0.18)"
-    assert all(re.fullmatch("#[0-9A-F]{6}", color) for color in PALETTE.values())

@@ -4,11 +4,10 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.elements.style import HUES, arm_styles
+from dpviz.plots.elements.style import HUES
 from dpviz.plots.sweep_figures import against
 from dpviz.problems.base import Metric
-from dpviz.sweeps.sweep import Sweep
-from dpviz.sweeps.sweep_result import Ended, LeftOut, Place, SweepResult
+from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
 
 GAP = Metric("gap", "Duality gap", scale="log")
 SIZES = (10.0, 100.0, 1000.0)
@@ -52,10 +51,9 @@ def named(figure: go.Figure) -> dict[str, go.Scatter]:
     return {trace.legendgroup: trace for trace in figure.data if trace.name}
 
 
-def test_medians_have_markers_and_a_band_from_10_to_90_percent(check_finite) -> None:
+def test_medians_have_markers_and_a_band_from_10_to_90_percent() -> None:
     result = made(a=(0.1, 0.2, 0.4), b=(0.5, 0.6, 0.7))
     figure = drawn(result)
-    check_finite(figure)
     line = named(figure)["a"]
     assert line.mode == "lines+markers" and line.line.color == HUES[0]
     np.testing.assert_array_equal(line.x, SIZES)
@@ -70,33 +68,6 @@ def test_medians_have_markers_and_a_band_from_10_to_90_percent(check_finite) -> 
     assert figure.layout.yaxis.title.text == "Duality gap" and reads_raw_data(figure) and notes(figure) == []
 
 
-def test_of_more_than_two_bands_that_of_the_arm_that_ends_lowest_is_drawn() -> None:
-    figure = drawn(made(a=(0.1, 0.2, 0.4), b=(0.5, 0.3, 0.1), c=(0.3, 0.3, 0.3)))
-    assert {trace.legendgroup for trace in figure.data if trace.fill} == {"b"}
-    assert "band: b" in figure.layout.annotations[0].text
-
-
-def test_the_legend_gives_the_growth_with_its_error() -> None:
-    result = made(a=(0.1, 0.2, 0.4), b=(0.5, 0.5, 0.5))
-    assert named(drawn(result))["a"].name.startswith("a, slope 0.30 ± 0.0")
-    linear = drawn(result, log_y=False)
-    assert named(linear)["a"].name.endswith(" per factor e") and linear.layout.yaxis.type == "linear"
-    exact = made(spread=0.0, a=(0.1, 0.2, 0.4))
-    assert named(drawn(exact))["a"].name == "a, slope 0.30"
-    assert named(drawn(result, log_x=False))["a"].name == "a", "no law is straight there"
-    assert named(drawn(made(a=(0.1, 0.2))))["a"].name == "a", "two points always lie on a line"
-
-
-def test_a_crossing_is_marked_and_said() -> None:
-    figure = drawn(made(a=(0.1, 0.1, 0.1), b=(0.01, 0.1 * 10**0.5, 1.0)))
-    assert notes(figure) == ["b is better than a below d ≈ 46"]  # 10 × 10^(1/1.5)
-    mark = figure.data[-1]
-    assert mark.mode == "markers+text" and list(mark.text) == ["d ≈ 46"] and mark.marker.color == (HUES[1],)
-    assert mark.x == pytest.approx([10 ** (1 + 1 / 1.5)]) and mark.y == pytest.approx([0.1])
-    assert 0 < mark.error_x.arrayminus[0] < 36 and 0 < mark.error_x.array[0] < 54, "between the points beside it"
-    assert mark.hovertext == ("b is better than a below d ≈ 46",) and mark.hovertemplate.startswith("%{hovertext}")
-
-
 def over_data_sets(*crossings: float) -> SweepResult:
     """Arms a, level, and b, which crosses it at one place on every data set."""
     result = made(a=(), b=())
@@ -107,9 +78,8 @@ def over_data_sets(*crossings: float) -> SweepResult:
     return result
 
 
-def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_counted(check_finite) -> None:
+def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_counted() -> None:
     figure = drawn(over_data_sets(5000.0, 807.0, 910.0, 700.0, 500.0))
-    check_finite(figure)
     assert notes(figure) == ["b is better than a below d ≈ 500 to 910 in 4 of 5 data sets; b throughout in 1"]
     mark = figure.data[-1]
     assert list(mark.text) == ["d ≈ 500 to 910"] and mark.x == pytest.approx([(700 + 807) / 2], rel=1e-3)
@@ -118,64 +88,6 @@ def test_a_crossing_is_an_interval_over_the_data_sets_and_those_without_one_are_
     same = drawn(over_data_sets(100.0, 100.0))
     assert notes(same) == ["b is better than a below d ≈ 100 in 2 of 2 data sets"]
     assert same.data[-1].error_x.array is None
-
-
-def test_without_a_crossing_in_most_data_sets_nothing_is_marked() -> None:
-    figure = drawn(over_data_sets(5000.0, 7000.0, 910.0))
-    assert notes(figure) == ["b is better than a throughout in 2 of 3 data sets; b below d ≈ 910 in 1"]
-    assert all(trace.mode != "markers+text" for trace in figure.data)
-    assert notes(drawn(over_data_sets(5000.0, 7000.0))) == []
-    turned = over_data_sets(5000.0, 1.0, 200.0, 100.0)
-    assert notes(drawn(turned)) == [
-        "b is better than a below d ≈ 100 to 200 in 2 of 4 data sets; b throughout in 1; a throughout in 1"
-    ]
-
-
-def test_slopes_are_those_of_all_data_sets_with_their_interval() -> None:
-    result = made(a=(), b=())
-    for seed, slope in enumerate((0.2, 0.3, 0.4)):
-        for size in SIZES:
-            add(result, "a", size, np.full(4, 0.1 * size**slope), seed)
-    assert named(drawn(result))["a"].name == "a, slope 0.30 ± 0.25"  # 4.30 × 0.1/√3
-
-
-def test_the_arm_that_is_compared_can_be_chosen_and_several_marks_are_apart() -> None:
-    result = made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4), c=(0.01, 0.5, 1.0))
-    figure = drawn(result)
-    assert [line.split(" below")[0] for line in notes(figure)] == ["b is better than a", "c is better than a"]
-    mark = figure.data[-1]
-    assert mark.x[0] < mark.x[1] and mark.textposition == ("top center", "bottom center")
-    assert [line.split(" below")[0] for line in notes(drawn(result, compared="b"))] == [
-        "b is better than a",
-        "c is better than b",
-    ]
-    assert figure.layout.height > drawn(made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.4))).layout.height
-
-
-def test_two_crossings_say_from_where_to_where_and_more_are_no_order() -> None:
-    twice = drawn(made(a=(0.1, 0.1, 0.1), b=(0.05, 0.2, 0.05)))
-    assert notes(twice) == ["a is better than b from d ≈ 32 to 320", "b is better than a from d ≈ 320 on"]
-    result = made(a=(1.0, 1.0, 1.0), b=(0.5, 2.0, 0.5))
-    for label, height in (("a", 1.0), ("b", 2.0)):
-        add(result, label, 10_000.0, np.full(9, height))
-    figure = drawn(result)
-    assert notes(figure) == ["a and b: 3 crossings, no clear order"]
-    assert all(trace.mode != "markers+text" for trace in figure.data)
-
-
-def test_curves_are_compared_where_both_have_results() -> None:
-    result = made(a=(0.1, 0.1, 0.1), b=(0.01,))
-    add(result, "b", 1000.0, np.full(9, 1.0))
-    result.leave_out([LeftOut(Place(1, 100.0), "b", "It does not fit.")])
-    assert notes(drawn(result)) == ["b is better than a below d ≈ 100"]
-
-
-def test_before_the_first_point_and_with_one_point_there_is_a_figure(check_finite) -> None:
-    assert notes(drawn(made(a=(), b=()))) == ["No point is finished yet."]
-    assert notes(drawn(SweepResult([ARMS["a"]], "gap", 3))) == ["No point is finished yet."]
-    figure = drawn(made(a=(0.1,), b=(0.2,)))
-    check_finite(figure)
-    assert [trace.mode for trace in figure.data if trace.name] == ["markers", "markers"]
 
 
 def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
@@ -188,28 +100,54 @@ def test_without_diagnostics_only_what_is_released_is_drawn() -> None:
     assert notes(drawn(made(a=(0.1, 0.2, 0.4)).visible(False))) == ["Nothing here is released."]
 
 
-def test_one_run_has_no_band_and_the_figure_says_so(check_finite) -> None:
-    figure = drawn(made(replicates=1, a=(0.1, 0.2, 0.4)))
-    check_finite(figure)
-    assert len(figure.data) == 1 and notes(figure) == ["one run; results vary"]
+def samples(result: SweepResult, *more: tuple[str, float, float]) -> SweepResult:
+    """The result, with more points (arm, size, value) that have no noise."""
+    for label, size, height in more:
+        add(result, label, size, np.full(9, height))
+    return result
 
 
-def test_values_and_medians_without_logarithms_can_be_drawn(check_finite) -> None:
-    result = SweepResult([ARMS["a"], ARMS["b"]], "gap", 2)
-    for setting, height in ((0.0, -1.0), (0.5, 1.0)):
-        add(result, "a", setting, np.full(3, height))
-        add(result, "b", setting, np.zeros(3))
-    figure = drawn(result, log_x=False, log_y=False, y_title="Value")
-    check_finite(figure)
-    assert notes(figure) == ["a is better than b below d ≈ 0.25"] and figure.data[-1].y == pytest.approx([0.0])
-    assert figure.layout.yaxis.title.text == "Value"
+LEVEL = (0.1, 0.1, 0.1)
+TEN = 10.0 ** (1 + 1 / 1.5)
 
 
-def test_a_real_sweep_is_drawn(experiment, check_finite) -> None:
-    sweep = Sweep(experiment=experiment, fields=("problem.dimension",), values=(2, 4, 8), metric="objective_gap")
-    figure = against(sweep.run(), "Parameters d", symbol="d")
-    check_finite(figure)
-    styles = arm_styles(experiment.arms)
-    assert {label: line.line.dash for label, line in named(figure).items()} == {
-        label: look.dash for label, look in styles.items()
-    }
+@pytest.mark.parametrize(
+    ("result", "crossings", "words"),
+    [
+        (made(a=LEVEL, b=(0.01, 0.1 * 10**0.5, 1.0)), [TEN], ["b is better than a below d ≈ 46"]),
+        (
+            made(a=LEVEL, b=(0.05, 0.2, 0.05)),
+            [10**1.5, 10**2.5],
+            ["a is better than b from d ≈ 32 to 320", "b is better than a from d ≈ 320 on"],
+        ),
+        (
+            samples(made(a=(1.0, 1.0, 1.0), b=(0.5, 2.0, 0.5)), ("a", 1e4, 1.0), ("b", 1e4, 2.0)),
+            [],
+            ["a and b: 3 crossings, no clear order"],
+        ),
+        (samples(made(a=LEVEL, b=(0.01,)), ("b", 1000.0, 1.0)), [100.0], ["b is better than a below d ≈ 100"]),
+        (over_data_sets(100.0, 100.0), [100.0], ["b is better than a below d ≈ 100 in 2 of 2 data sets"]),
+        (
+            over_data_sets(5e3, 7e3, 910.0),
+            [],
+            ["b is better than a throughout in 2 of 3 data sets; b below d ≈ 910 in 1"],
+        ),
+        (over_data_sets(5e3, 7e3), [], []),
+    ],
+    ids=["once", "twice", "often", "where both have results", "data sets", "in few data sets", "in no data set"],
+)
+def test_crossings_are_where_the_curves_cross(result: SweepResult, crossings: list[float], words: list[str]) -> None:
+    figure = drawn(result)
+    marks = [place for trace in figure.data if trace.mode == "markers+text" for place in trace.x]
+    assert marks == pytest.approx(crossings, rel=0.02) and notes(figure) == words
+
+
+def test_slopes_have_their_error_and_over_data_sets_their_interval() -> None:
+    assert named(drawn(made(spread=0.0, a=(0.1, 0.2, 0.4))))["a"].name == "a, slope 0.30"
+    assert named(drawn(made(a=(0.1, 0.2))))["a"].name == "a", "two points always lie on a line"
+    several = [("a", size, 0.1 * size**slope) for slope in (0.2, 0.3, 0.4) for size in SIZES]
+    result = made(a=(), b=())
+    for seed in range(3):
+        for label, size, height in several[3 * seed : 3 * seed + 3]:
+            add(result, label, size, np.full(4, height), seed)
+    assert named(drawn(result))["a"].name == "a, slope 0.30 ± 0.25"  # 4.30 × 0.1/√3

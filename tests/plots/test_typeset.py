@@ -1,17 +1,8 @@
 """Formulas in words: indices in figures, headings and tables; words of users stay as they are."""
 
-import numpy as np
-import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.multiples import small_multiples
-from dpviz.plots.elements.style import HUES, TEXT, ArmStyle
-from dpviz.plots.elements.typeset import markup, plain, printed
-from dpviz.plots.elements.words import in_words
-
-X = np.arange(5)
+from dpviz.plots.elements.typeset import markup, plain
 
 
 @pytest.mark.parametrize(
@@ -33,32 +24,3 @@ X = np.arange(5)
 )
 def test_indices_are_lowered_and_names_with_underscores_are_left_alone(text: str, marked: str, short: str) -> None:
     assert (markup(text), plain(text)) == (marked, short)
-
-
-def figure(**more: object) -> go.Figure:
-    lines = [Line(X, X + 1.0, f"x_{i}", ArmStyle(HUES[i], "solid")) for i in (0, 1)]
-    return line_figure(lines, Axes("Step t", "Loss F(x_t)"), **more)  # type: ignore[arg-type]
-
-
-def test_a_figure_is_typeset_where_readers_see_it_and_its_data_and_words_stay_plain() -> None:
-    own = figure(notes=["b_t is known"])
-    shown = go.Figure(printed(own))
-    assert [trace.name for trace in shown.data] == ["x<sub>0</sub> = x<sub>1</sub>"]
-    assert "b<sub>t</sub> is known" in [note.text for note in shown.layout.annotations]
-    assert own.layout.yaxis.title.text == "Loss F(x_t)" and "<" not in in_words(own)
-    assert shown.data[0].meta == own.data[0].meta == ("x_0", "x_1"), "names of curves in files stay plain"
-
-
-@pytest.mark.parametrize("notes", [(), ("one run",), ("one run", "and more")])
-def test_the_title_of_the_vertical_axis_lies_above_the_frame_and_above_the_small_print(notes: tuple[str, ...]) -> None:
-    shown = go.Figure(printed(figure(notes=notes)))
-    (title,) = (note for note in shown.layout.annotations if note.name == "title")
-    assert title.text == "Loss F(x<sub>t</sub>)" and not shown.layout.yaxis.title.text and title.textangle is None
-    assert title.yshift >= len(notes) * TEXT and title.yshift + 1.3 * TEXT <= shown.layout.margin.t
-
-
-def test_panels_share_one_title_above_their_names() -> None:
-    lines = [Line(X, X + i, f"m{i}", ArmStyle(HUES[i], "solid")) for i in (0, 1)]
-    shown = go.Figure(printed(small_multiples(lines, Axes("Step t", "Loss"))))
-    (title,) = (note for note in shown.layout.annotations if note.name == "title")
-    assert title.yshift >= 1.3 * TEXT and title.yshift + 1.3 * TEXT <= shown.layout.margin.t

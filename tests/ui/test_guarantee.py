@@ -7,11 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.families.accelerated import Nesterov
-from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
-from dpviz.privacy.budgets import ApproximateDP, PureDP
-from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import guarantee
 from tests.experiments.adaptive import RHO, careful
 
@@ -37,22 +34,6 @@ def test_a_method_under_a_filter_has_a_guarantee_line() -> None:
 def test_the_readings_are_those_of_the_ceiling() -> None:
     read = guarantee.readings(careful().plans()["A"], 1e-6)
     assert read.rho == pytest.approx(RHO) and read.pure == read.mu == np.inf and read.stated_in == "ρ"
-
-
-def test_the_card_shows_the_noise_where_some_is_added_or_says_that_selections_are_random() -> None:
-    steps = guarantee.noise_card("A", Nesterov(iterations=20, schedule="optimal").plan(Quadratic().facts(), PureDP()))
-    assert steps[0] == "Noise, first → last step" and " → " in steps[1] and "of the gradient" in steps[3]
-    game, budget = MatrixGame().facts(), ApproximateDP()
-    once = NoisyPayoffs().plan(game, budget)
-    assert guarantee.noise_card("B", once)[1] == guarantee.first_to_last(once.noise["payoffs"][:1])
-    name, value, below, help = guarantee.noise_card("C", VertexSampling(iterations=8).plan(game, budget))
-    assert (name, value, below) == ("Noise", "none", "C, 8 steps") and "selects" in help
-
-
-def test_methods_that_run_to_their_end_say_nothing_of_stopping() -> None:
-    plan = Nesterov(iterations=5).plan(Quadratic().facts(), PureDP())
-    assert guarantee.at_most({"A": plan}) == []
-    assert len(guarantee.at_most({"A": plan, **careful().plans()})) == 1
 
 
 def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:

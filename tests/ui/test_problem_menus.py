@@ -156,9 +156,3 @@ def test_what_is_about_a_file_cannot_be_expressed(page: FamilyPage) -> None:
         for problem in problems:
             with pytest.raises(ValueError, match=r"no controls for .*upload"):
                 page.problems.settings_of(problem)
-
-
-def test_a_problem_of_another_page_cannot_be_expressed() -> None:
-    for page, other in zip(PAGES, (*PAGES[1:], PAGES[0]), strict=True):
-        with pytest.raises(ValueError, match="no controls for"):
-            page.problems.settings_of(other.presets[0].experiment.problem)

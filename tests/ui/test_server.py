@@ -82,6 +82,9 @@ def test_who_cannot_read_it_or_asks_for_less_gets_what_streamlit_sends(
         _, headers, body = get(app, "/static/a.js", **asked)
         assert body == SCRIPT and "content-encoding" not in headers
     assert len(streamlit.asked) == 2
+    for path, method in (("/media/table.csv", "GET"), ("/static/a.js", "HEAD")):
+        assert get(app, path, method=method, accept_encoding="gzip")[2] == SCRIPT
+    assert get(app, "/_stcore/health")[0] == 404
 
 
 def test_addresses_that_nobody_serves_take_no_memory(streamlit: Streamlit, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,10 +104,3 @@ def test_a_page_names_the_address_of_its_server(streamlit: Streamlit) -> None:
         status, headers, body = get(Files(streamlit), path)
         assert status == 200 and "etag" not in headers and headers["content-length"] == str(len(body))
         assert body.replace(ADDRESS, b"") == PAGE.replace(b"Streamlit", b"dpviz") and body.count(ADDRESS) == 1
-
-
-def test_everything_else_passes(streamlit: Streamlit) -> None:
-    app = Files(streamlit)
-    assert get(app, "/media/table.csv", accept_encoding="gzip")[2] == SCRIPT
-    assert get(app, "/_stcore/health")[0] == 404
-    assert get(app, "/static/a.js", method="HEAD", accept_encoding="gzip")[2] == SCRIPT

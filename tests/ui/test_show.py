@@ -5,24 +5,21 @@ import io
 from collections.abc import Callable
 from types import MappingProxyType
 
-import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable
-from dpviz.execution import progress
 from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.style import ArmStyle
+from dpviz.plots.elements.lines import line_figure
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.ui import charts, downloads
+from dpviz.ui import downloads
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment.run import Run
 
@@ -67,25 +64,12 @@ def test_a_reading_of_several_methods_is_the_largest_and_names_who_has_it() -> N
     )
 
 
-def test_the_method_shown_first_is_one_whose_noise_changes() -> None:
-    assert guarantee.telling(guarantee.private(TINY.plans())) == "DP-NAG-opt"
-
-
 def test_hidden_diagnostics_leave_released_series_only(run: Run) -> None:
     assert run.job.state == "done" and run.job.trace is not None
     shown = results.metrics(run.job.trace)
     assert next(iter(shown)) == "objective_gap"
     hidden = run.job.trace.visible(diagnostics=False)
     assert hidden.metrics and all(metric.released for metric in results.metrics(hidden).values())
-
-
-def test_a_chart_can_be_taken_as_numbers() -> None:
-    x = np.arange(3)
-    line = Line(x, x + 1.0, "a", ArmStyle("#0072B2", "solid"), low=x + 0.5, high=x + 1.5)
-    table = charts.numbers(line_figure([line], Axes("Step t", "Loss")))
-    assert list(table.columns) == ["curve", "Step t", "Loss"]
-    assert list(dict.fromkeys(table["curve"])) == ["a, lower edge of the band", "a, upper edge of the band", "a"]
-    np.testing.assert_allclose(table.loc[table["curve"] == "a", "Loss"], x + 1.0)
 
 
 def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,15 +101,10 @@ def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:
     from dpviz.ui.controls import Panel
 
     table = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
-    app = AppTest.from_function(script)
+    app = AppTest.from_function(script, default_timeout=300)
     app.session_state["panel"] = Panel("p")
     app.session_state["experiment"] = TINY.replaced(problem=LogisticRegression(data=table))
     app.run()
     assert not app.exception and app.session_state["shown"] is False
     app.toggle(key="p_diagnostics").set_value(True).run()
     assert app.session_state["shown"] is True
-
-
-def test_a_run_says_how_far_it_got(run: Run) -> None:
-    total = sum(plan.iterations for plan in run.plans.values())
-    assert run.done == f"{total} steps" and progress.ended(run.job, run.done).startswith(f"Done: {total} steps")

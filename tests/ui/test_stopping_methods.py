@@ -45,9 +45,3 @@ def test_the_table_shows_how_they_ended_and_what_they_used_of_what(page: AppTest
     row = table.value.set_index("Algorithm").loc["B"]
     assert (row["Finished"], row["Ended"], row["Ceiling"]) == ("8 of 8", "7 converged, 1 out of budget", "0.005 ρ")
     assert row["Used"].endswith(" ρ") and row["Median stop"] > 0
-
-
-def test_a_sentence_says_so_too(page: AppTest) -> None:
-    captions = " ".join(caption.value for caption in page.caption)
-    assert "B: 8 of 8 runs ended, median step" in captions and "(7 converged, 1 out of budget)" in captions
-    assert "Their guarantee is the ceiling." in captions and "What publishing costs" in captions
