@@ -165,7 +165,7 @@ def derivations_are_set(page: Page) -> None:
     """Open them; they are no raw Markdown, and tables that are wide move by themselves (not yet by keyboard)."""
     box = page.get_by_test_id("stExpander").filter(has_text="Derivations and sources")
     box.locator("summary").click()
-    expect(box.locator("table").first).to_be_visible()
+    expect(box.get_by_role("listitem").first).to_be_visible()
     assert not RAW_MARKUP.search(box.inner_text())
     assert overflow(page) == 0
 
