@@ -19,7 +19,7 @@ from dpviz.ui import families
 # Pixels of charts: alone and two by two beside the menu at 1400; stacked, or two by two, at 1024; on a phone.
 WIDE = {"alone": (560.0, ALONE), "beside": (430.0, HEIGHT)}
 NARROW = {"stacked": (390.0, HEIGHT), "phone": (340.0, HEIGHT)}
-CHARACTER = 0.54 * TEXT  # mean width; `tests/browser/test_charts.py` measures real ones
+CHARACTER = 0.54 * TEXT  # mean width; `tests/browser/test_every_page.py` measures real ones
 PRESETS = [preset for family in families.FAMILIES for preset in family.page().presets]
 NUMBERS = {"apart": (1.0, 0.3, 0.1, 0.04), "close": (0.5, 0.501, 0.4999, 0.5003), "tiny": (0.3, 6.36e-10, 0.2, 0.31)}
 
