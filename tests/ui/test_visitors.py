@@ -23,6 +23,7 @@ from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_media_file_storage import MemoryMediaFileStorage
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
+from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.session_manager import SessionClient
 from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
@@ -139,6 +140,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     monkeypatch.setattr(visitors, "GRACE", 0.2)
     monkeypatch.setattr(visitors, "BEAT", 0.02)
     monkeypatch.setattr(Runtime, "_instance", None)
+    monkeypatch.setattr(PagesManager, "uses_pages_directory", None)  # what an earlier app of this process has
     script = tmp_path / "toy.py"
     script.write_text(PAGE)
     kept = config.get_option("server.disconnectedSessionTTL")
