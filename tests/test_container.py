@@ -1,15 +1,30 @@
 """The container file, as far as it can be tried without a container: what it copies, and that its commands work."""
 
+import json
 import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
 import tomllib
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from string import Template
+from threading import Thread
 
+import psutil
+import pytest
 from packaging.requirements import Requirement
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.server import ServerConnection, serve
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".container"
 FILE = FOLDER / "Containerfile"
+SECONDS = 60.0
 
 
 def instructions() -> list[tuple[str, str]]:
@@ -58,6 +73,118 @@ def test_an_image_holds_what_the_server_needs_and_nothing_else() -> None:
 
 def environment() -> dict[str, str]:
     return dict(pair.split("=", 1) for word, rest in last_stage() if word == "ENV" for pair in rest.split())
+
+
+def tree(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as the last stage makes it: the app, an empty home, a place for the store."""
+    image = tmp_path_factory.mktemp("image")
+    for sources, target in copied():
+        for source in sources if target != "/requirements.lock" else ():
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, image / "app" / target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                (image / "app").mkdir(exist_ok=True)
+                shutil.copy(ROOT / source, image / "app")
+    (image / "home").mkdir()
+    (image / "store").mkdir()
+    return image
+
+
+def in_the_image(image: Path, port: int) -> dict[str, str]:
+    """The environment that the file sets and no other, on this machine."""
+    here = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(image / "app")}
+    here |= {"HOME": str(image / "home"), "DPVIZ_STORE": str(image / "store" / "cells.sqlite")}
+    return environment() | here | {"STREAMLIT_SERVER_PORT": str(port)}
+
+
+CHECK: list[str] = json.loads(words("HEALTHCHECK").partition("CMD ")[2])
+
+
+@contextmanager
+def started(image: Path) -> Iterator[dict[str, str]]:
+    """The command of the file, and its environment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        variables = in_the_image(image, free.getsockname()[1])
+    with (image / "server.log").open("w") as log:
+        program = json.loads(words("CMD"))
+        process = subprocess.Popen(program, cwd=image / "app", env=variables, stdout=log, stderr=log)
+    try:
+        yield variables
+    finally:
+        process.terminate()
+        process.wait(timeout=SECONDS)
+
+
+def checked(image: Path, variables: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """The health check, once the server listens."""
+    ends = time.monotonic() + SECONDS
+    while True:
+        found = subprocess.run(CHECK, cwd=image / "app", env=variables, capture_output=True, text=True)
+        if "No page can be opened" not in found.stderr or time.monotonic() > ends:
+            return found
+        time.sleep(0.2)
+
+
+@pytest.mark.slow
+def test_the_command_serves_is_healthy_and_writes_nothing_into_the_image(image: Path) -> None:
+    before = tree(image / "app")
+    with started(image) as server:
+        found = checked(image, server)
+        assert found.returncode == 0, found.stderr + (image / "server.log").read_text()
+        spent = psutil.Process().cpu_times()
+        assert checked(image, server).returncode == 0
+        after = psutil.Process().cpu_times()
+        with urllib.request.urlopen(f"http://127.0.0.1:{server['STREAMLIT_SERVER_PORT']}/accelerated") as page:
+            assert b"<html" in page.read()
+    used = after.children_user + after.children_system - spent.children_user - spent.children_system
+    assert used < 1, "the check takes more than a second of processor time"
+    assert tree(image / "app") == before and tree(image / "home") == set()
+    assert "Traceback" not in (image / "server.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_server_that_listens_but_whose_pages_raise_is_unhealthy(image: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(image, tmp_path / "image")
+    home = broken / "app" / "pages" / "home.py"
+    home.write_text(home.read_text() + '\nraise RuntimeError("no page")\n')
+    with started(broken) as server:
+        found = checked(broken, server)
+        with urllib.request.urlopen(f"http://127.0.0.1:{server['STREAMLIT_SERVER_PORT']}/_stcore/health") as health:
+            assert health.status == 200
+    assert (found.returncode, found.stderr.splitlines()) == (
+        1,
+        ["The start page raises an exception: the log of the server says which."],
+    )
+
+
+def answer(connection: ServerConnection) -> None:
+    """A page without anything on it, at one address."""
+    assert connection.request is not None
+    connection.recv()
+    if (connection.request.path, connection.request.headers["Host"].split(":")[0]) == (
+        "/lab/dp/_stcore/stream",
+        "dpviz.example.org",
+    ):
+        connection.send(ForwardMsg(script_finished="FINISHED_SUCCESSFULLY").SerializeToString())
+
+
+@pytest.mark.slow
+def test_a_server_is_asked_for_its_page_below_its_path_and_by_its_name() -> None:
+    with serve(answer, "127.0.0.1", 0, subprotocols=["streamlit"]) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        names = {"STREAMLIT_SERVER_ALLOWED_HOSTS": "dpviz.example.org localhost"}
+        names |= {"STREAMLIT_SERVER_PORT": str(server.socket.getsockname()[1])}
+        for path, healthy in (("/lab/dp/", True), ("lab/dp", True), ("", False)):
+            below = names | {"STREAMLIT_SERVER_BASE_URL_PATH": path}
+            found = subprocess.run([sys.executable, *CHECK[1:]], cwd=FOLDER, env=below, capture_output=True)
+            assert (found.returncode == 0) == healthy, found.stderr.decode()
+        server.shutdown()
 
 
 def test_the_locked_packages_satisfy_the_requirements_and_have_hashes() -> None:
