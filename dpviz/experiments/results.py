@@ -284,7 +284,7 @@ class Cost:
     methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
     `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
     not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
-    of it rests on, as the plans' facts say.
+    of it rests on, as the plans' facts say. proviso : when `spent` is a guarantee; empty: always.
     """
 
     methods: int
@@ -295,13 +295,20 @@ class Cost:
     delta: float
     method: str
     condition: str = ""
+    proviso: str = ""
 
     def describe(self) -> str:
-        """In symbols: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
-        own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {short(self.spent, 4)}; "
+        """In symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
+        return self.numbers() + self.condition
+
+    def numbers(self) -> str:
+        """The same without the condition."""
+        own = ""
+        if self.spent is not None and not math.isinf(self.spent):
+            own = f"{self.symbol} = {short(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short(self.delta)}{self.condition}"
-        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method}){self.condition}"
+            return f"{own}no finite ε at δ = {short(self.delta)}"
+        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
@@ -342,7 +349,7 @@ def composed(
         len(runs),
         most,
         UNITS[currency or "epsilon"].symbol,
-        _spent(runs, before, currency) if currency else None,
+        spent(runs, before, currency) if currency else None,
         found[best],
         delta,
         accountants.METHOD_NAMES[best],
@@ -350,8 +357,8 @@ def composed(
     )
 
 
-def _spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
-    """In a currency that adds up; what was released before the runs, once."""
+def spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
+    """Sum of the costs of these runs in a currency that adds up; what was released before them, once."""
     power, earlier = UNITS[currency].power, accountants.total(before, currency)
     own = math.fsum(
         repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
@@ -360,9 +367,9 @@ def _spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: 
     return float((earlier**power + own) ** (1 / power))
 
 
-def sentences(found: Collection[Cost]) -> Iterator[str]:
-    """The costs in words, one sentence each: "one run of each of 4 methods: ε = 8; …"."""
+def sentences(found: Collection[Cost], conditions: bool = True) -> Iterator[str]:
+    """The costs, one sentence each: "one run of each of 4 methods: ε = 8; …"; with their conditions, or not."""
     for cost in found:
         methods = "one method" if cost.methods == 1 else f"each of {cost.methods} methods"
         runs = "one run" if cost.repeats == 1 else f"all {cost.repeats} runs"
-        yield f"{runs} of {methods}: {cost.describe()}"
+        yield f"{runs} of {methods}: {cost.describe() if conditions else cost.numbers()}"
