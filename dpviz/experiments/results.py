@@ -140,6 +140,15 @@ def final_table(
     return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
 
 
+def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
+    """A final table of a visitor's own data, in which names say what reads them: the metrics that no method releases,
+    and the methods without privacy, end in " (not private)"."""
+    raw = [name for name, column in columns(trace).items() if not column.released]
+    names = {label: f"{label} (not private)" for label, lane in trace.lanes.items() if not lane.private}
+    marked = table.rename(columns={name: f"{name} (not private)" for name in raw})
+    return marked.assign(algorithm=marked["algorithm"].replace(names))
+
+
 def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:
     lane = trace.lanes[label]
     iterations = lane.iterations[:]

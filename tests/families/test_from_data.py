@@ -5,7 +5,10 @@ import csv
 import importlib
 import io
 import json
+import sys
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -229,6 +232,37 @@ def ran(family: str, problem: ProblemSpecification, budget: Budget, tables: Tabl
 def _seconds(experiment: Experiment, arm: Arm) -> float:
     plans: dict[str, Plan] = {arm.label: experiment.plans()[arm.label]}
     return experiment.estimated_seconds(plans)
+
+
+@pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS)
+def test_program_and_notebook_of_a_file_mark_all_that_is_not_released(
+    family: str,
+    problem: ProblemSpecification,
+    budget: Budget,
+    tables: Tables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without diagnostics none of it is shown: no reference, no objective, no accuracy of the majority, no time."""
+    experiment, trace = ran(family, problem, budget, tables)
+    raw = {name for name, column in results.columns(trace).items() if not column.released} - {"best_step"}  # of another
+    (tmp_path / "your_file.csv").write_text(frame().to_csv(index=False))
+    monkeypatch.chdir(tmp_path)
+    for diagnostics in (False, True):
+        monkeypatch.setattr(sys, "argv", ["script.py", "your_file.csv", *["--diagnostics"] * diagnostics])
+        names: dict[str, Any] = {}
+        exec(to_script(experiment), names)
+        assert capsys.readouterr().out.rstrip("\n") == names["table"].to_string(index=False)
+        cells = [cell["source"] for cell in json.loads(to_notebook(experiment))["cells"] if cell["cell_type"] == "code"]
+        cell = "".join(chain(*([*source, "\n"] for source in cells)))
+        shown: dict[str, Any] = {}
+        exec(cell.replace("DIAGNOSTICS = False", f"DIAGNOSTICS = {diagnostics}"), shown)
+        references = [arm.label for arm in experiment.arms if arm.reference]
+        for table in (names["table"], shown["table"]):
+            assert not raw & set(table) and not set(references) & set(table["algorithm"])
+            marks = [name for name in (*table, *table["algorithm"]) if name.endswith("(not private)")]
+            assert bool(marks) == diagnostics and (not diagnostics or len(table) == len(experiment.arms))
 
 
 @pytest.mark.slow
