@@ -4,9 +4,11 @@ Chances of what these tests assert: a mistake is missed where the p-values that 
 mildest, noise × 0.9 of one number in 2,000 runs on each data set, that happens in 4 of 100 audits, with fixed seeds.
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import pytest
 from dpviz import families
 from dpviz.audits.audit import Audit, Case, Neighbours
 from dpviz.families.accelerated.broken import Halved, OneFewer
+from dpviz.privacy import mechanisms
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.events import Event
@@ -165,6 +168,104 @@ def test_a_mistake_is_seen_by_the_test_that_looks_for_it(mistake: str) -> None:
 def test_a_mistake_is_seen_in_twelve_of_twelve_audits(mistake: str) -> None:
     name, source, _ = MISTAKES[mistake]
     assert all(kinds(dataclasses.replace(CASES[name], source=source), 1000, seed) for seed in range(12))
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def in_drawn(change: Callable[[Mechanisms, np.ndarray], np.ndarray]) -> Plant:
+    """A mistake in the noise that the mechanisms themselves draw."""
+    drawn = Mechanisms._drawn
+
+    def changed(self: Mechanisms, law: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return change(self, drawn(self, law, rows, shape))
+
+    return lambda patch: patch.setattr(Mechanisms, "_drawn", changed)
+
+
+def in_streams(change: Callable[..., Sequence[np.random.Generator]]) -> Plant:
+    """A mistake in where random numbers come from."""
+    return lambda patch: patch.setattr(mechanisms, "streams", partial(change, mechanisms.streams))
+
+
+def in_selections(change: Callable[[np.ndarray], np.ndarray]) -> Plant:
+    """A mistake in the slope of selections."""
+    selected = Mechanisms._selected
+
+    def changed(
+        generators: Any, utilities: np.ndarray, slope: np.ndarray, times: np.ndarray, **more: Any
+    ) -> np.ndarray:
+        return selected(generators, utilities, change(slope), times, **more)
+
+    return lambda patch: patch.setattr(Mechanisms, "_selected", staticmethod(changed))
+
+
+def some(share: float, change: Callable[[np.ndarray], np.ndarray]) -> Plant:
+    """A mistake in this share of the releases."""
+    coins = np.random.default_rng(3)
+
+    def changed(_: Mechanisms, drawn: np.ndarray) -> np.ndarray:
+        return np.where(coins.random((len(drawn), *[1] * (drawn.ndim - 1))) < share, change(drawn), drawn)
+
+    return in_drawn(changed)
+
+
+def few_bits(
+    streams: Any, seed: int, purpose: Purpose, replicates: int, release: str = ""
+) -> list[np.random.Generator]:
+    """Streams of seeds of twenty bits."""
+    seeds = (each.integers(1 << 20) for each in streams(seed, purpose, replicates, release))
+    return [np.random.default_rng(int(one)) for one in seeds]
+
+
+# The case, the mistake, and the runs in which it is seen.
+PLANTED: dict[str, tuple[str, Plant, int]] = {
+    "no noise": (LAPLACE, in_drawn(lambda _, drawn: 0 * drawn), 100),
+    "no noise, sums": (SUMS, in_drawn(lambda _, drawn: 0 * drawn), 100),
+    "half the noise": (NORMAL, in_drawn(lambda _, drawn: drawn / 2), 200),
+    "noise of one sign": (LAPLACE, in_drawn(lambda _, drawn: np.abs(drawn)), 500),
+    "noise of the replicate before": (NORMAL, in_drawn(lambda _, drawn: drawn + np.roll(drawn, 1, axis=0)), 500),
+    "streams without a purpose": (
+        BATCHES,
+        in_streams(lambda streams, seed, _, *rest: streams(seed, Purpose.NOISE, *rest)),
+        100,
+    ),
+    "one stream for all replicates": (
+        LAPLACE,
+        in_streams(lambda streams, seed, purpose, count, *rest: [*streams(seed, purpose, 1, *rest)] * count),
+        100,
+    ),
+    "the same numbers in every replicate": (
+        CHOICES,
+        in_streams(lambda streams, *rest: [copy.deepcopy(streams(*rest)[0]) for _ in range(rest[2])]),
+        100,
+    ),
+    "streams that ignore the release": (
+        NORMAL,
+        in_streams(lambda streams, seed, purpose, count, _="": streams(seed, purpose, count)),
+        100,
+    ),
+    "selections with twice the slope": (CHOICES, in_selections(lambda slope: 2 * slope), 2000),
+    "selections without noise": ("mirror_descent.vertex_sampling", in_selections(lambda slope: 1e6 * slope), 200),
+    "selections that ignore utilities": ("bayesian_optimization.random_search", in_selections(np.zeros_like), 2000),
+    "a release of two hundred bare": (LAPLACE, some(0.005, np.zeros_like), 2000),
+    "a running sum of two hundred bare": (SUMS, some(0.005, np.zeros_like), 2000),
+    "noise of seven digits": (LAPLACE, in_drawn(lambda _, drawn: drawn.astype(np.float32).astype(float)), 10_000),
+    "noise of seven digits, Gaussian": (
+        NORMAL,
+        in_drawn(lambda _, drawn: drawn.astype(np.float32).astype(float)),
+        10_000,
+    ),
+    "seeds of twenty bits": (LAPLACE, in_streams(few_bits), 10_000),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_mistake_in_the_mechanisms_themselves_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit draws as the method's page does."""
+    name, mistake, runs = PLANTED[plant]
+    mistake(monkeypatch)
+    assert kinds(CASES[name], runs)
 
 
 @pytest.mark.one_in(3)

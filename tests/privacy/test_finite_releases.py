@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Seq, StatedPureDP, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
+from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
@@ -84,11 +86,28 @@ def test_running_sums_refuse_a_leaf_that_is_not_finite(bad: float) -> None:
     assert np.isfinite(sums.add(query(1.0, "l2")._replace(batch=leaf))).all()
 
 
-def test_running_sums_refuse_a_sum_that_overflows() -> None:
-    _, leaves, sums = running(G)
-    sums.add(query(1.5e308, "l2")._replace(batch=leaves.next()))
-    with np.errstate(over="ignore"), pytest.raises(LedgerError, match="finite"):
-        sums.add(query(1.5e308, "l2")._replace(batch=leaves.next()))
+@pytest.mark.parametrize("act", ["laplace", "gaussian", "exponential", "above threshold", "sums", "products"])
+def test_noise_that_rounding_would_hide_is_refused_before_it_is_drawn(act: str) -> None:
+    """The value 10¹⁶ with noise of scale 10⁻³ left as it was."""
+    far, near, least = 1e16, 1e6, 1e-3
+    for bad in (far, near):
+        source = mechanisms({"sums": G, "products": G}.get(act) or ACTS[act][0])
+        before = states(source)
+        with pytest.raises(LedgerError, match="rescale the data") if bad == far else nullcontext():
+            if act == "sums":
+                leaves = source.leaves([2], 6)
+                before = states(source)
+                sums = source.prefix_sums(G, binary_tree(1), leaves, least * G.mu, (4,))
+                sums.add(query(bad, "l2")._replace(batch=leaves.next(), sensitivity=least * G.mu))
+            elif act == "products":
+                matrix = MatrixQuery(lambda v: bad * v, 4, least * G.mu)
+                source.matrix_products(matrix, G).times(np.tile([1.0, 0, 0, 0], (3, 1)))
+            else:
+                event, release = ACTS[act]
+                asked = query(bad, {"laplace": "l1", "gaussian": "l2", "exponential": "range"}.get(act, "linf"))
+                name = act.replace(" ", "_")
+                getattr(source, name)(asked._replace(sensitivity=least * event.parameter), event)  # type: ignore[attr-defined]
+        assert (states(source) == before) == (bad == far)
 
 
 @pytest.mark.parametrize("weights", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]], ids=str)

@@ -69,7 +69,7 @@ def _check_times(array: pyarrow.Array, name: str) -> None:
     first, last = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
     if unit == "ns" and not types.is_time(kind):  # 1677 to 2262
         return
-    low, high = (int(np.datetime64(day, unit).astype(np.int64)) for day in (first, last))
+    low, high = (int(np.array(day, f"datetime64[{unit}]").astype(np.int64)) for day in (first, last))
     ticks = array.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64())
     ends = pyarrow.compute.min_max(ticks).as_py()
     if ends["min"] is not None and not low <= ends["min"] <= ends["max"] < high:
