@@ -16,19 +16,24 @@ import pytest
 
 from dpviz import families
 from dpviz.audits.audit import Audit, Case, Neighbours
+from dpviz.experiments.plan import Plan
+from dpviz.families.accelerated.audits import PROBLEM
 from dpviz.families.accelerated.broken import Halved, OneFewer
-from dpviz.privacy import mechanisms
+from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.batches import Batch, Replicates
-from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
-from dpviz.privacy.queries import Query
+from dpviz.privacy.queries import Norm, Query
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.running_sums import PrefixSums
 from dpviz.privacy.verification import broken
 from dpviz.privacy.verification.implementation import KINDS
 from dpviz.privacy.verification.transcripts import Transcript
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from tests.experiments.adaptive import Careful
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
 CASES |= {f"broken.{mistake.name}": mistake.sound for mistake in families.broken()}
@@ -99,15 +104,27 @@ class OneChoice(Transcript):
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        return Transcript._selected(
-            [np.random.default_rng(5)] * len(generators), utilities, slope, times, each=each, rows=rows
-        )
+        same = [np.random.default_rng(5)] * len(generators) or generators
+        return Transcript._selected(same, utilities, slope, times, each=each, rows=rows)
+
+
+class OneThreshold(Transcript):
+    """The noise of the first threshold for all sparse vectors."""
+
+    _first: np.ndarray | None = None
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, rows, shape)
+        if distribution == "laplace":
+            self._first = drawn[:, :1] if self._first is None else self._first
+            drawn[:, :1] = self._first
+        return drawn
 
 
 class OneForAllReleases(Transcript):
     """Random numbers that follow from the seed alone, whatever is released: those of all compared arms are the same."""
 
-    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
         return super()._streams(seed, purpose, "")
 
 
@@ -152,6 +169,7 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "noise on a grid": (LAPLACE, drawing(np.round), "shape"),
     "noise on a fine grid": (NORMAL, drawing(lambda drawn: np.round(256 * drawn) / 256), "repeats"),
     "choices that repeat each other": (CHOICES, OneChoice, "choices"),
+    "one threshold for all sparse vectors": ("broken.reused_noise", OneThreshold, "choices"),
     "a sparse vector that reuses its noise": ("broken.reused_noise", broken.Reusing, "choices"),
 }
 
@@ -333,6 +351,79 @@ def test_a_mean_over_one_row_fewer_is_seen_in_every_family(name: str, monkeypatc
     assert verdict.implementation is not None
     (size,) = [fault.size for fault in verdict.implementation.faults if fault.kind == "sensitivity"]
     assert 1.03 < size < 1.0527
+
+
+@pytest.mark.parametrize(("name", "seen"), [("gradient_descent", False), ("two_features", True)])
+def test_a_scale_from_the_wrong_norm_is_seen_where_norms_differ(
+    name: str, seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogisticRegression, "gradient_bound", lambda self, _: self.clip)
+    assert ("sensitivity" in kinds(CASES[f"accelerated.{name}"], 100)) == seen
+
+
+class ClippedAfter(Halved):
+    """Clips the mean of gradients, not each of them."""
+
+    def __init__(self, problem: Any, clipless: Any) -> None:
+        super().__init__(problem)
+        self._clipless = clipless
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        query, whole = self._problem.mean_gradient(x, batch, norm), self._clipless.mean_gradient(x, batch, norm).value
+        return query._replace(value=whole * np.minimum(1, PROBLEM.clip / np.abs(whole).sum(axis=1, keepdims=True)))
+
+
+def test_clipping_after_averaging_is_seen_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["accelerated.batches_ordinary"]
+    data = case.neighbours
+    monkeypatch.setattr("dpviz.families.accelerated.audits.PROBLEM", PROBLEM.replaced(clip=10.0))
+    wide = case.data()
+    one, other = (ClippedAfter(*pair) for pair in ((data.one, wide.one), (data.other, wide.other)))
+    case = dataclasses.replace(case, data=lambda: Neighbours(one, other, data.row))  # type: ignore[arg-type]
+    assert "sensitivity" in kinds(case, 100)
+
+
+def test_clipping_after_averaging_is_seen_in_private_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def after(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
+        mean = rows.mean(axis=0)
+        return len(rows) * mean * min(1.0, clip / max(float(np.linalg.norm(mean)), 1e-300)), 0
+
+    assert not kinds(CASES["bayesian_optimization.gibo_far"], 50)
+    monkeypatch.setattr("dpviz.problems.tuning.tuning.clipped_sum", after)
+    assert "sensitivity" in kinds(CASES["bayesian_optimization.gibo_far"], 50)
+
+
+@pytest.mark.parametrize("name", [LAPLACE, NORMAL, CHOICES, "second_order.short_step", "second_order.mini_batch"])
+def test_a_plan_that_spends_more_than_its_budget_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the claim follows the plan, and noise is as the plan declares it."""
+    method = type(CASES[name].algorithm)
+    plan = method.plan
+
+    def double(self: Any, facts: Any, budget: Budget) -> Plan:
+        field = budget.controls()[0].name
+        more = budget.replaced(**{field: getattr(budget, field) * 1.4})
+        return dataclasses.replace(plan(self, facts, more), budget=budget)
+
+    assert "budget" not in kinds(CASES[name], 50)
+    monkeypatch.setattr(method, "plan", double)
+    assert "budget" in kinds(CASES[name], 50)
+
+
+def test_a_filter_that_lets_everything_pass_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a method that goes on until its filter stops it: those of the families plan all their releases within it."""
+    problem = Quadratic(rows=1500, dimension=2, strong_convexity=0.5).build()
+    same = Neighbours(problem, problem)  # type: ignore[arg-type]
+    case = Case("careful", "Careful", Careful(), "", (ZeroConcentratedDP(rho=0.02),), lambda: same)
+    charge = ledger._Filtered.charge
+
+    def unlimited(self: Any, event: Event, times: np.ndarray | None) -> None:
+        self._limit = math.inf
+        charge(self, event, times)
+
+    assert not kinds(case, 50)
+    monkeypatch.setattr(ledger._Filtered, "affordable", lambda self, _, times=1: np.ones(len(self._sum), dtype=bool))
+    monkeypatch.setattr(ledger._Filtered, "charge", unlimited)
+    assert "budget" in kinds(case, 50)
 
 
 def test_a_sensitivity_that_the_plan_does_not_know_is_seen() -> None:

@@ -24,13 +24,25 @@ from scipy.special import bdtr, bdtrc, gammainc, gammaincc, ndtr
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
+from dpviz.privacy.ledger import SLACK
 from dpviz.privacy.releases import Accepted, Release, Selected, Standard, Summed
 from dpviz.privacy.verification.choice_odds import ChoiceOdds
 from dpviz.privacy.verification.standard_draws import declared_scale, law_of, standard_draws
 from dpviz.privacy.verification.transcripts import Opened, Transcript
 
 Kind = Literal[
-    "scale", "shape", "bare", "dependence", "repeats", "streams", "batches", "choices", "sensitivity", "plan", "values"
+    "scale",
+    "shape",
+    "bare",
+    "dependence",
+    "repeats",
+    "batches",
+    "choices",
+    "streams",
+    "sensitivity",
+    "budget",
+    "plan",
+    "values",
 ]
 ERROR = 1e-5  # the chance, at most, that a sound implementation is called faulty
 SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot err but for rounding
@@ -43,6 +55,7 @@ SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot 
     "choices": 0.1,
     "streams": 0.0,
     "sensitivity": 0.0,
+    "budget": 0.0,
     "plan": 0.0,
     "values": 0.0,
 }
@@ -58,7 +71,8 @@ class Finding:
 
     p : the chance, at most, of something so odd if all is as declared, shares of the error taken into account; 0 where
         that is impossible. place : of the release that is the oddest, from 1; 0 for none. size : how odd: of the scale,
-        the drawn noise over the declared; of sensitivity, the change over the declared; else nan. entry : which number
+        the drawn noise over the declared; of sensitivity, the change over the declared; of the budget, what is spent
+        over what may be; else nan. entry : which number
         of the release, from 1; 0 for all of them.
     """
 
@@ -87,6 +101,7 @@ class Finding:
             "choices": "choices are not as frequent as declared",
             "sensitivity": f"one row moves the query of release {self.place} by {short(self.size, 4)} times what was "
             "declared",
+            "budget": f"{short(self.size, 4)} times what the budget allows is spent",
             "plan": f"the plan shows other noise than that of release {self.place}",
             "values": f"release {self.place} was not computed on the batch that was drawn",
         }[self.kind]
@@ -193,6 +208,11 @@ class Watch:
             self._batches(opened, true, on_same, seen)
         self._changes(*pair)
         self._runs += runs
+
+    def compare_spent(self, spent: float, limit: float) -> None:
+        """What a plan or a run spends, and what it may."""
+        if spent > limit * (1 + SLACK):
+            self._impossible("budget", 0, spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
         """How often each index was chosen where the auditor knows the chances."""
