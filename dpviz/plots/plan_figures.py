@@ -23,6 +23,7 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
+READ_AT = 12  # the same, of every method, for the picture beside the run
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
     {
         "basic": ArmStyle(style.GREY, "dot"),
@@ -112,6 +113,41 @@ def privacy_spent(
         if_empty=f"No method has a finite {symbol}.",
     )
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
+    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+
+
+def epsilon_spent(
+    plans: Mapping[str, Plan],
+    styles: Mapping[str, ArmStyle],
+    delta: float,
+    limit: float,
+    *,
+    remark: str = "",
+    after: str = "step",
+) -> Chart:
+    """ε at δ spent after some of the steps, by the accountant that is tightest at the end, with the budget's limit.
+
+    Arms without privacy are left out. remark, after : as of `privacy_spent`.
+    """
+    lines = []
+    for label, plan in plans.items():
+        if not plan.private:
+            continue
+        steps = np.unique(np.append(np.linspace(1, plan.iterations, READ_AT).round().astype(int), 1))
+        before = accountants.total(plan.facts.released, "epsilon")
+        method = accountants.tightest(plan.events, delta, plan.facts.released).method
+        curve = before + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
+        if np.isfinite(curve[-1]):
+            lines.append(Line(np.append(0, steps), curve, label, styles[label]))
+    stopping = [line.name for line in lines if plans[line.name].stops]
+    figure = line_figure(
+        lines,
+        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
+        notes=[f"at most; stops by itself: {', '.join(stopping)}"] if stopping else [],
+        limits=[Limit(limit, f"budget ε = {short(limit, 4)}")],
+        if_empty="No accountant gives a finite ε: these methods have no privacy.",
+    )
+    alt = f"ε spent after each {after}, one line per method, and the budget"
     return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 

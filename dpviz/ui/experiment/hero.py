@@ -23,7 +23,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
 
-HEIGHT, SMALL = 420, 170  # pixels
+HEIGHT, SMALL = 380, 225  # pixels
 FEW = 6  # lines with names in the small figure
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
@@ -141,14 +141,14 @@ def curves(
     return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
 
 
-def noise(panel: Panel, chart: Chart) -> None:
-    """The noise of each step, small."""
-    st.caption(f"{chart.heading}, known before anything runs")
-    of, small = st.session_state.get(panel.key("small"), (None, None))
+def small(panel: Panel, name: str, chart: Chart) -> None:
+    """A chart of the plan beside the live picture. name : in its key."""
+    key = panel.key(f"small_{name}")
+    of, drawn = st.session_state.get(key, (None, None))
     if of is not chart:
-        small = replace(chart, figure=_small(chart.figure), alt=f"{chart.heading}, one line per method")
-        st.session_state[panel.key("small")] = chart, small
-    charts.alone(small, panel.key("hero_noise"))
+        drawn = replace(chart, figure=_small(chart.figure), alt=f"{chart.heading}, one line per method")
+        st.session_state[key] = chart, drawn
+    charts.alone(drawn, panel.key(f"hero_{name}"))
 
 
 def _small(figure: go.Figure) -> go.Figure:

@@ -250,8 +250,8 @@ def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
-    row = st.container(horizontal=True, vertical_alignment="center")
-    place = st.container()
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    place = row.container(width="content")
     if ready is None or ready.public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)

@@ -31,11 +31,10 @@ HOLDS: Mapping[str, str] = MappingProxyType(
 
 
 def opened(panel: Panel) -> Sequence[str]:
-    """Draw the bar; the sections that are open."""
+    """Draw the bar; the section that is open, if one is."""
     titles = {name: name for name in HOLDS}
-    chosen = panel.choice("section", "Section", titles, PLAN, texts.SECTIONS_HELP, bar=True)
-    st.caption(" · ".join(f"**{name}**: {held}" for name, held in HOLDS.items()))
-    return (chosen,)
+    chosen = panel.choice("section", "Section", titles, "", texts.SECTIONS_HELP, bar=True)
+    return (chosen,) if chosen else ()
 
 
 def check(family: str, title: str, experiment: Experiment) -> None:
