@@ -63,8 +63,8 @@ BATCHES = algorithms.GradientDescent(iterations=2, batch_fraction=0.25)
 WORST: tuple[Case, ...] = (
     *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=1.0) for name, method in METHODS.items()),
     Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=1.0),
-    Case("two_features", "DP-GD, two features", METHODS["gradient_descent"], CANARY, PURE, two_features, seconds=1.0),
     Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed, seconds=2.2, canary_name=KNOWN),
+    Case("two_features", "DP-GD, two features", METHODS["gradient_descent"], CANARY, PURE, two_features, seconds=1.0),
 )
 CASES: tuple[Case, ...] = (
     *WORST,
