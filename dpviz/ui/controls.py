@@ -201,14 +201,8 @@ class Panel:
 
         def draw(bind: Bind) -> str:
             if bar:
-                look: Any = {"label_visibility": "collapsed", "width": "stretch"}
-                first = default or None
-                return (
-                    st.segmented_control(
-                        label, values, default=first, required=bool(first), bind=bind, **shared, **look
-                    )
-                    or ""
-                )
+                look: Any = {"label_visibility": "collapsed", "width": "stretch", "required": bool(default)}
+                return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **look) or ""
             if len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH:
                 return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)

@@ -23,7 +23,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
 
-HEIGHT, SMALL = 380, 225  # pixels
+HEIGHT, SMALL = 360, 210  # pixels
 FEW = 6  # lines with names in the small figure
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
@@ -103,7 +103,7 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     diagnostics may be seen."""
     active, diagnostics = now
     with st.container(key=panel.key("number_pale" if pale else "number")):
-        number, words = st.columns([3, 8], gap="medium", vertical_alignment="center")
+        number, words = st.columns([4, 7], gap="medium", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
     so_far = " so far" if active else ""
     if found is not None:

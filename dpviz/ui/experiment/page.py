@@ -203,7 +203,7 @@ class _Places:
     small: DeltaGenerator
     line: DeltaGenerator
     menu: DeltaGenerator
-    follow: DeltaGenerator
+    switch: DeltaGenerator
     pins: DeltaGenerator
     look_for: DeltaGenerator
 
@@ -237,14 +237,13 @@ def _reserve(page: FamilyPage) -> _Places:
         if without := next((group.without for group in page.groups if group.without), ""):
             st.caption(without)
     messages = st.container()
-    picture, small = st.columns([62, 38], gap="medium")
+    picture, beside = st.columns([62, 38], gap="medium")
+    small, look_for, switch = (beside.container() for _ in range(3))
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    line, menu = (
-        row.container(width="stretch"),
-        row.container(horizontal=True, vertical_alignment="center", width="content"),
-    )
-    look_for, pinned = st.container(), st.container()
-    return _Places(preset, bar, leads, messages, picture, small, line, menu, menu, pinned, look_for)
+    line = row.container(width="stretch")
+    menu = row.container(horizontal=True, vertical_alignment="center", width="content")
+    pinned = st.container()
+    return _Places(preset, bar, leads, messages, picture, small, line, menu, switch, pinned, look_for)
 
 
 def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
@@ -322,7 +321,7 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
         ready = Ready(shown.experiment, shown.plans, source.tables)
     run_panel.settled(panel.page, None if ready is None else replace(ready, tables={}))
     with places.bar:
-        active = run_panel.bar(panel, page.texts.TITLE, ready)
+        active = run_panel.bar(panel, page.texts.TITLE, ready, places.switch)
     if not pictured:
         uploaded = source is not None and source.uploaded
         _picture(page, panel, places, active, hero.Frame(ready, uploaded, page.texts.TITLE))

@@ -83,7 +83,7 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         key=key,
         on_change=_pick,
         args=(panel, presets),
-        help="Sets all controls at once, as if you had moved them.",
+        label_visibility="collapsed",
     )
     last = st.session_state.get(panel.key("last_preset"))
     return next((preset for preset in presets if preset.name == last), None)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.execution import progress, store
 from dpviz.execution.runner import Job, Runner
@@ -243,15 +244,16 @@ def begun(page: str) -> bool:
     return pictured(page) is run
 
 
-def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator | None = None) -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
-    ready : None while the settings do not make something to run; a run that is under way can still be stopped.
+    switch : the place of the switch that lets them; None: beside the buttons. ready : None while the settings do not
+    make something to run; a run that is under way can still be stopped.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    place = row.container(width="content")
+    place = switch or row.container(width="content")
     if ready is None or ready.public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
