@@ -103,7 +103,7 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     diagnostics may be seen."""
     active, diagnostics = now
     with st.container(key=panel.key("number_pale" if pale else "number")):
-        number, words = st.columns([4, 7], gap="medium", vertical_alignment="center")
+        number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
     so_far = " so far" if active else ""
     if found is not None:
