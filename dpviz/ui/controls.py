@@ -196,7 +196,7 @@ class Panel:
     ) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu. bar : side by side in
         any case, and over the whole width; with the default "" none need be chosen."""
-        text, values = options.__getitem__, list(options)
+        text, values = {"": "", **options}.__getitem__, list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:

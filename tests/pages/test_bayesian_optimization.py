@@ -19,7 +19,7 @@ from tests.pages.test_mirror_uploads import people
 PAGE = "bayesian_optimization"
 FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}
 SMALL = FEW | {"tuning_model": "Normal location", "tuning_location_drawn_rows": "200"}
-DRAWN = 3  # figures of the plan
+DRAWN = 4  # figures of the plan
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
