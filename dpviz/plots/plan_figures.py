@@ -1,7 +1,7 @@
 """Figures of plans: what a budget buys, drawn before anything runs. They depend on settings only, never on data."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -104,11 +104,10 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    stopping = [line.name for line in lines if plans[line.name].stops]
     figure = line_figure(
         lines,
         Axes(STEP, title, from_zero=True),
-        notes=[f"at most; stops by itself: {', '.join(stopping)}"] if stopping else [],
+        notes=_at_most(lines, plans),
         limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         if_empty=f"No method has a finite {symbol}.",
     )
@@ -139,16 +138,22 @@ def epsilon_spent(
         curve = before + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
-    stopping = [line.name for line in lines if plans[line.name].stops]
     figure = line_figure(
         lines,
         Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
-        notes=[f"at most; stops by itself: {', '.join(stopping)}"] if stopping else [],
+        notes=_at_most(lines, plans),
         limits=[Limit(limit, f"budget ε = {short(limit, 4)}")],
         if_empty="No accountant gives a finite ε: these methods have no privacy.",
     )
     alt = f"ε spent after each {after}, one line per method, and the budget"
     return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+
+
+def _at_most(lines: Sequence[Line], plans: Mapping[str, Plan]) -> list[str]:
+    """A note on the methods that stop by themselves."""
+    stopping = [line.name for line in lines if plans[line.name].stops]
+    which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
+    return [f"at most; {which}"] if stopping else []
 
 
 def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:

@@ -24,7 +24,7 @@ def all_sections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
         def opened(panel: Panel) -> list[str]:
             chosen = bar(panel)
-            return [name for name in sections.HOLDS if name in (*chosen, *set(sections.HOLDS) - {sections.SWEEP})]
+            return [name for name in sections.NAMES if name in (*chosen, *set(sections.NAMES) - {sections.SWEEP})]
 
         def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
             return {"Plan": lambda: plan.draw([*small, *drawings], key)}

@@ -7,7 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.ui import families
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.sections import CHECK, HOLDS, RESULTS
+from dpviz.ui.experiment.sections import CHECK, RESULTS
+from dpviz.ui.experiment.sections import NAMES as SECTIONS
 from tests.pages.reading import Load, drawn, link, run, text
 
 NAMES = [family.name for family in families.FAMILIES]
@@ -24,13 +25,13 @@ def headings(app: AppTest) -> list[str]:
 
 
 @pytest.mark.one_section
-@pytest.mark.parametrize("section", HOLDS)
+@pytest.mark.parametrize("section", SECTIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_link_opens_one_section_and_nothing_of_the_others_is_drawn(load: Load, name: str, section: str) -> None:
     prefix = families.named(name).page().prefix
     app = run(load(name, **small(name, section=section)), press=f"{prefix}_run", job=f"{prefix}_job")
     assert not app.exception and not app.error and headings(app)[0] == section
-    assert not set(headings(app)) & (set(HOLDS) - {section})
+    assert not set(headings(app)) & (set(SECTIONS) - {section})
     kept = parse_qs(link(app).partition("?")[2]).get(f"{prefix}_section", [])
     assert kept == [section]
     assert app.dataframe or section != RESULTS

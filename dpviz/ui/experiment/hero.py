@@ -23,7 +23,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
 
-HEIGHT, SMALL = 360, 210  # pixels
+HEIGHT, SMALL = 350, 188  # pixels
 FEW = 6  # lines with names in the small figure
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem

@@ -239,7 +239,7 @@ def _reserve(page: FamilyPage) -> _Places:
     messages = st.container()
     picture, beside = st.columns([62, 38], gap="medium")
     small, look_for, switch = (beside.container() for _ in range(3))
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    row = st.container(key=f"{key}_foot", horizontal=True, vertical_alignment="center", gap="small")
     line = row.container(width="stretch")
     menu = row.container(horizontal=True, vertical_alignment="center", width="content")
     pinned = st.container()
