@@ -17,7 +17,7 @@ from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Range, log_ticks
 from dpviz.plots.elements.style import ArmStyle
 
-MOST = 6  # more lines than these have a legend
+MOST = 7  # more lines than these have a legend
 NAME = "end label"  # of the annotations and shapes that belong to labels
 FRAME = 0.6  # lines that end beyond this share of the width have their label outside, where all have one
 _WIDTH, _NARROW = 20, 11  # characters of a line of a label, and on a narrow screen

@@ -75,6 +75,8 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
             waits = " The new run has no curves yet." if state == "queued" else ""
             st.markdown(f"{texts.EARLIER}{waits}", width="content")
             _offer(panel, frame, state)
+        elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:
+            _offer_all(panel, frame.ready, frame.title, run)
     of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end if there is one.
@@ -96,6 +98,17 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
     if st.button(f"Run these settings{took}", key=panel.key("run_these"), icon=":material/play_arrow:"):
         run_panel.start(panel.page, frame.title, ready)
         st.rerun()
+
+
+def _offer_all(panel: Panel, ready: Ready, title: str, run: Run) -> None:
+    """Run all repeats, where the first ones took so long that the others do not follow by themselves."""
+    st.button(
+        f"Run all ({about(run.job.seconds * ready.times)})",
+        key=panel.key("run_all"),
+        icon=":material/play_arrow:",
+        on_click=run_panel.start,
+        args=(panel.page, title, ready),
+    )
 
 
 def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bool) -> None:

@@ -1,5 +1,6 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -58,7 +59,12 @@ class Ready:
     @property
     def until(self) -> float:
         """As `Startable`."""
-        return freshness.LONG
+        return math.inf
+
+    @property
+    def times(self) -> float:
+        """As `Startable`."""
+        return self.experiment.replicates / freshness.FIRST
 
     @cached_property
     def first(self) -> "Ready | None":
