@@ -38,7 +38,10 @@ METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
 
 
 def noise_schedule(
-    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], words: str = "Scale of the noise in each step."
+    plans: Mapping[str, Plan],
+    styles: Mapping[str, ArmStyle],
+    words: str = "Scale of the noise in each step.",
+    height: int = style.SMALL,
 ) -> Chart:
     """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
 
@@ -56,6 +59,7 @@ def noise_schedule(
         Axes(STEP, f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
         if_empty=BY_SELECTION if selecting else "No method adds noise.",
+        height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
     return Chart(figure, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
@@ -110,6 +114,7 @@ def privacy_spent(
         notes=_at_most(lines, plans),
         limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         if_empty=f"No method has a finite {symbol}.",
+        height=style.SMALL,
     )
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
     return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
@@ -144,6 +149,7 @@ def epsilon_spent(
         notes=_at_most(lines, plans),
         limits=[Limit(limit, f"budget ε = {short(limit, 4)}")],
         if_empty="No accountant gives a finite ε: these methods have no privacy.",
+        height=style.SMALL,
     )
     alt = f"ε spent after each {after}, one line per method, and the budget"
     return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")

@@ -1,11 +1,9 @@
 """What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
@@ -13,7 +11,6 @@ from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short
 from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
-from dpviz.plots.elements.labels import compact, resized
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.style import arm_styles
 from dpviz.ui import charts, components, explain
@@ -23,8 +20,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
 
-HEIGHT, SMALL = 350, 188  # pixels
-FEW = 6  # lines with names in the small figure
+HEIGHT = 350  # pixels
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
 
@@ -156,21 +152,7 @@ def curves(
 
 def small(panel: Panel, name: str, chart: Chart) -> None:
     """A chart of the plan beside the live picture. name : in its key."""
-    key = panel.key(f"small_{name}")
-    of, drawn = st.session_state.get(key, (None, None))
-    if of is not chart:
-        drawn = replace(chart, figure=_small(chart.figure), alt=f"{chart.heading}, one line per method")
-        st.session_state[key] = chart, drawn
-    charts.alone(drawn, panel.key(f"hero_{name}"))
-
-
-def _small(figure: go.Figure) -> go.Figure:
-    small = resized(figure, SMALL)
-    if sum(bool(trace.name) for trace in small.data) > FEW:  # a legend would leave no room for lines
-        small = compact(small).update_layout(showlegend=False, height=SMALL, margin_b=48)
-    for marks in small.select_traces(selector={"mode": "markers+text"}):  # of "advised 0.01" there is room for a word
-        marks.text = tuple(text.partition(" ")[0] for text in marks.text)
-    return small
+    charts.alone(chart, panel.key(f"hero_{name}"))
 
 
 def lowest(_: Run, trace: Trace) -> Headline | None:
