@@ -13,10 +13,10 @@ ENDS = "node => node._fullLayout.xaxis.range.map(end => Math.round(1000 * end) /
 
 
 def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_screen(visit: Visit) -> None:
-    page = visit("/accelerated", viewport={"width": 1400, "height": 800})
+    page = visit("/accelerated?accel_section=Plan", viewport={"width": 1400, "height": 800})
     done(page)
     far = chart(page, "^Upper bound on the expected excess loss")
-    expect(chart(page, "^Noise per step").first.locator("path.js-line").first).to_be_attached()
+    expect(chart(page, "^Scale of the noise in each step").first.locator("path.js-line").first).to_be_attached()
     expect(far.locator("path.js-line")).to_have_count(0)
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     expect(far.locator("path.js-line")).not_to_have_count(0)

@@ -8,7 +8,7 @@ from tests.browser.conftest import Visit, done, overflow, part, ready
 
 
 def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> None:
-    path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD"
+    path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD&accel_section=Plan"
     page: Page = visit(path, viewport={"width": 390, "height": 844})
     handles = page.get_by_role("slider", name="Percent of the steps")
     expect(handles).to_have_count(6)
@@ -37,7 +37,7 @@ def test_handles_by_keyboard_change_the_numbers_and_the_plan(visit: Visit) -> No
 
 
 def test_a_finger_scrolls_where_it_meets_no_handle_and_draws_where_it_goes_sideways(visit: Visit) -> None:
-    path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD"
+    path = "/accelerated?accel_data=Quadratic+test+bench&accel_schedule=Your+own&accel_methods=DP-GD&accel_section=Plan"
     page = visit(path, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     handles = page.get_by_role("slider", name="Percent of the steps")
     expect(handles).to_have_count(6)
