@@ -108,16 +108,10 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    figure = line_figure(
-        lines,
-        Axes(STEP, title, from_zero=True),
-        notes=_at_most(lines, plans),
-        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
-        if_empty=f"No method has a finite {symbol}.",
-        height=style.SMALL,
-    )
+    words = Axes(STEP, title, from_zero=True), f"No method has a finite {symbol}."
+    bound = [] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")]
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
-    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+    return _spent(lines, plans, words, bound, alt, remark)
 
 
 def epsilon_spent(
@@ -137,29 +131,35 @@ def epsilon_spent(
     for label, plan in plans.items():
         if not plan.private:
             continue
-        steps = np.unique(np.append(np.linspace(1, plan.iterations, READ_AT).round().astype(int), 1))
+        steps = _some_steps(plan, READ_AT)
         before = accountants.total(plan.facts.released, "epsilon")
         method = accountants.tightest(plan.events, delta, plan.facts.released).method
         curve = before + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
-    figure = line_figure(
-        lines,
+    words = (
         Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
-        notes=_at_most(lines, plans),
-        limits=[Limit(limit, f"budget ε = {short(limit, 4)}")],
-        if_empty="No accountant gives a finite ε: these methods have no privacy.",
-        height=style.SMALL,
+        "No accountant gives a finite ε: these methods have no privacy.",
     )
     alt = f"ε spent after each {after}, one line per method, and the budget"
-    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+    return _spent(lines, plans, words, [Limit(limit, f"budget ε = {short(limit, 4)}")], alt, remark)
 
 
-def _at_most(lines: Sequence[Line], plans: Mapping[str, Plan]) -> list[str]:
-    """A note on the methods that stop by themselves."""
+def _spent(
+    lines: Sequence[Line],
+    plans: Mapping[str, Plan],
+    words: tuple[Axes, str],
+    limits: Sequence[Limit],
+    alt: str,
+    remark: str,
+) -> Chart:
+    """The chart of what methods have spent. words : its axes, and what stands in place of lines."""
     stopping = [line.name for line in lines if plans[line.name].stops]
     which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
-    return [f"at most; {which}"] if stopping else []
+    notes = [f"at most; {which}"] if stopping else []
+    axes, if_empty = words
+    figure = line_figure(lines, axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
+    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
 def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:
@@ -168,7 +168,7 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     The value at step t is the guarantee if one had planned to stop there. All are upper bounds on the same loss.
     after : what it is spent after each of, in the text alternative. words : of the caption.
     """
-    steps = np.unique(np.append(np.linspace(1, plan.iterations, CHECKPOINTS).round().astype(int), 1))
+    steps = _some_steps(plan, CHECKPOINTS)
     before = accountants.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
     curves = {}
     for method in accountants.METHODS:
@@ -200,6 +200,11 @@ def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> 
         )
         for method, curve in curves.items()
     ]
+
+
+def _some_steps(plan: Plan, count: int) -> np.ndarray:
+    """About so many of a plan's steps, the first and the last among them."""
+    return np.unique(np.append(np.linspace(1, plan.iterations, count).round().astype(int), 1))
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:

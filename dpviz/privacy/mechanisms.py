@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import partial
 from typing import overload
@@ -44,7 +44,7 @@ class _Streams(Sequence[np.random.Generator]):
     def __init__(self, seed: int, purpose: Purpose, replicates: int, release: str = "") -> None:
         self._seed, self._replicates = seed, range(replicates)
         words = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
-        self._key: Callable[[int], tuple[int, ...]] = lambda r: (purpose, r, *words)
+        self._purpose, self._words = purpose, words
         self._made: dict[int, np.random.Generator] = {}
 
     def __len__(self) -> int:
@@ -59,7 +59,9 @@ class _Streams(Sequence[np.random.Generator]):
             return [self[r] for r in self._replicates[place]]
         made = self._made.get(place)
         if made is None:
-            sequence = np.random.SeedSequence(self._seed, spawn_key=self._key(self._replicates[place]))
+            sequence = np.random.SeedSequence(
+                self._seed, spawn_key=(self._purpose, self._replicates[place], *self._words)
+            )
             # Of two threads both get the one that is first: never the same numbers twice.
             made = self._made.setdefault(self._replicates[place], np.random.Generator(np.random.PCG64(sequence)))
         return made

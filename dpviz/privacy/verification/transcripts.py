@@ -22,7 +22,7 @@ from dpviz.privacy.releases import Release, Standard, Summed
 from dpviz.privacy.running_sums import Leaves
 from dpviz.privacy.verification.standard_draws import whitened
 
-HANDED_OUT: Sequence[np.random.Generator] = ()  # in place of the streams of noise: what leaves is what left before
+HANDED_OUT: Sequence[np.random.Generator] = []  # in place of the streams of noise: what leaves is what left before
 
 
 class Opened(NamedTuple):

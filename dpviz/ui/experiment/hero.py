@@ -150,11 +150,6 @@ def curves(
     return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
 
 
-def small(panel: Panel, name: str, chart: Chart) -> None:
-    """A chart of the plan beside the live picture. name : in its key."""
-    charts.alone(chart, panel.key(f"hero_{name}"))
-
-
 def lowest(_: Run, trace: Trace) -> Headline | None:
     """Where the method ends that ends lowest; None if there is no number of which less is better."""
     found = outcome(trace)

@@ -18,7 +18,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import downloads, explain, glossary, links
+from dpviz.ui import charts, downloads, explain, glossary, links
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment import (
     cloud,
@@ -334,7 +334,7 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
         pins.button(panel, page.picture, page.knows)
     with places.small:
         for name, chart in zip(("noise", "privacy"), chosen.small, strict=False):
-            hero.small(panel, name, chart)
+            charts.alone(chart, panel.key(f"hero_{name}"))
     with places.pins:
         pins.show(panel, page.texts.TITLE, chosen.experiment, page.picture, page.ready)
 

@@ -85,6 +85,11 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         args=(panel, presets),
         label_visibility="collapsed",
     )
+    return _last(panel, presets)
+
+
+def _last(panel: Panel, presets: Sequence[Preset]) -> Preset | None:
+    """The preset that was picked last."""
     last = st.session_state.get(panel.key("last_preset"))
     return next((preset for preset in presets if preset.name == last), None)
 
@@ -104,8 +109,7 @@ def first_sentence(text: str) -> str:
 
 def story(panel: Panel, presets: Sequence[Preset]) -> None:
     """All that is said of the preset that was picked last."""
-    last = st.session_state.get(panel.key("last_preset"))
-    for preset in (preset for preset in presets if preset.name == last):
+    if (preset := _last(panel, presets)) is not None:
         st.markdown(f"**{preset.name}.** {preset.look_for}")
         st.caption(f"{preset.reported} *Source: {preset.source}.*")
 
