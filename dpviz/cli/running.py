@@ -17,7 +17,6 @@ from dpviz.execution import cluster
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.results import final_table
 from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
@@ -102,7 +101,7 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
             if out is not None:
                 write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
         finally:  # a file that cannot be written takes no table away
-            click.echo(shown(final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")))
+            click.echo(shown(export.last_numbers(trace, experiment, plans, delta)))
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")

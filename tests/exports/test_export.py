@@ -14,8 +14,7 @@ from dpviz.datasets import detect_reading, prepare, prepare_categories, prepare_
 from dpviz.datasets.uploads.lists import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.results import final_table
-from dpviz.exports.export import file_name, sweep_to_csv, to_csv, to_script
+from dpviz.exports.export import file_name, last_numbers, sweep_to_csv, to_csv, to_script
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
 from dpviz.privacy.accounting.accountants import tightest
@@ -46,9 +45,9 @@ def experiment() -> Experiment:
     )
 
 
-def printed(experiment: Experiment, tables: dict[str, np.ndarray]) -> str:
-    table = final_table(experiment.run(tables), experiment.plans())
-    return table.drop(columns="seconds").to_string(index=False)
+def printed(experiment: Experiment, tables: dict[str, np.ndarray], diagnostics: bool = False) -> str:
+    trace = experiment.run(tables).visible(diagnostics or experiment.problem.public)
+    return last_numbers(trace, experiment, experiment.plans()).to_string(index=False)
 
 
 def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -320,3 +319,10 @@ def test_every_number_of_a_sweep_is_a_row_and_says_what_is_not_private(experimen
     assert Sweep.from_json(header[1].removeprefix("sweep: ")) == sweep
     assert "setting: problem.rows" in header and "second_setting: budget.epsilon" in header
     assert "no privacy" not in sweep_to_csv(result.visible(False), sweep).split("value", 1)[1]
+
+
+FAMILIES = {
+    "accelerated": ("plain", GradientDescent(iterations=3)),
+    "accelerated, groups": ("groups", VertexSampling(iterations=4)),
+    "mirror descent": ("categories", SyntheticData(iterations=4)),
+}
