@@ -93,6 +93,7 @@ def _apply() -> None:
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
     network: Any = import_module("streamlit.net_util")
     network.get_external_ip = wraps(network.get_external_ip)(lambda: None)
+    network.get_internal_ip = wraps(network.get_internal_ip)(lambda: None)
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
 

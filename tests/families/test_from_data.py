@@ -292,3 +292,27 @@ def test_the_same_run_with_everything_declared_is_private() -> None:
     table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert "distance" in table and "beforehand" not in text and not any(name.endswith(NOT_PRIVATE) for name in table)
     assert isinstance(upload, UploadedTable) and not isinstance(upload, UserUpload | CategoricalUpload)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS, ids=lambda one: getattr(one, "kind", None))
+def test_program_and_notebook_print_what_is_released_and_mark_the_rest(
+    family: str, problem: ProblemSpecification, budget: Budget, tables: Tables
+) -> None:
+    experiment = planned(family, problem, budget)
+    program, cells = to_script(experiment), json.loads(to_notebook(experiment))["cells"]
+    assert "experiment.run(tables).visible(diagnostics)" in program
+    first, _, last = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    names: dict[str, Any] = {"tables": tables}  # in the place of the cell that reads the file
+    exec(first + "\n" + last, names)
+    shown = names["table"]
+    trace, plans = experiment.run(tables), experiment.plans()
+    private = [label for label, lane in trace.lanes.items() if lane.private]
+    assert shown["algorithm"].tolist() == private
+    released = final_table(trace.visible(False), plans)
+    assert [name for name in shown if name not in released] == [] and "seconds" not in shown
+    exec(first.replace("DIAGNOSTICS = False", "DIAGNOSTICS = True") + "\n" + last, names)
+    everything = names["table"]
+    assert {name for name in everything if not name.endswith("_nonprivate")} <= {*shown}
+    others = set(everything["algorithm"]) - set(private)
+    assert len(others) == len(trace.lanes) - len(private) and all(name.endswith("_nonprivate") for name in others)
