@@ -236,6 +236,8 @@ def _run_sweep(
 def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out: Path | None) -> None:
     """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
     frame = result.to_frame()
+    if not varied.experiment.problem.public:
+        frame["algorithm"] += np.where(frame["released"], "", export.NOT_PRIVATE)
     if len(frame):
         with rescued(lambda: frame):
             try:
