@@ -258,7 +258,7 @@ class Audit:
     def stream(self) -> Iterator[Progress]:
         """Block after block of runs; whoever stops asking stops the audit."""
         seed, scores = drawn_seed(self.seed), [np.empty(0), np.empty(0)]
-        attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan)
+        attack, looks, done, watch = None, list[Look](), 0, watching(self.case, self.plan, self.budget)
         ends = sorted({*range(BLOCK, self.runs, BLOCK), self.tuning, *self.ends(), self.runs})
         for end in ends:
             for world in (0, 1):
@@ -300,10 +300,12 @@ class Audit:
         return scores(self.case, self.plan, world, seed, release, runs, watch)
 
 
-def watching(case: Case, plan: Plan) -> Watch:
-    """Tests of the implementation that know what the plan shows."""
+def watching(case: Case, plan: Plan, budget: Budget) -> Watch:
+    """Tests of the implementation that know what the plan shows, and for which budget it was made."""
     shown = np.concatenate([np.empty(0), *plan.noise.values()])
-    return Watch(shown, plan.noise_varies, case.neighbours.row)
+    watch = Watch(shown, plan.noise_varies, case.neighbours.row)
+    watch.compare_spent(budget.spent(plan.events, plan.facts.released), budget.limit)
+    return watch
 
 
 def scores(
@@ -340,6 +342,8 @@ def scores(
     if watch is not None:
         pair = (again.get((world, True), true), again[1 - world, True])
         watch.add(true, pair, (again[world, True], again[world, False]) if sampled else None)
+        if isinstance(plan.terms, Filter):
+            watch.compare_spent(float(true.spent(plan.terms.currency).max()), plan.terms.cap)
     logs = [log_likelihood(again.get((which, True), true), again.get((which, False))) for which in (0, 1)]
     ratio = logs[0] - logs[1] if case.score is None else case.score(true)
     return np.where(told, math.inf if world == 0 else -math.inf, np.round(ratio, DIGITS))

@@ -17,6 +17,7 @@ from dpviz.execution import cluster
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import final_table, marked
 from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
@@ -101,7 +102,8 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
             if out is not None:
                 write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
         finally:  # a file that cannot be written takes no table away
-            click.echo(shown(export.last_numbers(trace, experiment, plans, delta)))
+            table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
+            click.echo(shown(table if experiment.problem.public else marked(table, trace)))
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
@@ -237,7 +239,7 @@ def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out
     """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
     frame = result.to_frame()
     if not varied.experiment.problem.public:
-        frame["algorithm"] += np.where(frame["released"], "", export.NOT_PRIVATE)
+        frame["algorithm"] += np.where(frame["released"], "", " (not private)")
     if len(frame):
         with rescued(lambda: frame):
             try:

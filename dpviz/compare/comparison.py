@@ -1,19 +1,23 @@
 """Runs of any kind side by side: on common axes, in a common currency, with what they cost together."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan, Privacy
-from dpviz.experiments.results import PASSES, Cost, composed
+from dpviz.experiments.results import PASSES, Cost, composed, spent
 from dpviz.experiments.summary import Series, Summary
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.problems.base import condition_of
 
 STEPS, PRIVACY, SHARE = "steps", "privacy", "share"
+MOST = 6  # sides of a comparison: as many as have names in the chart
 POINTS = 24  # of a curve of ε at δ, at most
 QUICK = tuple(method for method in accountants.METHODS if method != "pld")
 
@@ -206,22 +210,45 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def together(sides: Sequence[Side], delta: float, repeats: bool) -> Cost | None:
-    """What publishing one run of every private method of all sides costs, or all their repeats; None without any.
+def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = False) -> Cost | None:
+    """The cost of publishing one run of every private method of all sides, or all their repeats; None without any.
 
-    As if all were about the same people: who is one unit of protection of each table loses no more than that.
+    Counted as if all tables described the same people: one unit of protection of each table loses no more than that.
+    fixed : all settings were chosen before any of these runs, so the tightest accountant composes them. Otherwise
+    later settings may depend on earlier results, and only basic composition holds: pure ε add up; without it, so do
+    each side's ε at δ / MOST, a δ that does not depend on how many runs follow. ρ and μ² add up where their total was
+    fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse et al. 2023).
     """
     problems = {side.experiment.problem.to_json(): side for side in sides}
     before = [event for side in problems.values() for event in next(iter(side.plans.values())).facts.released]
-    runs = [
-        (plan, side.experiment.replicates if repeats else 1)
+    each = [
+        [(plan, side.experiment.replicates if repeats else 1) for plan in side.plans.values() if plan.private]
         for side in sides
-        for plan in side.plans.values()
-        if plan.private
     ]
-    if not runs:
+    each = [runs for runs in each if runs]
+    every = list(chain(*each))
+    if not every:
         return None
-    return composed(runs, before, next(iter(currencies(sides)), None), delta)
+    currency = next(iter(currencies(sides)), None)
+    if fixed or len(each) == 1:
+        return composed(every, before, currency, delta)
+    total = spent(every, before, currency) if currency else None
+    if currency == "epsilon" and total is not None:
+        epsilon = total
+    else:
+        apart = [composed(runs, (), None, delta / MOST).epsilon for runs in each]
+        epsilon = accountants.total(before, "epsilon") + math.fsum(apart)
+    return Cost(
+        methods=len(every),
+        repeats=max(count for _, count in every),
+        symbol=UNITS[currency or "epsilon"].symbol,
+        spent=total,
+        epsilon=epsilon,
+        delta=delta,
+        method=accountants.METHOD_NAMES["basic"],
+        condition=condition_of(words for plan, _ in every for words in plan.facts.from_data),
+        proviso="" if currency in (None, "epsilon") else " if that total was fixed beforehand",
+    )
 
 
 def publishable(sides: Sequence[Side]) -> tuple[int, int]:

@@ -140,6 +140,15 @@ def final_table(
     return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
 
 
+def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
+    """A final table of a visitor's own data, in which names say what reads them: the metrics that no method releases,
+    and the methods without privacy, end in " (not private)"."""
+    raw = [name for name, column in columns(trace).items() if not column.released]
+    names = {label: f"{label} (not private)" for label, lane in trace.lanes.items() if not lane.private}
+    marked = table.rename(columns={name: f"{name} (not private)" for name in raw})
+    return marked.assign(algorithm=marked["algorithm"].replace(names))
+
+
 def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:
     lane = trace.lanes[label]
     iterations = lane.iterations[:]
@@ -284,7 +293,7 @@ class Cost:
     methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
     `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
     not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
-    of it rests on, as the plans' facts say.
+    of it rests on, as the plans' facts say. proviso : when `spent` is a guarantee; empty: always.
     """
 
     methods: int
@@ -295,13 +304,20 @@ class Cost:
     delta: float
     method: str
     condition: str = ""
+    proviso: str = ""
 
     def describe(self) -> str:
-        """In symbols: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
-        own = "" if self.spent is None or math.isinf(self.spent) else f"{self.symbol} = {short(self.spent, 4)}; "
+        """In symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
+        return self.numbers() + self.condition
+
+    def numbers(self) -> str:
+        """The same without the condition."""
+        own = ""
+        if self.spent is not None and not math.isinf(self.spent):
+            own = f"{self.symbol} = {short(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short(self.delta)}{self.condition}"
-        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method}){self.condition}"
+            return f"{own}no finite ε at δ = {short(self.delta)}"
+        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
@@ -342,7 +358,7 @@ def composed(
         len(runs),
         most,
         UNITS[currency or "epsilon"].symbol,
-        _spent(runs, before, currency) if currency else None,
+        spent(runs, before, currency) if currency else None,
         found[best],
         delta,
         accountants.METHOD_NAMES[best],
@@ -350,8 +366,8 @@ def composed(
     )
 
 
-def _spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
-    """In a currency that adds up; what was released before the runs, once."""
+def spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
+    """Sum of the costs of these runs in a currency that adds up; what was released before them, once."""
     power, earlier = UNITS[currency].power, accountants.total(before, currency)
     own = math.fsum(
         repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
@@ -360,9 +376,9 @@ def _spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: 
     return float((earlier**power + own) ** (1 / power))
 
 
-def sentences(found: Collection[Cost]) -> Iterator[str]:
-    """The costs in words, one sentence each: "one run of each of 4 methods: ε = 8; …"."""
+def sentences(found: Collection[Cost], conditions: bool = True) -> Iterator[str]:
+    """The costs, one sentence each: "one run of each of 4 methods: ε = 8; …"; with their conditions, or not."""
     for cost in found:
         methods = "one method" if cost.methods == 1 else f"each of {cost.methods} methods"
         runs = "one run" if cost.repeats == 1 else f"all {cost.repeats} runs"
-        yield f"{runs} of {methods}: {cost.describe()}"
+        yield f"{runs} of {methods}: {cost.describe() if conditions else cost.numbers()}"

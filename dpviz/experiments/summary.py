@@ -12,7 +12,7 @@ from dpviz.experiments.results import headlined, median_interval, quantiles
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
-PRIVATE, FLOOR = 3, 1  # curves of the picture: methods with privacy, and without
+PRIVATE, FLOOR = 6, 1  # curves of the picture: methods with privacy, and without
 CHANCE = 0.05  # how often two methods that are alike are told apart
 
 

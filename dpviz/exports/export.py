@@ -69,23 +69,6 @@ def to_table(trace: Trace, plans: Mapping[str, Plan]) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
 
 
-def last_numbers(
-    trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float | None = None
-) -> pd.DataFrame:
-    """The final table to be printed, without times. Of data that are not public, columns that read raw rows end in
-    _nonprivate, and so do the names of methods without privacy; give `trace.visible(False)` to leave both out.
-
-    delta : as of `results.final_table`.
-    """
-    table = results.final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
-    if experiment.problem.public:
-        return table
-    private = {label for label, lane in trace.lanes.items() if lane.private}
-    columns = [item for label in private for item in results.columns(trace.only([label])).items()]
-    table["algorithm"] = [label + ("" if label in private else NOT_PRIVATE) for label in table["algorithm"]]
-    return table.rename(columns={name: name + NOT_PRIVATE for name, column in columns if not column.released})
-
-
 def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
     """Every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
 

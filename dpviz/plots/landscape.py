@@ -67,7 +67,7 @@ def landscape(
     }
     if not clouds:
         return None
-    figure = contours(background(), clouds, styles, directions, height=style.ALONE)
+    figure = contours(background(), clouds, styles, directions)
     return Chart(figure, heading, f"Contours of the {what}, with a dot for every run", caption, "not private")
 
 

@@ -1,7 +1,7 @@
 """Figures of plans: what a budget buys, drawn before anything runs. They depend on settings only, never on data."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -23,6 +23,7 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
+READ_AT = 12  # the same, of every method, for the picture beside the run
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
     {
         "basic": ArmStyle(style.GREY, "dot"),
@@ -37,7 +38,10 @@ METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
 
 
 def noise_schedule(
-    plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], words: str = "Scale of the noise in each step."
+    plans: Mapping[str, Plan],
+    styles: Mapping[str, ArmStyle],
+    words: str = "Scale of the noise in each step.",
+    height: int = style.SMALL,
 ) -> Chart:
     """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
 
@@ -55,6 +59,7 @@ def noise_schedule(
         Axes(STEP, f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
         if_empty=BY_SELECTION if selecting else "No method adds noise.",
+        height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
     return Chart(figure, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
@@ -103,16 +108,58 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    stopping = [line.name for line in lines if plans[line.name].stops]
     figure = line_figure(
         lines,
         Axes(STEP, title, from_zero=True),
-        notes=[f"at most; stops by itself: {', '.join(stopping)}"] if stopping else [],
+        notes=_at_most(lines, plans),
         limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
         if_empty=f"No method has a finite {symbol}.",
+        height=style.SMALL,
     )
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
     return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+
+
+def epsilon_spent(
+    plans: Mapping[str, Plan],
+    styles: Mapping[str, ArmStyle],
+    delta: float,
+    limit: float,
+    *,
+    remark: str = "",
+    after: str = "step",
+) -> Chart:
+    """ε at δ spent after some of the steps, by the accountant that is tightest at the end, with the budget's limit.
+
+    Arms without privacy are left out. remark, after : as of `privacy_spent`.
+    """
+    lines = []
+    for label, plan in plans.items():
+        if not plan.private:
+            continue
+        steps = np.unique(np.append(np.linspace(1, plan.iterations, READ_AT).round().astype(int), 1))
+        before = accountants.total(plan.facts.released, "epsilon")
+        method = accountants.tightest(plan.events, delta, plan.facts.released).method
+        curve = before + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
+        if np.isfinite(curve[-1]):
+            lines.append(Line(np.append(0, steps), curve, label, styles[label]))
+    figure = line_figure(
+        lines,
+        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
+        notes=_at_most(lines, plans),
+        limits=[Limit(limit, f"budget ε = {short(limit, 4)}")],
+        if_empty="No accountant gives a finite ε: these methods have no privacy.",
+        height=style.SMALL,
+    )
+    alt = f"ε spent after each {after}, one line per method, and the budget"
+    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+
+
+def _at_most(lines: Sequence[Line], plans: Mapping[str, Plan]) -> list[str]:
+    """A note on the methods that stop by themselves."""
+    stopping = [line.name for line in lines if plans[line.name].stops]
+    which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
+    return [f"at most; {which}"] if stopping else []
 
 
 def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:

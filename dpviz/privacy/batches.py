@@ -19,6 +19,7 @@ from dpviz.privacy.releases import Accepted, Noised, Source, Standard
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray
 
+ROOM = 2.0**16  # different numbers within a scale of noise, at least
 # From n/8 rows on, a batch is drawn as a mark on every row: less work than to draw and gather so many rows.
 MARKED = 8
 
@@ -79,6 +80,20 @@ def require_finite(values: np.ndarray) -> None:
     """
     if not np.isfinite(values).all():
         raise LedgerError("what is released must be finite numbers; put 0 in place of the others before clipping")
+
+
+def require_room(values: np.ndarray, scale: float | np.ndarray) -> None:
+    """Raises LedgerError where rounding would hide the noise: values (R', ...) that are so large beside its scale, a
+    scalar or (R',), that fewer than ROOM numbers are within it; beyond all digits they would leave without noise.
+
+    A scale follows from a declared sensitivity, and values from declared bounds: as with numbers that are not finite,
+    it is these that must be mended, and no data make the difference where they are kept.
+    """
+    largest = np.abs(values).max(axis=tuple(range(1, values.ndim)), initial=0.0)
+    with np.errstate(over="ignore"):
+        lost = (ROOM * np.spacing(largest) > scale) & (np.asarray(scale) > 0)
+    if lost.any():
+        raise LedgerError("values are too large beside the noise, whose digits they have no room for; rescale the data")
 
 
 def require_relation(query: Query, relation: Relation) -> None:
@@ -234,6 +249,7 @@ class Batch(Sample):
         if parameter < np.inf:
             if not np.isfinite(scale).all():
                 raise LedgerError(f"noise for the sensitivity {query.sensitivity} is too large for a number")
+            require_room(query.value, scale)
             noise = self._source._drawn(distribution, self.replicates, query.value.shape[1:])
             noisy = noisy + noise * (scale.reshape(-1, *[1] * (noise.ndim - 1)) if np.ndim(scale) else scale)
         law = self.replicates, self, distribution, scale
@@ -246,10 +262,10 @@ class Batch(Sample):
         sensitivity = np.broadcast_to(require_sensitivity(query, replicates), replicates)[:, None]
         first = epsilon / (1 + 2 ** (2 / 3))
         second = first * 2 ** (2 / 3)  # not the rest of ε: without privacy both are infinite
-        noise = np.zeros((replicates, 1 + count))
+        noise, (threshold, each) = np.zeros((replicates, 1 + count)), (sensitivity / first, 2 * sensitivity / second)
         if epsilon < np.inf:
+            require_room(query.value, threshold[:, 0])
             noise = self._source._drawn("laplace", self.replicates, (1 + count,))
-        threshold, each = sensitivity / first, 2 * sensitivity / second
         accepted = query.value + each * noise[:, 1:] >= threshold * noise[:, :1]
         first_index = np.where(accepted.any(axis=1), accepted.argmax(axis=1), -1)
         law = self.replicates, self, threshold, each

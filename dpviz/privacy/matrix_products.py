@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpviz.privacy.batches import Replicates, require_finite
+from dpviz.privacy.batches import Replicates, require_finite, require_room
 from dpviz.privacy.events import Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.releases import Multiplied, Source
@@ -90,6 +90,7 @@ class MatrixProducts:
         unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits were left
         unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
         exact, known = self._exact(unit), self._known(unit)
+        require_room(exact, self.noise_scale)
         noisy = exact + known
         noisy[new] += self._fresh(unit, new)
         mean = exact[new] + known[new]

@@ -2,21 +2,24 @@
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from functools import partial
+from typing import overload
 
 import numpy as np
 
 from dpviz.privacy import batches, events
 from dpviz.privacy.accounting.currencies import Currency
-from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_sensitivity
+from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_room, require_sensitivity
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Release, Selected, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
+
+_AT_ONCE = 1 << 18  # utilities that are looked at together
 
 
 class Purpose(IntEnum):
@@ -35,15 +38,41 @@ def drawn_seed(seed: int | None) -> int:
     return secrets.randbits(128) if seed is None else seed
 
 
-def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> list[np.random.Generator]:
-    """One PCG64 generator per replicate; replicate r draws the same numbers whatever the other replicates do.
+class _Streams(Sequence[np.random.Generator]):
+    """The generators of `streams`."""
+
+    def __init__(self, seed: int, purpose: Purpose, replicates: int, release: str = "") -> None:
+        self._seed, self._replicates = seed, range(replicates)
+        words = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
+        self._key: Callable[[int], tuple[int, ...]] = lambda r: (purpose, r, *words)
+        self._made: dict[int, np.random.Generator] = {}
+
+    def __len__(self) -> int:
+        return len(self._replicates)
+
+    @overload
+    def __getitem__(self, place: int) -> np.random.Generator: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[np.random.Generator]: ...
+    def __getitem__(self, place: int | slice) -> np.random.Generator | list[np.random.Generator]:
+        if isinstance(place, slice):
+            return [self[r] for r in self._replicates[place]]
+        made = self._made.get(place)
+        if made is None:
+            sequence = np.random.SeedSequence(self._seed, spawn_key=self._key(self._replicates[place]))
+            # Of two threads both get the one that is first: never the same numbers twice.
+            made = self._made.setdefault(self._replicates[place], np.random.Generator(np.random.PCG64(sequence)))
+        return made
+
+
+def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> Sequence[np.random.Generator]:
+    """One PCG64 generator per replicate, made when it is first used; replicate r draws the same numbers whatever the
+    other replicates do.
 
     release : a text that says what is released, such as method, budget and problem. Equal texts repeat the numbers,
         different ones share nothing: two releases with one noise would together give the exact value.
     """
-    words = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
-    sequences = (np.random.SeedSequence(seed, spawn_key=(purpose, r, *words)) for r in range(replicates))
-    return [np.random.Generator(np.random.PCG64(sequence)) for sequence in sequences]
+    return _Streams(seed, purpose, replicates, release)
 
 
 def noise_scale(event: events.Event, sensitivity: float) -> float:
@@ -53,11 +82,6 @@ def noise_scale(event: events.Event, sensitivity: float) -> float:
     if isinstance(release, events.Laplace | events.Gaussian):
         return sensitivity / release.parameter
     raise TypeError(f"{release} has no noise scale")
-
-
-def largest(logits: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-    """(...) the index with the largest sum of logit (..., k) and Gumbel noise: j with P(j) ∝ exp(logit_j)."""
-    return np.argmax(logits + generator.gumbel(size=logits.shape), axis=-1)
 
 
 class Mechanisms:
@@ -228,6 +252,8 @@ class Mechanisms:
         fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
         if not fits or shape[0] != len(chosen) or not shape[-1] or not np.isfinite(query.value).all():
             raise LedgerError(f"utilities must be finite, one row for each of {len(chosen)} replicates")
+        if selection.eta < np.inf:
+            require_room(query.value.max(axis=-1), sensitivity / selection.eta)  # far below it nothing is chosen
         self._ledger.charge(event, times_of(rows, self.replicates, draws))
         with np.errstate(divide="ignore"):
             slope = selection.eta / sensitivity
@@ -266,15 +292,21 @@ class Mechanisms:
         """
         counts = times * each
         indices = np.full((len(rows), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-        for i, r in enumerate(rows):
-            logits = log_weights(utilities[i], slope[i])
-            if counts[i] == 1 or logits.ndim == 2:
-                indices[i, : counts[i]] = largest(logits, generators[r])
-            elif counts[i] > 1:
-                sums = np.cumsum(np.exp(logits))
-                drawn = generators[r].random(size=counts[i]) * sums[-1]
-                last = np.searchsorted(sums, sums[-1])  # rounding may reach the end, but never an impossible index
-                indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, drawn, side="right"), last)
+        step = max(1, _AT_ONCE // max(1, utilities[:1].size))
+        for part in (slice(start, start + step) for start in range(0, len(rows), step)):
+            logits = log_weights(utilities[part], slope[part].reshape(-1, *[1] * (utilities.ndim - 1)))
+            if utilities.ndim == 3 or (counts[part] == 1).all():
+                gumbel = np.array([generators[r].gumbel(size=logits.shape[1:]) for r in rows[part]])
+                indices[part] = np.argmax(logits + gumbel, axis=-1).reshape(len(logits), -1)
+                continue
+            for i, r in enumerate(rows[part], part.start):
+                if counts[i] == 1:
+                    indices[i, 0] = np.argmax(logits[i - part.start] + generators[r].gumbel(size=logits.shape[1:]))
+                elif counts[i] > 1:
+                    sums = np.cumsum(np.exp(logits[i - part.start]))
+                    drawn = generators[r].random(size=counts[i]) * sums[-1]
+                    last = np.searchsorted(sums, sums[-1])  # rounding may reach the end, but never an impossible index
+                    indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, drawn, side="right"), last)
         return indices
 
     def above_threshold(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
@@ -312,7 +344,7 @@ class Mechanisms:
     def _chosen(self, rows: Replicates | None) -> Replicates:
         return self._everyone if rows is None else rows
 
-    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
         """A generator for each replicate."""
         return streams(seed, purpose, self.replicates, release)
 

@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_sensitivity
+from dpviz.privacy.batches import Batch, Replicates, require_finite, require_relation, require_room, require_sensitivity
 from dpviz.privacy.events import Event, Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.matrix_factorisation import Factorisation
@@ -140,6 +140,7 @@ class PrefixSums:
             if self._noise is None:
                 return total
             self._now = leaf.replicates, places
+            require_room(total, self.noise_scale[places])
             noise, scale = next(self._noise)[places], self.noise_scale[places]
             noisy = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
             law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1

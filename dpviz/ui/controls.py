@@ -195,14 +195,14 @@ class Panel:
         bar: bool = False,
     ) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu. bar : side by side in
-        any case, and over the whole width."""
-        text, values = options.__getitem__, list(options)
+        any case, and over the whole width; with the default "" none need be chosen."""
+        text, values = {"": "", **options}.__getitem__, list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
             if bar:
-                look: Any = {"label_visibility": "collapsed", "width": "stretch"}
-                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **look)
+                look: Any = {"label_visibility": "collapsed", "width": "stretch", "required": bool(default)}
+                return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **look) or ""
             if len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH:
                 return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)

@@ -33,10 +33,10 @@ def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
     return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
-def privacy_badge(status: Privacy | Literal["partly private"]) -> None:
+def privacy_badge(status: Privacy | Literal["partly private"], help: str | None = None) -> None:
     """Marks what the mechanism releases, what that rests on, and what is computed from the raw data."""
     icon, color = _BADGES[status]
-    st.badge(status, icon=f":material/{icon}:", color=color)
+    st.badge(status, icon=f":material/{icon}:", color=color, help=help)
 
 
 def heading(title: str) -> DeltaGenerator:

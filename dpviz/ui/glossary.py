@@ -10,10 +10,15 @@ TABS = "learn_tabs"  # the key, and the name in the address, of the tabs among w
 LIST = "glossary"  # in which no term is marked: it stands there
 
 
-def words(key: str) -> None:
-    """Mark the terms that the page uses, and a button with all of them; once per page, whatever the page says."""
-    if components.words(key):
+def words(key: str, here: bool = False) -> None:
+    """Mark the terms that the page uses, and a button with all of them; once per page, whatever the page says. here :
+    the list of all terms is a tab of this very page."""
+    if components.words(key, _open_tab if here else lambda: None) and not here:
         st.switch_page(PAGE, query_params={TABS: TAB})
+
+
+def _open_tab() -> None:
+    st.session_state[TABS] = TAB
 
 
 def listed() -> None:

@@ -1,5 +1,5 @@
 """How wide this visitor's charts are, and whether the page turned dark: figures are built on the server, which cannot
-see it."""
+see it. Each page opens at its top: Streamlit keeps the position of the page before."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ def _watcher() -> Any:
     return st.components.v2.component("dpviz_screen", html="<span></span>", js=source("screen.js"))
 
 
-def watch(theme: str) -> None:
-    """Keep `narrow` up to date, and the page drawn for its theme, which is this one now; once per page, before the
-    charts."""
+def watch(theme: str, page: str) -> None:
+    """Keep `narrow` up to date, and the page of this address drawn for its theme, which is this one now; once per page,
+    before the charts."""
     _watcher()(
         key=KEY,
-        data={"narrow": narrow(), "narrowest": NARROWEST, "theme": theme},
+        data={"narrow": narrow(), "narrowest": NARROWEST, "theme": theme, "page": page},
         on_narrow_change=lambda: None,
         on_theme_change=lambda: None,
         height=1,

@@ -16,7 +16,7 @@ def draw(page: "StreamlitPage") -> None:
     style("shell.css")
     appearance.readable()
     presenting.begin()
-    screen.watch(appearance.theme())
+    screen.watch(appearance.theme(), page.url_path)
     visitors.here().drawn()
     browser_session.remember()
     sidebar_status()

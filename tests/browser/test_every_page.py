@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 from dpviz.compare.pins import Pin
 from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.appearance import PRESSED
-from dpviz.ui.experiment.sections import BACKGROUND, HOLDS, RESULTS
+from dpviz.ui.experiment.sections import BACKGROUND, NAMES, RESULTS
 from dpviz.ui.families import FAMILIES
 from tests.browser.conftest import (
     PICTURE,
@@ -155,7 +155,7 @@ def views(page: Page, name: str) -> Iterator[str]:
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         yield tab.inner_text()
-    sections = list(HOLDS)[1:] if name == FAMILY_NAMES[0] else [RESULTS, BACKGROUND] if name in FAMILY_NAMES else []
+    sections = list(NAMES) if name == FAMILY_NAMES[0] else [RESULTS, BACKGROUND] if name in FAMILY_NAMES else []
     for title in sections:
         section(page, title)
         yield title

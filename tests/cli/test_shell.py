@@ -317,8 +317,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     frame = pd.read_csv("trace.csv", comment="#")
     assert code == 0 and set(frame["algorithm"]) == {"NAG", "GD #1"} and "floor" not in out
     assert not [name for name in frame if name.endswith("_nonprivate")]
-    code, out, _ = shell("run own.json --table mine.csv --out all.csv --diagnostics")
-    assert code == 0 and {"objective_nonprivate", "floor_nonprivate"} <= set(out.split())
+    assert shell("run own.json --table mine.csv --out all.csv --diagnostics")[0] == 0
     assert "objective_nonprivate" in pd.read_csv("all.csv", comment="#")
     code, out, _ = shell("sweep own.json --table mine.csv --grid epsilon=1,2 --out results.csv")
     assert code == 0 and set(pd.read_csv("results.csv", comment="#")["metric"]) == {"distance"}
@@ -329,7 +328,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     Path("filled.json").write_text(to_settings(filled))
     asked = "sweep filled.json --table mine.csv --grid epsilon=1,2 --metric objective --diagnostics"
     code, out, _ = shell(asked)
-    assert code == 0 and "these were known beforehand: the range of “a”." in out and "NAG_nonprivate" in out
+    assert code == 0 and "these were known beforehand: the range of “a”." in out
     assert "Every run is private" not in out and "What private methods release is private" in out  # not what is printed
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import (
+    Reading,
     describe_columns,
     detect_reading,
     read_table,
@@ -82,7 +83,9 @@ def test_every_bad_file_gets_its_sentence(case: str) -> None:
 def test_one_row_that_cannot_be_read_is_a_row_in_which_something_is_missing() -> None:
     """Nothing in one row decides whether the others are read."""
     for row in (b"1,\0", b'3,"4', b"1," + b"x" * 2_000_000, b"1,2,3", b"\xff,1", b"", b'"' + b"x" * 200_000 + b'",1'):
-        frame = read_table(b"a,b\n" + b"1,2\n" * 15 + row + b"\n" + b"1,2\n" * 15, "t.csv")
+        frame = read_table(
+            b"a,b\n" + b"1,2\n" * 15 + row + b"\n" + b"1,2\n" * 15, "t.csv", reading=Reading(rows="lines")
+        )
         assert frame.shape == (31, 2) and (numbers(frame["b"].drop(15)) == 2).all(), row[:20]
     assert detect_reading(b"a,b\n" + b"1,2,3\n" * 30, "t.csv").questions[0].startswith("30 of the first 30 rows")
 

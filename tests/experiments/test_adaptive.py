@@ -119,7 +119,7 @@ def test_its_plan_is_drawn_with_every_noise_and_at_most_what_it_spends() -> None
     assert [trace.name for trace in noise.data] == ["A, cheap", "A, expensive", "B, cheap", "B, expensive"]
     assert noise.layout.yaxis.title.text == "Noise scale σ_t" and not notes(noise)
     spent = plan_figures.privacy_spent(PLANS, STYLES, "rho", RHO).figure
-    assert notes(spent) == "at most; stops by itself: A, B"
+    assert notes(spent) == "at most; all may stop sooner"
     lines = {trace.name: trace for trace in spent.data if trace.name}
     np.testing.assert_allclose(lines["A"].y, PLANS["A"].spent("rho"), rtol=1e-6)
     curves = plan_figures.accountant_curves(PLANS["A"], 1e-6).figure

@@ -14,7 +14,8 @@ from dpviz.datasets import detect_reading, prepare, prepare_categories, prepare_
 from dpviz.datasets.uploads.lists import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.exports.export import file_name, last_numbers, sweep_to_csv, to_csv, to_script
+from dpviz.experiments.results import final_table
+from dpviz.exports.export import file_name, sweep_to_csv, to_csv, to_script
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
 from dpviz.privacy.accounting.accountants import tightest
@@ -45,9 +46,9 @@ def experiment() -> Experiment:
     )
 
 
-def printed(experiment: Experiment, tables: dict[str, np.ndarray], diagnostics: bool = False) -> str:
-    trace = experiment.run(tables).visible(diagnostics or experiment.problem.public)
-    return last_numbers(trace, experiment, experiment.plans()).to_string(index=False)
+def printed(experiment: Experiment, tables: dict[str, np.ndarray]) -> str:
+    trace = experiment.run(tables).visible(experiment.public)
+    return final_table(trace, experiment.plans()).drop(columns="seconds", errors="ignore").to_string(index=False)
 
 
 def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -235,7 +236,7 @@ def test_the_script_of_an_upload_reads_the_users_own_file(kind: str, tmp_path: P
     assert result.stdout.rstrip("\n") == printed(experiment, {"a1" * 16: table})
     if kind != "dropped rows":
         return
-    assert ran(script, tmp_path).returncode == 1
+    assert ran(script, tmp_path).returncode == 2
     (tmp_path / "mine.csv").write_bytes(TABLE[:40].to_csv(index=False).encode())
     refused = ran(script, tmp_path, "mine.csv")
     assert refused.returncode == 1 and "another table" in refused.stderr and "Traceback" not in refused.stderr
@@ -262,7 +263,7 @@ def test_the_script_reads_the_file_as_the_page_did(tmp_path: Path) -> None:
     assert result.stdout.rstrip("\n") == printed(experiment, {upload.specification.identity: upload.table})
     secret = to_script(experiment.replaced(seed=None))
     assert "hold no seed" in secret and "hold no seed" not in to_script(experiment)
-    first, second = (ran(secret, tmp_path, "mine.txt") for _ in range(2))
+    first, second = (ran(secret, tmp_path, "mine.txt", "--diagnostics") for _ in range(2))
     assert first.returncode == 0 == second.returncode and first.stdout != second.stdout
 
 
@@ -319,10 +320,3 @@ def test_every_number_of_a_sweep_is_a_row_and_says_what_is_not_private(experimen
     assert Sweep.from_json(header[1].removeprefix("sweep: ")) == sweep
     assert "setting: problem.rows" in header and "second_setting: budget.epsilon" in header
     assert "no privacy" not in sweep_to_csv(result.visible(False), sweep).split("value", 1)[1]
-
-
-FAMILIES = {
-    "accelerated": ("plain", GradientDescent(iterations=3)),
-    "accelerated, groups": ("groups", VertexSampling(iterations=4)),
-    "mirror descent": ("categories", SyntheticData(iterations=4)),
-}

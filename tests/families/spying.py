@@ -36,7 +36,7 @@ def stub_noise(monkeypatch: pytest.MonkeyPatch, values: tuple[float, ...]) -> No
     true = mechanisms.streams
 
     def replaced(seed: int, purpose: Purpose, replicates: int, release: str) -> list:
-        drawn: list = true(seed, purpose, replicates, release)
+        drawn: list = [*true(seed, purpose, replicates, release)]
         if purpose is Purpose.NOISE:
             drawn = [d if np.isnan(v) else Fixed(v) for d, v in zip(drawn, values, strict=True)]
         return drawn

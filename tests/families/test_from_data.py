@@ -5,7 +5,10 @@ import csv
 import importlib
 import io
 import json
+import sys
 from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -231,6 +234,37 @@ def _seconds(experiment: Experiment, arm: Arm) -> float:
     return experiment.estimated_seconds(plans)
 
 
+@pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS)
+def test_program_and_notebook_of_a_file_mark_all_that_is_not_released(
+    family: str,
+    problem: ProblemSpecification,
+    budget: Budget,
+    tables: Tables,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without diagnostics none of it is shown: no reference, no objective, no accuracy of the majority, no time."""
+    experiment, trace = ran(family, problem, budget, tables)
+    raw = {name for name, column in results.columns(trace).items() if not column.released} - {"best_step"}  # of another
+    (tmp_path / "your_file.csv").write_text(frame().to_csv(index=False))
+    monkeypatch.chdir(tmp_path)
+    for diagnostics in (False, True):
+        monkeypatch.setattr(sys, "argv", ["script.py", "your_file.csv", *["--diagnostics"] * diagnostics])
+        names: dict[str, Any] = {}
+        exec(to_script(experiment), names)
+        assert capsys.readouterr().out.rstrip("\n") == names["table"].to_string(index=False)
+        cells = [cell["source"] for cell in json.loads(to_notebook(experiment))["cells"] if cell["cell_type"] == "code"]
+        cell = "".join(chain(*([*source, "\n"] for source in cells)))
+        shown: dict[str, Any] = {}
+        exec(cell.replace("DIAGNOSTICS = False", f"DIAGNOSTICS = {diagnostics}"), shown)
+        references = [arm.label for arm in experiment.arms if arm.reference]
+        for table in (names["table"], shown["table"]):
+            assert not raw & set(table) and not set(references) & set(table["algorithm"])
+            marks = [name for name in (*table, *table["algorithm"]) if name.endswith("(not private)")]
+            assert bool(marks) == diagnostics and (not diagnostics or len(table) == len(experiment.arms))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS)
 def test_nothing_of_such_a_run_is_called_private(
@@ -292,27 +326,3 @@ def test_the_same_run_with_everything_declared_is_private() -> None:
     table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert "distance" in table and "beforehand" not in text and not any(name.endswith(NOT_PRIVATE) for name in table)
     assert isinstance(upload, UploadedTable) and not isinstance(upload, UserUpload | CategoricalUpload)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS, ids=lambda one: getattr(one, "kind", None))
-def test_program_and_notebook_print_what_is_released_and_mark_the_rest(
-    family: str, problem: ProblemSpecification, budget: Budget, tables: Tables
-) -> None:
-    experiment = planned(family, problem, budget)
-    program, cells = to_script(experiment), json.loads(to_notebook(experiment))["cells"]
-    assert "experiment.run(tables).visible(diagnostics)" in program
-    first, _, last = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    names: dict[str, Any] = {"tables": tables}  # in the place of the cell that reads the file
-    exec(first + "\n" + last, names)
-    shown = names["table"]
-    trace, plans = experiment.run(tables), experiment.plans()
-    private = [label for label, lane in trace.lanes.items() if lane.private]
-    assert shown["algorithm"].tolist() == private
-    released = final_table(trace.visible(False), plans)
-    assert [name for name in shown if name not in released] == [] and "seconds" not in shown
-    exec(first.replace("DIAGNOSTICS = False", "DIAGNOSTICS = True") + "\n" + last, names)
-    everything = names["table"]
-    assert {name for name in everything if not name.endswith("_nonprivate")} <= {*shown}
-    others = set(everything["algorithm"]) - set(private)
-    assert len(others) == len(trace.lanes) - len(private) and all(name.endswith("_nonprivate") for name in others)

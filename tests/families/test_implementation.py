@@ -4,9 +4,11 @@ Chances of what these tests assert: a mistake is missed where the p-values that 
 mildest, noise × 0.9 of one number in 2,000 runs on each data set, that happens in 4 of 100 audits, with fixed seeds.
 """
 
+import copy
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,18 +16,24 @@ import pytest
 
 from dpviz import families
 from dpviz.audits.audit import Audit, Case, Neighbours
+from dpviz.experiments.plan import Plan
+from dpviz.families.accelerated.audits import PROBLEM
 from dpviz.families.accelerated.broken import Halved, OneFewer
+from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.batches import Batch, Replicates
-from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
-from dpviz.privacy.queries import Query
+from dpviz.privacy.queries import Norm, Query
 from dpviz.privacy.releases import Standard
 from dpviz.privacy.running_sums import PrefixSums
 from dpviz.privacy.verification import broken
 from dpviz.privacy.verification.implementation import KINDS
 from dpviz.privacy.verification.transcripts import Transcript
+from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
+from tests.experiments.adaptive import Careful
 
 CASES = {f"{family}.{case.name}": case for family, cases in families.audits().items() for case in cases}
 CASES |= {f"broken.{mistake.name}": mistake.sound for mistake in families.broken()}
@@ -96,15 +104,27 @@ class OneChoice(Transcript):
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        return Transcript._selected(
-            [np.random.default_rng(5)] * len(generators), utilities, slope, times, each=each, rows=rows
-        )
+        same = [np.random.default_rng(5)] * len(generators) or generators
+        return Transcript._selected(same, utilities, slope, times, each=each, rows=rows)
+
+
+class OneThreshold(Transcript):
+    """The noise of the first threshold for all sparse vectors."""
+
+    _first: np.ndarray | None = None
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, rows, shape)
+        if distribution == "laplace":
+            self._first = drawn[:, :1] if self._first is None else self._first
+            drawn[:, :1] = self._first
+        return drawn
 
 
 class OneForAllReleases(Transcript):
     """Random numbers that follow from the seed alone, whatever is released: those of all compared arms are the same."""
 
-    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
+    def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
         return super()._streams(seed, purpose, "")
 
 
@@ -149,6 +169,7 @@ MISTAKES: dict[str, tuple[str, type[Transcript], str]] = {
     "noise on a grid": (LAPLACE, drawing(np.round), "shape"),
     "noise on a fine grid": (NORMAL, drawing(lambda drawn: np.round(256 * drawn) / 256), "repeats"),
     "choices that repeat each other": (CHOICES, OneChoice, "choices"),
+    "one threshold for all sparse vectors": ("broken.reused_noise", OneThreshold, "choices"),
     "a sparse vector that reuses its noise": ("broken.reused_noise", broken.Reusing, "choices"),
 }
 
@@ -165,6 +186,104 @@ def test_a_mistake_is_seen_by_the_test_that_looks_for_it(mistake: str) -> None:
 def test_a_mistake_is_seen_in_twelve_of_twelve_audits(mistake: str) -> None:
     name, source, _ = MISTAKES[mistake]
     assert all(kinds(dataclasses.replace(CASES[name], source=source), 1000, seed) for seed in range(12))
+
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def in_drawn(change: Callable[[Mechanisms, np.ndarray], np.ndarray]) -> Plant:
+    """A mistake in the noise that the mechanisms themselves draw."""
+    drawn = Mechanisms._drawn
+
+    def changed(self: Mechanisms, law: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        return change(self, drawn(self, law, rows, shape))
+
+    return lambda patch: patch.setattr(Mechanisms, "_drawn", changed)
+
+
+def in_streams(change: Callable[..., Sequence[np.random.Generator]]) -> Plant:
+    """A mistake in where random numbers come from."""
+    return lambda patch: patch.setattr(mechanisms, "streams", partial(change, mechanisms.streams))
+
+
+def in_selections(change: Callable[[np.ndarray], np.ndarray]) -> Plant:
+    """A mistake in the slope of selections."""
+    selected = Mechanisms._selected
+
+    def changed(
+        generators: Any, utilities: np.ndarray, slope: np.ndarray, times: np.ndarray, **more: Any
+    ) -> np.ndarray:
+        return selected(generators, utilities, change(slope), times, **more)
+
+    return lambda patch: patch.setattr(Mechanisms, "_selected", staticmethod(changed))
+
+
+def some(share: float, change: Callable[[np.ndarray], np.ndarray]) -> Plant:
+    """A mistake in this share of the releases."""
+    coins = np.random.default_rng(3)
+
+    def changed(_: Mechanisms, drawn: np.ndarray) -> np.ndarray:
+        return np.where(coins.random((len(drawn), *[1] * (drawn.ndim - 1))) < share, change(drawn), drawn)
+
+    return in_drawn(changed)
+
+
+def few_bits(
+    streams: Any, seed: int, purpose: Purpose, replicates: int, release: str = ""
+) -> list[np.random.Generator]:
+    """Streams of seeds of twenty bits."""
+    seeds = (each.integers(1 << 20) for each in streams(seed, purpose, replicates, release))
+    return [np.random.default_rng(int(one)) for one in seeds]
+
+
+# The case, the mistake, and the runs in which it is seen.
+PLANTED: dict[str, tuple[str, Plant, int]] = {
+    "no noise": (LAPLACE, in_drawn(lambda _, drawn: 0 * drawn), 100),
+    "no noise, sums": (SUMS, in_drawn(lambda _, drawn: 0 * drawn), 100),
+    "half the noise": (NORMAL, in_drawn(lambda _, drawn: drawn / 2), 200),
+    "noise of one sign": (LAPLACE, in_drawn(lambda _, drawn: np.abs(drawn)), 500),
+    "noise of the replicate before": (NORMAL, in_drawn(lambda _, drawn: drawn + np.roll(drawn, 1, axis=0)), 500),
+    "streams without a purpose": (
+        BATCHES,
+        in_streams(lambda streams, seed, _, *rest: streams(seed, Purpose.NOISE, *rest)),
+        100,
+    ),
+    "one stream for all replicates": (
+        LAPLACE,
+        in_streams(lambda streams, seed, purpose, count, *rest: [*streams(seed, purpose, 1, *rest)] * count),
+        100,
+    ),
+    "the same numbers in every replicate": (
+        CHOICES,
+        in_streams(lambda streams, *rest: [copy.deepcopy(streams(*rest)[0]) for _ in range(rest[2])]),
+        100,
+    ),
+    "streams that ignore the release": (
+        NORMAL,
+        in_streams(lambda streams, seed, purpose, count, _="": streams(seed, purpose, count)),
+        100,
+    ),
+    "selections with twice the slope": (CHOICES, in_selections(lambda slope: 2 * slope), 2000),
+    "selections without noise": ("mirror_descent.vertex_sampling", in_selections(lambda slope: 1e6 * slope), 200),
+    "selections that ignore utilities": ("bayesian_optimization.random_search", in_selections(np.zeros_like), 2000),
+    "a release of two hundred bare": (LAPLACE, some(0.005, np.zeros_like), 2000),
+    "a running sum of two hundred bare": (SUMS, some(0.005, np.zeros_like), 2000),
+    "noise of seven digits": (LAPLACE, in_drawn(lambda _, drawn: drawn.astype(np.float32).astype(float)), 10_000),
+    "noise of seven digits, Gaussian": (
+        NORMAL,
+        in_drawn(lambda _, drawn: drawn.astype(np.float32).astype(float)),
+        10_000,
+    ),
+    "seeds of twenty bits": (LAPLACE, in_streams(few_bits), 10_000),
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED)
+def test_a_mistake_in_the_mechanisms_themselves_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An audit draws as the method's page does."""
+    name, mistake, runs = PLANTED[plant]
+    mistake(monkeypatch)
+    assert kinds(CASES[name], runs)
 
 
 @pytest.mark.one_in(3)
@@ -232,6 +351,80 @@ def test_a_mean_over_one_row_fewer_is_seen_in_every_family(name: str, monkeypatc
     assert verdict.implementation is not None
     (size,) = [fault.size for fault in verdict.implementation.faults if fault.kind == "sensitivity"]
     assert 1.03 < size < 1.0527
+
+
+@pytest.mark.parametrize(("name", "seen"), [("gradient_descent", False), ("two_features", True)])
+def test_a_scale_from_the_wrong_norm_is_seen_where_norms_differ(
+    name: str, seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogisticRegression, "gradient_bound", lambda self, _: self.clip)
+    case = dataclasses.replace(CASES[f"accelerated.{name}"])  # whose data are built anew
+    assert ("sensitivity" in kinds(case, 100)) == seen
+
+
+class ClippedAfter(Halved):
+    """Clips the mean of gradients, not each of them."""
+
+    def __init__(self, problem: Any, clipless: Any) -> None:
+        super().__init__(problem)
+        self._clipless = clipless
+
+    def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        query, whole = self._problem.mean_gradient(x, batch, norm), self._clipless.mean_gradient(x, batch, norm).value
+        return query._replace(value=whole * np.minimum(1, PROBLEM.clip / np.abs(whole).sum(axis=1, keepdims=True)))
+
+
+def test_clipping_after_averaging_is_seen_on_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = CASES["accelerated.batches_ordinary"]
+    data = case.neighbours
+    monkeypatch.setattr("dpviz.families.accelerated.audits.PROBLEM", PROBLEM.replaced(clip=10.0))
+    wide = case.data()
+    one, other = (ClippedAfter(*pair) for pair in ((data.one, wide.one), (data.other, wide.other)))
+    case = dataclasses.replace(case, data=lambda: Neighbours(one, other, data.row))  # type: ignore[arg-type]
+    assert "sensitivity" in kinds(case, 100)
+
+
+def test_clipping_after_averaging_is_seen_in_private_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def after(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
+        mean = rows.mean(axis=0)
+        return len(rows) * mean * min(1.0, clip / max(float(np.linalg.norm(mean)), 1e-300)), 0
+
+    assert not kinds(CASES["bayesian_optimization.gibo_far"], 50)
+    monkeypatch.setattr("dpviz.problems.tuning.tuning.clipped_sum", after)
+    assert "sensitivity" in kinds(CASES["bayesian_optimization.gibo_far"], 50)
+
+
+@pytest.mark.parametrize("name", [LAPLACE, NORMAL, CHOICES, "second_order.short_step", "second_order.mini_batch"])
+def test_a_plan_that_spends_more_than_its_budget_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the claim follows the plan, and noise is as the plan declares it."""
+    method = type(CASES[name].algorithm)
+    plan = method.plan
+
+    def double(self: Any, facts: Any, budget: Budget) -> Plan:
+        field = budget.controls()[0].name
+        more = budget.replaced(**{field: getattr(budget, field) * 1.4})
+        return dataclasses.replace(plan(self, facts, more), budget=budget)
+
+    assert "budget" not in kinds(CASES[name], 50)
+    monkeypatch.setattr(method, "plan", double)
+    assert "budget" in kinds(CASES[name], 50)
+
+
+def test_a_filter_that_lets_everything_pass_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a method that goes on until its filter stops it: those of the families plan all their releases within it."""
+    problem = Quadratic(rows=1500, dimension=2, strong_convexity=0.5).build()
+    same = Neighbours(problem, problem)  # type: ignore[arg-type]
+    case = Case("careful", "Careful", Careful(), "", (ZeroConcentratedDP(rho=0.02),), lambda: same)
+    charge = ledger._Filtered.charge
+
+    def unlimited(self: Any, event: Event, times: np.ndarray | None) -> None:
+        self._limit = math.inf
+        charge(self, event, times)
+
+    assert not kinds(case, 50)
+    monkeypatch.setattr(ledger._Filtered, "affordable", lambda self, _, times=1: np.ones(len(self._sum), dtype=bool))
+    monkeypatch.setattr(ledger._Filtered, "charge", unlimited)
+    assert "budget" in kinds(case, 50)
 
 
 def test_a_sensitivity_that_the_plan_does_not_know_is_seen() -> None:

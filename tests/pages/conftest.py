@@ -1,6 +1,6 @@
 """Loading a page with an address."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,11 +23,11 @@ def all_sections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         bar = sections.opened
 
         def opened(panel: Panel) -> list[str]:
-            (chosen,) = bar(panel)
-            return [name for name in sections.HOLDS if name in (chosen, *set(sections.HOLDS) - {sections.SWEEP})]
+            chosen = bar(panel)
+            return [name for name in sections.NAMES if name in (*chosen, *set(sections.NAMES) - {sections.SWEEP})]
 
-        def tabs(noise: Chart, drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
-            return {"Plan": lambda: plan.draw([noise, *drawings], key)}
+        def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
+            return {"Plan": lambda: plan.draw([*small, *drawings], key)}
 
         monkeypatch.setattr(sections, "opened", opened)
         monkeypatch.setattr(plan, "tabs", tabs)

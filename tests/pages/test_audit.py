@@ -165,7 +165,7 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
 def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> None:
     slow = {"audit_family": "Private tuning", "audit_bayesian_optimization_gibo_runs": "100000"}
     app = load("audit", **slow)
-    assert "This audit would take about 5 minutes" in said(app)
+    assert "This audit would take about 4 minutes" in said(app)
     assert "Choose at most 40,000 runs" in said(app) and app.button(key="audit_run").disabled
 
 

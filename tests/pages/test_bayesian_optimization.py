@@ -19,7 +19,7 @@ from tests.pages.test_mirror_uploads import people
 PAGE = "bayesian_optimization"
 FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}
 SMALL = FEW | {"tuning_model": "Normal location", "tuning_location_drawn_rows": "200"}
-DRAWN = 3  # figures of the plan
+DRAWN = 4  # figures of the plan
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -32,8 +32,8 @@ def test_the_plan_says_who_is_protected_and_when_to_stop_before_anything_runs(lo
     assert presets.PRESETS[0].look_for in text(app) and "tuning_job" not in app.session_state
     assert "One user of the validation data replaced" in text(app)
     assert "The training data are not protected" in text(app)
-    assert "Stop looking at ω = 0.01." in text(app) and "DP-GIBO about 202" in text(app)
-    assert "tells a replaced user of the validation data from the real one at most" in text(app)
+    assert "Stop looking at ω = 0.02." in text(app) and "DP-GIBO about 202" in text(app)
+    assert "a replaced user of the validation data is noticed at most" in text(app)
     assert metrics(app)["Noise, first → last step"] == "0.011"
 
 

@@ -9,6 +9,7 @@ import pytest
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Seq, StatedPureDP, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
+from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
@@ -84,11 +85,31 @@ def test_running_sums_refuse_a_leaf_that_is_not_finite(bad: float) -> None:
     assert np.isfinite(sums.add(query(1.0, "l2")._replace(batch=leaf))).all()
 
 
-def test_running_sums_refuse_a_sum_that_overflows() -> None:
-    _, leaves, sums = running(G)
-    sums.add(query(1.5e308, "l2")._replace(batch=leaves.next()))
-    with np.errstate(over="ignore"), pytest.raises(LedgerError, match="finite"):
-        sums.add(query(1.5e308, "l2")._replace(batch=leaves.next()))
+@pytest.mark.parametrize("act", ["laplace", "gaussian", "exponential", "above threshold", "sums", "products"])
+def test_noise_that_rounding_would_hide_is_refused_before_it_is_drawn(act: str) -> None:
+    """The value 10¹⁶ with noise of scale 10⁻³ left as it was."""
+    event = ACTS[act][0] if act in ACTS else G
+    change = 1e-3 * event.parameter  # type: ignore[attr-defined]
+
+    def released(source: Mechanisms, value: float) -> None:
+        norm = {"laplace": "l1", "exponential": "range", "above threshold": "linf"}.get(act, "l2")
+        asked = query(value, norm)._replace(sensitivity=change)
+        if act == "sums":
+            leaves = source.leaves([2], 6)
+            sums = source.prefix_sums(G, binary_tree(1), leaves, change, (4,))
+            sums.add(asked._replace(batch=leaves.next()))
+        elif act == "products":
+            opened = source.matrix_products(MatrixQuery(lambda v: value * v, 4, change), G)
+            opened.times(np.tile([1.0, 0, 0, 0], (3, 1)))
+        else:
+            getattr(source, act.replace(" ", "_"))(asked, event)
+
+    source = mechanisms(event)
+    noise = [generator.bit_generator.state for generator in source._noise]
+    with pytest.raises(LedgerError, match="rescale the data"):
+        released(source, 1e16)
+    assert [generator.bit_generator.state for generator in source._noise] == noise
+    released(mechanisms(event), 1e6)
 
 
 @pytest.mark.parametrize("weights", [[math.nan, 0.0], [math.inf, 0.0], [-math.inf, -math.inf]], ids=str)

@@ -1,5 +1,6 @@
 """Which run is to begin by itself, and whether what a page shows belongs to its settings: state by state."""
 
+import math
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -10,8 +11,9 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import freshness
-from dpviz.ui.experiment.freshness import FIRST, LONG, SOON
+from dpviz.ui.experiment.freshness import FIRST, SOON
 from dpviz.ui.experiment.run import Ready
+from dpviz.ui.families import FAMILIES, Entry
 
 STATES = ("queued", "running", "done", "stopped", "timeout", "failed")
 
@@ -25,7 +27,8 @@ class Settings:
     likely: float = 5.0
     public: bool = True
     too_much: bool = False
-    until: float = LONG
+    until: float = math.inf
+    times: float = 5.0
 
     @property
     def first(self) -> "Settings | None":
@@ -38,8 +41,9 @@ class Settings:
         raise AssertionError("nothing is started here")
 
 
-def job(name: str, repeats: int = 20, state: str = "done") -> Any:
-    return SimpleNamespace(task=(name, repeats), state=state, active=state in ("queued", "running"))
+def job(name: str, repeats: int = 20, state: str = "done", seconds: float = 0.5) -> Any:
+    active = state in ("queued", "running")
+    return SimpleNamespace(task=(name, repeats), state=state, active=active, seconds=seconds)
 
 
 A = Settings("A")
@@ -56,7 +60,8 @@ A = Settings("A")
         *((A, job("A", 20, state), None) for state in STATES),
         (replace(A, likely=1.0), None, replace(A, likely=1.0)),
         (replace(A, repeats=7), None, replace(A, repeats=7)),
-        (replace(A, likely=LONG), None, None),
+        (replace(A, likely=1e4), None, replace(A, likely=1e4).first),
+        (A, job("A", FIRST, seconds=1.1), None),
         (replace(A, public=False), None, None),
         (replace(A, too_much=True), None, None),
         (replace(A, until=SOON), None, None),
@@ -100,3 +105,11 @@ def test_a_run_beyond_the_limit_of_time_or_of_memory_is_refused(
     monkeypatch.setattr(Experiment, "estimated_seconds", lambda *_: seconds)
     monkeypatch.setattr(Experiment, "estimated_bytes", lambda *_: bytes)
     assert Ready(experiment, experiment.plans()).too_much == too_much
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_preset_begins_by_itself(family: Entry) -> None:
+    """Seventeen of them left another experiment's picture on the screen."""
+    for preset in family.page().presets:
+        planned = preset.experiment.planned()
+        assert freshness.due(Ready(planned.ready(), planned.plans), None) is not None, preset.name

@@ -28,12 +28,12 @@ def test_a_method_under_a_filter_has_a_guarantee_line() -> None:
     assert names["Budget of each method"] == "ρ = 0.02" and names["Noise, first → last step"]
     (caption,) = [item.value for item in app.caption]
     assert "Stops by itself, so at most this much is spent: A, B." in caption
-    assert "zCDP ρ ≤ 0.02 (A)" in caption and "pure — (every method: its ceiling is stated in ρ)" in caption
+    assert "zCDP ρ ≤ 0.02 (A)" in caption and "Pure ε: none." in caption
 
 
 def test_the_readings_are_those_of_the_ceiling() -> None:
     read = guarantee.readings(careful().plans()["A"], 1e-6)
-    assert read.rho == pytest.approx(RHO) and read.pure == read.mu == np.inf and read.stated_in == "ρ"
+    assert read.rho == pytest.approx(RHO) and read.pure == read.mu == np.inf
 
 
 def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:

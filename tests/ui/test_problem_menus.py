@@ -79,7 +79,7 @@ def built(page: FamilyPage, panel: Panel) -> Experiment | None:
         return page.applicable(names, source.kind, budget.cls)
 
     methods = labels or offer.methods
-    settings, _ = controls.grouped(panel, page.catalogue, page.groups, methods, applicable, None)
+    settings, _ = controls.grouped(panel, page.catalogue, page.groups, methods, applicable, ())
     numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
     problem = page.problems.build(panel, source, budget, numbers["seed"])
     if problem is None:

@@ -2,16 +2,19 @@
 
 import asyncio
 import gzip
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import streamlit as st
 from starlette.datastructures import Headers
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dpviz.ui.server import files
 from dpviz.ui.server.files import ADDRESS, Files
+from dpviz.ui.server.origins import OwnOrigins
 
 SCRIPT = b"let x = 1;" * 1000
 PAGE = b"<html><head><title>Streamlit</title></head></html>"
@@ -41,8 +44,8 @@ def streamlit() -> Iterator[Streamlit]:
     yield Streamlit()
 
 
-def get(app: ASGIApp, path: str, method: str = "GET", **asked: str) -> tuple[int, Headers, bytes]:
-    """Status, headers and body of an answer."""
+def get(app: ASGIApp, path: str, method: str = "GET", kind: str = "http", **asked: str) -> tuple[int, Headers, bytes]:
+    """Status, headers and body of an answer; of a websocket that is closed 0."""
     messages: list[Message] = []
 
     async def send(message: Message) -> None:
@@ -52,11 +55,11 @@ def get(app: ASGIApp, path: str, method: str = "GET", **asked: str) -> tuple[int
         return {"type": "http.request", "body": b"", "more_body": False}
 
     headers = [(name.replace("_", "-").encode(), text.encode()) for name, text in asked.items()]
-    answer = app({"type": "http", "method": method, "path": path, "headers": headers}, receive, send)
+    answer = app({"type": kind, "method": method, "path": path, "headers": headers}, receive, send)
     with ThreadPoolExecutor() as thread:  # a browser of an earlier test keeps an event loop in this one
         thread.submit(asyncio.run, answer).result()
     body = b"".join(message.get("body", b"") for message in messages[1:])
-    return messages[0]["status"], Headers(raw=messages[0]["headers"]), body
+    return messages[0].get("status", 0), Headers(raw=messages[0].get("headers", [])), body
 
 
 def test_a_script_is_compressed_once_and_for_everybody(streamlit: Streamlit) -> None:
@@ -104,3 +107,39 @@ def test_a_page_names_the_address_of_its_server(streamlit: Streamlit) -> None:
         status, headers, body = get(Files(streamlit), path)
         assert status == 200 and "etag" not in headers and headers["content-length"] == str(len(body))
         assert body.replace(ADDRESS, b"") == PAGE.replace(b"Streamlit", b"dpviz") and body.count(ADDRESS) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "path", "served"),
+    [
+        ("127.0.0.1:8501", None, "/", True),
+        ("[::1]:8501", "http://[::1]:8501", "/", True),
+        ("localhost:8501", "http://127.0.0.1:9000", "/", True),
+        ("10.0.0.7", None, "/_stcore/health", True),
+        ("localhost", "https://elsewhere.example", "/", False),
+        ("localhost", "null", "/_stcore/upload_file/a", False),
+        ("localhost", "http://localhost.elsewhere.example", "/", False),
+        ("localhost", "http://[bad", "/", False),
+        ("elsewhere.example", "http://elsewhere.example", "/", False),
+        ("", None, "/", False),
+        ("shown.example", "https://shown.example", "/", True),
+        ("a.lab.example:443", "https://desk.example", "/", True),
+    ],
+)
+def test_other_web_sites_and_names_are_refused_before_streamlit_sees_them(
+    streamlit: Streamlit, monkeypatch: pytest.MonkeyPatch, host: str, origin: str | None, path: str, served: bool
+) -> None:
+    """Without a question to any other machine; a deployment names its own hosts and origins."""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **_: pytest.fail(f"{asked[0]} is asked"))
+    options = {
+        "server.allowedHosts": ["localhost", "127.0.0.1", "::1", "shown.example", "*.lab.example"],
+        "server.corsAllowedOrigins": ["https://desk.example"],
+        "server.enableCORS": True,
+        "browser.serverAddress": "localhost",
+    }
+    monkeypatch.setattr(st, "get_option", options.__getitem__)
+    asked = {"host": host} | ({} if origin is None else {"origin": origin})
+    status, _, _ = get(OwnOrigins(streamlit), path, **asked)
+    assert streamlit.asked == [path] * served and served == (status != 403)
+    if not served:
+        assert get(OwnOrigins(streamlit), path, kind="websocket", **asked)[0] == 0 and not streamlit.asked

@@ -38,13 +38,13 @@ def run() -> Run:
 def test_readings_of_laplace_noise_exist_in_every_currency_and_of_gaussian_noise_not_as_pure_epsilon() -> None:
     laplace = guarantee.readings(TINY.plans()["DP-GD"], 1e-6)
     assert laplace.pure == pytest.approx(2.0) and laplace.epsilon_at_delta <= 2.0
-    assert "pure ε = 2 (DP-GD)" in guarantee.currencies({"DP-GD": laplace})
+    assert "Pure ε = 2 (DP-GD)." in guarantee.currencies({"DP-GD": laplace})
     arms = presets.arms(["DP-GD"], iterations=4, noise="gaussian")
     gaussian = TINY.replaced(arms=arms, budget=ApproximateDP(epsilon=2.0, delta=1e-6)).plans()["DP-GD"]
     read = guarantee.readings(gaussian, 1e-6)
     assert read.epsilon_at_delta == pytest.approx(2.0, rel=1e-6) and read.mu == pytest.approx(0.44833, rel=1e-4)
-    assert "pure — (DP-GD: Gaussian noise has no pure ε)" in guarantee.currencies({"DP-GD": read})
-    assert "pure — (DP-GD: " in guarantee.currencies({"DP-NAG": laplace, "DP-GD": read})
+    assert "Pure ε: none." in guarantee.currencies({"DP-GD": read})
+    assert "Pure ε: none (DP-GD)." in guarantee.currencies({"DP-NAG": laplace, "DP-GD": read})
 
 
 def reading(epsilon: float, detection: float) -> guarantee.Readings:

@@ -219,6 +219,7 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
 
 
 def test_another_web_site_is_refused_without_asking_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Streamlit itself, too, if it comes to that."""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **_: pytest.fail(f"{asked[0]} is asked"))
     monkeypatch.setattr(socket, "socket", lambda *_, **__: pytest.fail("a socket is opened"))
     streamlit_patches.apply()

@@ -49,6 +49,8 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
             return as_texts(array)
         except pyarrow.ArrowInvalid:  # in one cell, perhaps: it must not decide about the file
             return _repaired(array)
+    if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
+        _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
         encoded = array.dictionary_encode()
         texts = pyarrow.compute.replace_substring_regex(encoded.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
@@ -58,6 +60,23 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
     if types.is_int64(kind) or types.is_uint64(kind):
         return array
     return _as_float(array, name)
+
+
+def _check_times(array: pyarrow.Array, name: str) -> None:
+    """Raise UserError for dates and times of day for which there is no text."""
+    kind = array.type
+    unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
+    first, last = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
+    if unit == "ns" and not types.is_time(kind):  # 1677 to 2262
+        return
+    low, high = (int(np.array(day, f"datetime64[{unit}]").astype(np.int64)) for day in (first, last))
+    ticks = array.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64())
+    ends = pyarrow.compute.min_max(ticks).as_py()
+    if ends["min"] is not None and not low <= ends["min"] <= ends["max"] < high:
+        raise UserError(
+            "Correct them, or leave the column out of the file.",
+            title=f"Column {shown(name)} holds times before year 0, after year 9999, or beyond a day",
+        )
 
 
 def _repaired(array: pyarrow.Array) -> pyarrow.Array:

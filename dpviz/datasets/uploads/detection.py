@@ -5,6 +5,7 @@ It looks at the data: for the uploader's eyes, not private. Nothing of it is use
 
 import csv
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
@@ -43,7 +44,7 @@ def detected(data: bytes, given: Reading | None = None) -> Detected:
     """
     if given is None:
         _check_text(data)
-    reading, questions = _ends(data, _layout(data) if given is None else given)
+    reading, questions = _ends(data, given or _layout(data), fixed=given is not None)
     if given is None:
         reading, more_questions = _marks(data, reading)
         questions += more_questions
@@ -84,27 +85,26 @@ def _layout(data: bytes) -> Reading:
     named = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
     below = lines[len(above) : len(above) + LOOKED_AT]
     texts = [below.text(row) for row in range(min(100, len(below)))]
-    rows: Literal["returns", "records"] = "returns" if returns else "records"
+    rows: Literal["returns", "lines"] = "returns" if returns else "lines"
     return Reading(separator=named or _separator(texts), rows=rows, above=len(above))
 
 
-def _ends(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
-    """The reading with the blank lines at the end of the file left out, and with lines as rows where records are not
-    told apart by their quotes."""
+def _ends(data: bytes, reading: Reading, fixed: bool) -> tuple[Reading, list[str]]:
+    """The reading with the blank lines at the end of the file left out, and with records as rows where one has several
+    lines. fixed : the user has said what a row is; lines take the place of records that are not told apart."""
     lines = lines_of(data, reading.rows == "returns")
     below = next((count for count in range(LOOKED_AT) if count >= len(lines) or lines.text(-1 - count).strip()), 0)
     reading = reading.replaced(below=below)
-    if reading.rows != "records":
+    if reading.rows == "returns" or (fixed and reading.rows == "lines"):
         layout(data, reading)
         return reading, []
-    by_line = reading.replaced(rows="lines")
-    try:
-        rows = layout(data, reading)[1]
-        if len(rows) < len(layout(data, by_line)[1]) or not is_open(rows, reading.separator):
-            return reading, []
-    except UserError:
-        layout(data, by_line)
-    return by_line, ['A " is opened in some line and not closed: every line is read as a row.']
+    by_line, by_record = (reading.replaced(rows=rows) for rows in ("lines", "records"))
+    count = len(layout(data, by_line)[1])
+    with suppress(UserError):
+        if len(layout(data, by_record)[1]) < count or fixed:
+            return by_record, []
+    opened = is_open(lines, reading.separator)
+    return by_line, ['A " is opened in some line and not closed: every line is read as a row.'] if opened else []
 
 
 def _separator(texts: Sequence[str]) -> str:

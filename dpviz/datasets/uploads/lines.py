@@ -1,8 +1,8 @@
 """The rows of a text file, found before any cell is read.
 
-A row is a line; or a CSV record, whose cells in quotes may hold line breaks. Where a quote is opened and never closed
-in the way of CSV, it ends with its line: it takes no other row along. What is found is the same whatever stands in the
-cells of one row: there are as many rows as there were, and the others begin and end where they did.
+A row is a line, and a quote that is not closed ends with it; or, where that is declared, a CSV record, whose cells in
+quotes may hold line breaks. Whatever stands in one row, there are as many rows as there were, and the others begin and
+end where they did; or a file of records is refused.
 """
 
 import codecs
@@ -130,26 +130,22 @@ def _match(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
 def records(lines: Rows, separator: str) -> Rows:
     """The lines as CSV records. Raises UserError where it is not clear which quotes belong together.
 
-    A record over several lines has an odd number of quotes in its first line, an even one in those between, an odd one
-    in the last. So if one line is replaced by whatever has an odd number, their sum over the file is odd: that line
-    alone is odd and stays a row by itself, or there are records over several lines, and the file is refused. This takes
-    a file without such a line: of one that has it already, `detection` proposes lines as rows.
+    Each record has an even number of quotes, so that the number before a record is even, too. If one record is replaced
+    by whatever has an odd number, so has the file, which is refused; if by an even number, all others begin and end
+    where they did.
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
     before = np.searchsorted(quotes, lines.offsets)
     before -= before[0]
     before &= 1  # in place: there may be millions
     inside = before.astype(bool)
-    odd = np.flatnonzero(inside[1:] != inside[:-1])
-    if len(odd) < 2:
+    if not inside.any():
         return lines
     merged = Rows(lines.data, lines.offsets[~inside])
     several = np.flatnonzero(np.diff(np.flatnonzero(~inside)) > 1)
-    if not inside[-1] and _matches(merged, several, _strict(separator)):
-        return merged
-    if not is_open(lines, separator):
-        return lines
-    raise _not_closed()
+    if inside[-1] or not _matches(merged, several, _strict(separator)):
+        raise _not_closed()
+    return merged
 
 
 def _not_closed() -> UserError:

@@ -30,8 +30,8 @@ class Reading(Specification):
         1,234 is 1.234. Where there is one way only, as for 1.234,50 or 1,5, it is read in that way.
     header : whether the first row names the columns; without one they are called "Column 1", "Column 2", …
     missing : texts that stand for a missing value; empty cells always do.
-    rows : what a row is: "records" of CSV, whose cells in quotes may hold line breaks; "lines", whatever is in them; or
-        "returns", lines that end in carriage returns.
+    rows : what a row is: "records" of CSV, whose cells in quotes may hold line breaks, and of which a file with a quote
+        that is not closed is refused; "lines", whatever is in them; or "returns", lines that end in carriage returns.
     above : lines left out at the top. Between them and a header, blank lines and one like "sep=;" are left out, too.
     below : lines left out at the end, where one ends without a line break, too: a file whose last row ends in one has
         an empty line there. None leaves out that one. All other blank lines are rows in which everything is missing.

@@ -18,7 +18,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.tuning.tuning import TuningFacts
 
 LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
-LEAST, MOST = 0.01, 0.2  # of a recommended bias level: a promise of the process is worth no more (errata E1, E2)
+LEAST, MOST = 0.02, 0.2  # of a recommended bias level: a promise of the process is worth no more (errata E1, E2)
 AMPLITUDE = 0.5  # A, declared, of the mean loss around the iterates, in the unit of the losses
 SHOWN = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # bias levels of the table
 

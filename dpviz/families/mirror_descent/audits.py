@@ -72,19 +72,19 @@ SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
 GAUSSIAN: tuple[Budget, ...] = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 # By name: the method, its budgets, and about how many seconds an audit takes.
 METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...], float]] = {
-    "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION, 0.8),
-    "certified_sampling": (certified.CertifiedSampling(iterations=3), SELECTION, 0.7),
-    "bias_reduced": (bias_reduced.BiasReduced(stop_level=4), SELECTION, 9.5),
-    "fictitious_play": (best_responses.FictitiousPlay(responses=3), SELECTION, 0.45),
-    "two_draws": (best_responses.TwoDraws(), SELECTION, 0.4),
-    "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN, 0.4),
-    "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN, 0.4),
-    "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN, 0.4),
+    "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION, 4.5),
+    "certified_sampling": (certified.CertifiedSampling(iterations=3), SELECTION, 3.8),
+    "bias_reduced": (bias_reduced.BiasReduced(stop_level=4), SELECTION, 7.5),
+    "fictitious_play": (best_responses.FictitiousPlay(responses=3), SELECTION, 1.6),
+    "two_draws": (best_responses.TwoDraws(), SELECTION, 1.4),
+    "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN, 1.2),
+    "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN, 1.1),
+    "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN, 1.1),
     "anytime_sampling": (minimisation.AnytimeSampling(iterations=3), SELECTION, 5.0),
-    "frank_wolfe": (minimisation.FrankWolfe(chosen_vertices=3), SELECTION, 0.5),
-    "synthetic_data": (algorithms.SyntheticData(iterations=3), SELECTION, 0.6),
-    "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION, 0.4),
-    "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN, 0.6),
+    "frank_wolfe": (minimisation.FrankWolfe(chosen_vertices=3), SELECTION, 1.7),
+    "synthetic_data": (algorithms.SyntheticData(iterations=3), SELECTION, 2.2),
+    "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION, 1.5),
+    "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN, 1.2),
 }
 PLACES: dict[str, tuple[str, Callable[[], Neighbours]]] = {
     "anytime_sampling": (REGRESSION, regression),

@@ -50,7 +50,10 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
             noise = next(iter(plan.noise.values()))[: int(plan.resolved["epoch_length"])]
             lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value=False))
     figure = line_figure(
-        lines, Axes("Step t of an epoch", "Noise of g_t, σ", log_y=True), if_empty="No method with epochs."
+        lines,
+        Axes("Step t of an epoch", "Noise of g_t, σ", log_y=True),
+        if_empty="No method with epochs.",
+        height=style.SMALL,
     )
     return chart("noise_of_an_epoch", figure)
 

@@ -14,10 +14,10 @@ from scipy.optimize import isotonic_regression
 
 from dpviz.numbers import beside
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Range, log_ticks
+from dpviz.plots.elements.axes import Range
 from dpviz.plots.elements.style import ArmStyle
 
-MOST = 6  # more lines than these have a legend
+MOST = 7  # more lines than these have a legend
 NAME = "end label"  # of the annotations and shapes that belong to labels
 FRAME = 0.6  # lines that end beyond this share of the width have their label outside, where all have one
 _WIDTH, _NARROW = 20, 11  # characters of a line of a label, and on a narrow screen
@@ -149,24 +149,6 @@ def spread(wanted: np.ndarray, height: float, heights: np.ndarray) -> np.ndarray
 def _height(lines: int) -> float:
     """Pixels that a label takes; one of several lines keeps a distance, to be seen as one."""
     return _LINE * lines + (8 if lines > 1 else 1)
-
-
-def resized(figure: go.Figure, height: int) -> go.Figure:
-    """The figure at another height in pixels, with its labels as far apart as before; where there is no room without
-    their numbers, or without labels.
-
-    Beside long labels its frame is narrow: few numbers stand below it, and upright.
-    """
-    found = go.Figure(figure).update_layout(height=height).update_xaxes(nticks=3, tickangle=0)
-    if figure.layout.yaxis.type == "log" and figure.layout.yaxis.range:
-        low, high = figure.layout.yaxis.range
-        found.update_yaxes(log_ticks(Range(low, high, True), across=True))
-    labels = _labels(figure)
-    texts = [note.text.split("<br>") for note in labels]
-    names = [broken(_name_and_number(note.text)[0], "") for note in labels]
-    if texts and not _placed(found, figure, texts) and not _placed(found, figure, names):
-        return _with_legend(found).update_layout(height=height)
-    return found
 
 
 def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:

@@ -115,12 +115,15 @@ def line_figure(
     )
     ends = tips([line for line in drawn if line.legend], span, shown, scale, wide) if labels else []
     labelled = fits(ends, frame_height)
+    if ends and not labelled and height <= style.SMALL:
+        ends = [replace(end, number="") for end in ends]
+        labelled = fits(ends, frame_height)
     frame = style.layout(
         axes,
         notes=notes,
         shown=shown,
         not_private=not_private,
-        legend_entries=0 if labelled else sum(line.legend for line in drawn),
+        legend_entries=0 if labelled or height <= style.SMALL else sum(line.legend for line in drawn),
         height=height,
     )
     frame["yaxis"] |= view
@@ -137,7 +140,7 @@ def line_figure(
     if not silent and not axes.log_x:
         frame["hoverdistance"] = _reach(drawn)
     traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
-    return go.Figure({"data": traces, "layout": frame})
+    return go.Figure({"data": traces, "layout": frame}, _validate=False)
 
 
 def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range) -> tuple[list[dict[str, Any]], bool]:

@@ -25,6 +25,7 @@ HUES = tuple(color for color in PALETTE.values() if color != GREY)
 DASHES = ("solid", "dash", "longdash", "dashdot")
 DOTS = ("dot", "1px,6px", "4px,4px", "1px,3px")  # without privacy
 HEIGHT, ALONE = 320, 380  # pixels, of charts in two columns, and of those with a row to themselves
+SMALL = 188  # of those beside the live picture: names stand at the ends of lines, or nowhere
 BOTTOM = 48  # pixels below the axes
 # The chart's own menu: no upload of the figure to a third party, which Plotly offers unless told otherwise.
 PLOT_CONFIG: dict[str, Any] = {

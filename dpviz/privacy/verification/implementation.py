@@ -7,7 +7,10 @@ sound implementation faulty with probability `ERROR` at most, whatever is adapti
 kind gets the share 1/(q (q + 1)) of the error of its kind, and which test that is follows from what came before the
 draws that it tests.
 
-Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape); Ville 1939 (choices).
+Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape); Ville 1939 (choices). Of repeats: N
+independent draws have at most N²/2 pairs, each of which is equal with a probability of at most q. There are at most
+(N²/2)^k/k! sets of k pairs without a common draw, whose pairs are all equal with a probability of at most q^k. So k
+such pairs are equal with a probability of at most (N² q/2)^k/k!.
 """
 
 import math
@@ -21,21 +24,38 @@ from scipy.special import bdtr, bdtrc, gammainc, gammaincc, ndtr
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
+from dpviz.privacy.ledger import SLACK
 from dpviz.privacy.releases import Accepted, Release, Selected, Standard, Summed
 from dpviz.privacy.verification.choice_odds import ChoiceOdds
 from dpviz.privacy.verification.standard_draws import declared_scale, law_of, standard_draws
 from dpviz.privacy.verification.transcripts import Opened, Transcript
 
-Kind = Literal["scale", "shape", "dependence", "repeats", "batches", "choices", "sensitivity", "plan", "values"]
+Kind = Literal[
+    "scale",
+    "shape",
+    "bare",
+    "dependence",
+    "repeats",
+    "batches",
+    "choices",
+    "streams",
+    "sensitivity",
+    "budget",
+    "plan",
+    "values",
+]
 ERROR = 1e-5  # the chance, at most, that a sound implementation is called faulty
 SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot err but for rounding
-    "scale": 0.5,
+    "scale": 0.4,
     "shape": 0.1,
+    "bare": 0.1,
     "dependence": 0.1,
     "repeats": 0.1,
     "batches": 0.1,
     "choices": 0.1,
+    "streams": 0.0,
     "sensitivity": 0.0,
+    "budget": 0.0,
     "plan": 0.0,
     "values": 0.0,
 }
@@ -51,7 +71,8 @@ class Finding:
 
     p : the chance, at most, of something so odd if all is as declared, shares of the error taken into account; 0 where
         that is impossible. place : of the release that is the oddest, from 1; 0 for none. size : how odd: of the scale,
-        the drawn noise over the declared; of sensitivity, the change over the declared; else nan. entry : which number
+        the drawn noise over the declared; of sensitivity, the change over the declared; of the budget, what is spent
+        over what may be; else nan. entry : which number
         of the release, from 1; 0 for all of them.
     """
 
@@ -73,11 +94,14 @@ class Finding:
             "scale": f"the noise of {entry}release {self.place} is {short(self.size)} times what was declared",
             "shape": f"the noise of release {self.place} has another distribution than was declared",
             "dependence": f"the noise of release {self.place} depends on other noise",
+            "bare": f"release {self.place} left without noise in some runs",
             "repeats": "the same noise was drawn more than once",
+            "streams": "random numbers for different purposes, repeats or releases begin alike",
             "batches": "the rows of batches are not drawn as declared",
             "choices": "choices are not as frequent as declared",
             "sensitivity": f"one row moves the query of release {self.place} by {short(self.size, 4)} times what was "
             "declared",
+            "budget": f"{short(self.size, 4)} times what the budget allows is spent",
             "plan": f"the plan shows other noise than that of release {self.place}",
             "values": f"release {self.place} was not computed on the batch that was drawn",
         }[self.kind]
@@ -130,6 +154,12 @@ def scale_p_value(law: Standard, count: int, total: float) -> float:
     return 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
 
 
+def rare_p_value(count: int, expected: float) -> float:
+    """The chance, at most, that `count` of many independent events happen of which `expected` do on average: of the
+    sets of so many events, that number to the power of it over its factorial happens on average."""
+    return math.exp(min(0.0, count * math.log(expected) - math.lgamma(count + 1))) if count else 1.0
+
+
 class Watch:
     """Collects what the runs of an audit release, and tests it.
 
@@ -147,6 +177,9 @@ class Watch:
         self._odds = ChoiceOdds()
         self._counted: dict[tuple[float, ...], np.ndarray] = {}  # choices of indices, by their chances
         self._certain: dict[Kind, _Test] = {}  # tests that cannot err: the worst so far
+        self._zeros: dict[int, tuple[int, float]] = {}  # of each release: draws of 0, and how many are expected at most
+        self._grid = _TIED  # units in which draws are rounded, at most
+        self._seeds: set[str] = set()
 
     def add(
         self,
@@ -158,12 +191,16 @@ class Watch:
         with the row in all random batches and in none."""
         runs = true.replicates
         self._chunks.append(self._runs)
+        if len({*true.seeds}) < len(true.seeds) or self._seeds & {*true.seeds}:
+            self._impossible("streams", 0)
+        self._seeds.update(true.seeds)
         draws, last, seen = standard_draws(true.noted, runs), dict[int, np.ndarray](), set[int]()
         for place, (release, units) in enumerate(zip(true.noted, draws, strict=True), 1):
             if not true.pays(release):
                 self._impossible("plan", place)
             if units is not None:
                 self._keep(place, release, units[:, :_WIDEST], runs)
+                self._count_zeros(place, release, units)
                 self._compare_scale(place, release)
             if isinstance(release, Selected):
                 self._odds.add(release, last, runs)
@@ -171,6 +208,11 @@ class Watch:
             self._batches(opened, true, on_same, seen)
         self._changes(*pair)
         self._runs += runs
+
+    def compare_spent(self, spent: float, limit: float) -> None:
+        """What a plan or a run spends, and what it may."""
+        if spent > limit * (1 + SLACK):
+            self._impossible("budget", 0, spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
         """How often each index was chosen where the auditor knows the chances."""
@@ -182,6 +224,7 @@ class Watch:
         tests = {
             "scale": self._scales,
             "shape": self._shapes,
+            "bare": self._bare,
             "dependence": self._dependences,
             "repeats": self._repeats,
             "batches": self._batch_tests,
@@ -202,6 +245,22 @@ class Watch:
         draws = np.full((runs, units.shape[1]), np.nan)
         draws[release.replicates] = units
         self._draws.setdefault((place, law_of(release), units.shape[1]), []).append((self._runs, draws))
+
+    def _count_zeros(self, place: int, release: Release, units: np.ndarray) -> None:
+        """Draws of 0, but for the rounding of the release. A density of at most 1/2 makes few of them."""
+        scale = declared_scale(release)
+        assert scale is not None
+        size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
+        with np.errstate(divide="ignore"):
+            grid = np.maximum(_TIED, np.where(scale > 0, 8 * np.spacing(size) / scale, 0.0))[:, None]
+        count, expected = self._zeros.get(place, (0, 0.0))
+        drawn = ~np.isnan(units)
+        self._zeros[place] = count + int((np.abs(units) < grid)[drawn].sum()), expected + float((grid * drawn).sum())
+        self._grid = max(self._grid, float(grid.max(initial=0.0)))
+
+    def _bare(self) -> Iterator[_Test]:
+        for place, (count, expected) in sorted(self._zeros.items()):
+            yield _Test(rare_p_value(count, expected), place)
 
     def _compare_scale(self, place: int, release: Release) -> None:
         scale = declared_scale(release)
@@ -264,17 +323,20 @@ class Watch:
                 yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), place)
 
     def _repeats(self) -> Iterator[_Test]:
-        """So many pairs of equal draws: of N draws at most N² tolerance/2 times 2 are expected, and Markov's inequality
-        bounds the chance of more."""
+        """So many pairs of equal draws without a common one, of N draws with a density of at most 1 (of |z|): a pair is
+        equal with a probability of at most 2 tolerances."""
         columns = self._columns()
         if not columns:
             return
         each = max(1, _COMPARED // (len(columns) * len(self._chunks)))
         rows = np.concatenate([np.arange(start, min(start + each, self._runs)) for start in self._chunks])
         draws = np.abs(np.concatenate([column[np.unique(rows)] for _, column in columns]))
-        draws = np.sort(draws[draws > 0])  # nan is not
-        pairs = int((np.diff(draws) < _TIED).sum())
-        yield _Test(min(1.0, len(draws) ** 2 * _TIED / pairs) if pairs else 1.0)
+        draws = np.sort(draws[draws > 0])  # nan is not; zeros have a test of their own
+        tied = np.diff(draws) < self._grid
+        starts = np.flatnonzero(np.diff(tied.astype(np.int8), prepend=0) == 1)
+        ends = np.flatnonzero(np.diff(tied.astype(np.int8), append=0) == -1)
+        pairs = int(((ends - starts + 2) // 2).sum())  # of a chain of k equal draws k/2
+        yield _Test(rare_p_value(pairs, len(draws) ** 2 * self._grid))
 
     # ------------------------------------------------------------------------------------------------ batches
 

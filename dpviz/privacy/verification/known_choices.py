@@ -27,7 +27,8 @@ _HEIGHTS = np.array([-1.0, -1.0, 0.5])  # in scales of the noise
 def known_choices(
     source: type[Transcript], events: Iterable[Event], seed: int, release: str, runs: int
 ) -> Iterator[tuple[list[int], list[float]]]:
-    """For every different event that pays for choices: counts of the indices, and their chances."""
+    """For every different event that pays for choices: counts of the indices, and their chances; and of the indices of
+    two choices, one after the other."""
     for number, event in enumerate(_choosing(events)):
         repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
@@ -41,6 +42,10 @@ def known_choices(
             query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
             indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
         yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
+        if repeats > 1:
+            both = indices.reshape(repeats, -1)[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
+            joint = np.bincount((len(chances) * both[:, 0] + both[:, 1]).reshape(-1), minlength=len(chances) ** 2)
+            yield joint.tolist(), np.outer(chances, chances).reshape(-1).tolist()
 
 
 def expected_p_value(factor: float, runs: int) -> float:

@@ -17,10 +17,12 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.events import Event, Sub, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
-from dpviz.privacy.mechanisms import Mechanisms, Purpose, largest, streams
-from dpviz.privacy.releases import Release, Standard, Summed, log_weights
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.releases import Release, Standard, Summed
 from dpviz.privacy.running_sums import Leaves
 from dpviz.privacy.verification.standard_draws import whitened
+
+HANDED_OUT: Sequence[np.random.Generator] = ()  # in place of the streams of noise: what leaves is what left before
 
 
 class Opened(NamedTuple):
@@ -32,7 +34,7 @@ class Opened(NamedTuple):
 
 
 class Transcript(Mechanisms):
-    """Mechanisms that note every release and how likely it was, for R replicates that share one stream of numbers.
+    """Mechanisms that note every release and how likely it was. What is drawn, `Mechanisms` draws.
 
     of : the transcript whose releases are handed out again, in order; with the same seed and release, so that public
         random numbers are the same. None: releases are drawn.
@@ -52,6 +54,11 @@ class Transcript(Mechanisms):
     ) -> None:
         super().__init__(ledger, seed, release=release)
         self._of, self._row, self._taken = of, row, taken
+        # Where the streams of two replicates begin, of every purpose but the public choices that releases share.
+        own = (self._noise, self._batches, self.public, [self.shared]) if of is None else ()
+        self.seeds = [repr(generator.bit_generator.state) for stream in own for generator in stream[:2]]
+        if of is not None:
+            self._noise = HANDED_OUT
         self._noted: list[Release] = []
         self._chance: float | None = None  # that the row is in the batch that was opened last
         self._past: dict[int, list[np.ndarray]] = {}
@@ -59,14 +66,10 @@ class Transcript(Mechanisms):
         self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
         self.opened: list[Opened] = []
 
-    def _streams(self, seed: int, purpose: Purpose, release: str) -> list[np.random.Generator]:
-        return streams(seed, purpose, 1, release) * self.replicates
-
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         if self._of is not None:
             return np.zeros((len(rows), *shape))  # what leaves is what left before
-        drawn: np.ndarray = getattr(self._noise[0], distribution)(size=(len(rows), *shape))
-        return drawn
+        return super()._drawn(distribution, rows, shape)
 
     @staticmethod
     def _selected(
@@ -78,9 +81,8 @@ class Transcript(Mechanisms):
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        if len(rows) and (times == 1).all() and (each == 1 or utilities.ndim == 3):  # all at once, from the one stream
-            logits = log_weights(utilities, slope.reshape(-1, *[1] * (utilities.ndim - 1)))
-            return largest(logits, generators[0]).reshape(len(rows), -1)
+        if generators is HANDED_OUT:
+            return np.zeros((len(rows), max(1, each * int(times.max(initial=0)))), dtype=np.int64)
         return Mechanisms._selected(generators, utilities, slope, times, each=each, rows=rows)
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:

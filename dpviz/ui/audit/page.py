@@ -53,8 +53,9 @@ class Ready:
 
     auditing: Auditing
     public: bool = True
-    until: float = freshness.SOON  # seconds up to which it starts by itself
+    until: float = freshness.FOLLOW  # seconds up to which it starts by itself
     first: None = None
+    times: float = 1.0
 
     @cached_property
     def likely(self) -> float:

@@ -10,6 +10,7 @@ from dpviz.datasets.users import UserFacts
 from dpviz.families.bayesian_optimization import figures, texts
 from dpviz.families.bayesian_optimization.forecast import Forecast
 from dpviz.numbers import short
+from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.problems.tuning.tuning import TuningSpecification
 from dpviz.ui import explain
@@ -88,10 +89,11 @@ def reasons(shown: PlanView) -> None:
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
-    """Bias beside noise, the trainings that it takes, and the privacy spent."""
+    """The noise in each step, the privacy spent, bias beside noise, and the trainings that it takes."""
+    yield plan_figures.noise_schedule(shown.plans, shown.styles, texts.NOISE)
+    yield page_plan.privacy_spent(shown)
     yield figures.bias_and_noise(shown.theory)
     yield figures.trainings_by_level(shown.theory)
-    yield page_plan.privacy_spent(shown)
 
 
 def size_note(shown: PlanView) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.compare import comparison
-from dpviz.compare.comparison import PRIVACY, SHARE, Curve, Side
+from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Curve, Side
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments import changes
 from dpviz.experiments.plan import worst
@@ -34,7 +34,6 @@ from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import show_table
 
 PREFIX = "compare"
-MOST = 6  # runs that are compared at once: as many as have names in the chart
 SHARE_TITLE = "Share of the start that is left"
 EXAMPLE = "compare_example"  # in place of a page's prefix: the runs of the example are no pins of any page
 DELTA = Control("delta", "δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
@@ -201,7 +200,7 @@ def _compared(panel: Panel, sides: Sequence[Side]) -> None:
     _chart(panel, sides, metric=metric, title=labels[metric], axis=axis, every=every, currency=currency, delta=delta)
     _ends(sides, metric, every, delta)
     _settings(sides)
-    _together(sides, delta)
+    _together(panel, sides, delta)
 
 
 def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
@@ -318,18 +317,20 @@ def _settings(sides: Sequence[Side]) -> None:
     st.caption(texts.LEFT_OUT)
 
 
-def _together(sides: Sequence[Side], delta: float) -> None:
+def _together(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     """What publishing all of it costs; not only the best, as to pick that needs to see the others."""
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
     st.subheader("What publishing all of them costs", anchor=False)
-    totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, sides)
+    fixed = len(sides) < 2 or panel.switch("fixed", texts.FIXED, False, texts.FIXED_HELP)
+    totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, fixed, sides)
     costs = [f"one run of each of {methods} methods: {totals[0].describe()}"]
     costs += [f"all {runs:,} runs: {totals[1].describe()}"] if runs > methods else []
     units = dict.fromkeys(side.experiment.problem.unit for side in sides)
     published = sentence("; publishing ".join(costs))
-    st.markdown(f"Publishing {published}. {texts.AS_IF} Protected: {'; '.join(units)}.")
+    counted = texts.COUNTED_FIXED if fixed else texts.COUNTED_ONE_BY_ONE
+    st.markdown(f"Publishing {published}. {counted} {texts.AS_IF} Protected: {'; '.join(units)}.")
 
 
 @st.cache_data(max_entries=64, scope="session", show_spinner=False)
@@ -338,7 +339,7 @@ def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)
-def _costs(texts: tuple[str, ...], delta: float, _sides: Sequence[Side]) -> tuple[Cost, Cost]:  # noqa: ARG001 (as above)
-    one, every = (comparison.together(_sides, delta, repeats) for repeats in (False, True))
+def _costs(texts: tuple[str, ...], delta: float, fixed: bool, _sides: Sequence[Side]) -> tuple[Cost, Cost]:  # noqa: ARG001 (as above)
+    one, every = (comparison.together(_sides, delta, repeats, fixed) for repeats in (False, True))
     assert one is not None and every is not None
     return one, every

@@ -7,6 +7,7 @@ third of what the installed plotly package ships, from npm's plotly.js-cartesian
 """
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -98,7 +99,7 @@ def _words() -> Any:
     )
 
 
-def words(key: str) -> bool:
+def words(key: str, on_all: Callable[[], None]) -> bool:
     """Mark the terms of the glossary where they stand on the page, so that a press says what they mean, and draw a
-    button with all that the page uses. True when somebody asks for the whole list."""
-    return bool(_words()(key=key, data={}, on_all_change=lambda: None).all)
+    button with all that the page uses. True when somebody asks for the whole list, after `on_all`."""
+    return bool(_words()(key=key, data={}, on_all_change=on_all).all)

@@ -1,6 +1,10 @@
-// Says whether a chart is narrower than `narrowest` pixels: one of two side by side, or alone where columns are stacked. Silent, and
-// without a rerun, where the answer is what the page knows already; on a wide screen that is always.
+// Opens each page at its top. Says whether a chart is narrower than `narrowest` pixels: one of two side by side, or alone
+// where columns are stacked. Silent, and without a rerun, where the answer is what the page knows already; on a wide
+// screen that is always.
+let page = null;
 export default function ({ data, parentElement, setStateValue }) {
+  if (page !== null && page !== data.page) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
+  page = data.page;
   const block = document.querySelector(".stMainBlockContainer");
   if (!block) return;
   let said = data.narrow;

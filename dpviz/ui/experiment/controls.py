@@ -91,12 +91,16 @@ class Group:
 
     title : of the expander that holds them; empty for none. names : of the settings, in their order; that of a nested
     one stands for all that it holds.
-    only : settings that are drawn while another one of the group has a value: {name: (other, value)}.
+    only : settings that are drawn while another one of the group has a value: {name: (other, value)}. leads : those
+    that stand above the picture, as far as the methods have them and there is room. without : in a sentence, why steps
+    or batches are none of them.
     """
 
     title: str
     names: Sequence[str]
     only: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    leads: Sequence[str] = ()
+    without: str = ""
 
 
 def groups_of(package: str) -> tuple[Group, ...]:
@@ -179,21 +183,22 @@ def grouped(
     groups: Sequence[Group],
     methods: Sequence[str],
     applicable_names: Callable[[Sequence[str]], Sequence[str]],
-    lead: DeltaGenerator | None,
+    leads: Sequence[DeltaGenerator],
 ) -> tuple[dict[str, Any], DeltaGenerator]:
     """Draw the settings group by group, as far as one of the methods has them; their values, and a place below the
     first group.
 
-    lead : the place of the first setting of all, where that is not among the others.
+    leads : the places of the settings that lead.
     """
     values: dict[str, Any] = {}
     below: DeltaGenerator | None = None
     for group in groups:
         names = applicable(catalogue, applicable_names([n for n in group.names if n not in group.only]), methods)
-        if lead is not None and group is groups[0] and names:
-            with lead:
-                values |= settings(panel, catalogue, names[:1], methods)
-            names = names[1:]
+        led = dict(zip((name for name in group.leads if name in names), leads, strict=False))
+        for name, place in led.items():
+            with place:
+                values |= settings(panel, catalogue, [name], methods)
+        names = [name for name in names if name not in led]
         if names:
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names, methods)

@@ -7,7 +7,8 @@ from dpviz.ui.visitors import Kept
 
 State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
 FIRST = 4  # repeats that are run first
-SOON, LONG = 2.0, 20.0  # seconds up to which all repeats begin at once, and from which on a run waits for the button
+SOON, LONG = 2.0, 20.0  # seconds up to which all repeats begin at once, and from which on advice says what is quicker
+FOLLOW = 5.0  # seconds that all repeats may take to follow the first ones by themselves
 
 
 class Startable(Protocol):
@@ -28,6 +29,10 @@ class Startable(Protocol):
     @property
     def first(self) -> Optional["Startable"]:
         """Its first repeats, if they are to be run before all; else None."""
+
+    @property
+    def times(self) -> float:
+        """How many times the work of its first repeats it is."""
 
     @property
     def too_much(self) -> bool:
@@ -64,9 +69,12 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
 
 
 def due(ready: Startable, newest: Job | None) -> Startable | None:
-    """What is to begin by itself now, where that is allowed; None if nothing is, or what was begun goes on or ended."""
-    if not ready.public or ready.too_much or ready.likely >= ready.until:
+    """What is to begin by itself now, where that is allowed; None if nothing is, or what was begun goes on or ended.
+
+    All repeats follow the first ones if these took so little time that all will not take long."""
+    if not ready.public or ready.too_much:
         return None
     if newest is None or not belongs(ready, newest):
-        return ready.first or ready
-    return ready if newest.state == "done" and not ready.is_that_of(newest) else None
+        return (ready.first or ready) if ready.likely < ready.until else None
+    few = newest.state == "done" and not ready.is_that_of(newest)
+    return ready if few and newest.seconds * ready.times < FOLLOW else None

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,10 +12,9 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import UNITS, Currency, reason
+from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
-from dpviz.privacy.ledger import Filter
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.problems.base import condition_of
 from dpviz.ui import explain
@@ -30,8 +29,6 @@ FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack r
 class Readings:
     """What the events of one plan mean: infinite where a currency does not exist.
 
-    stated_in : symbol of the currency in which a ceiling is stated, of a method that decides while it runs; else "".
-    absent : why a currency does not exist for these events, for those that do not.
     epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
     detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
     """
@@ -42,8 +39,6 @@ class Readings:
     epsilon_at_delta: float
     accountant: str
     detection: float
-    stated_in: str = ""
-    absent: Mapping[Currency, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -62,8 +57,7 @@ class Worst:
 
 def readings(plan: Plan, delta: float) -> Readings:
     """All readings of a run; upper bounds, except that Gaussian noise on all rows is exact. Cached."""
-    found = _readings(tuple(plan.facts.released), plan.events, delta)
-    return replace(found, stated_in=UNITS[plan.terms.currency].symbol) if isinstance(plan.terms, Filter) else found
+    return _readings(tuple(plan.facts.released), plan.events, delta)
 
 
 @lru_cache(64)
@@ -80,7 +74,6 @@ def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float
         epsilon_at_delta=tightest.epsilon,
         accountant=accountants.METHOD_NAMES[tightest.method],
         detection=1 - float(tradeoff(events, false_alarms)),
-        absent={currency: reason(released, currency) for currency, cost in costs.items() if cost == math.inf},
     )
 
 
@@ -200,28 +193,22 @@ def consequence(detection: Worst, unit: str) -> str:
     replaced = unit.removeprefix("one ").removesuffix(" replaced")
     others = "" if detection.same else f" ({detection.who}; less often with the other methods)"
     return (
-        "An attacker who must be wrong at most 1 % of the time tells a replaced "
-        f"{replaced} from the real one at most {_percent(detection.value)} of the time{others}."
+        f"Even if {short(100 * FALSE_ALARMS)} % false alarms are allowed, a replaced {replaced} is noticed at most "
+        f"{_percent(detection.value)} of the time{others}."
     )
 
 
 def currencies(read: Mapping[str, Readings]) -> str:
-    """The same runs in the other currencies, at worst; a dash and a reason where one of them has no such number."""
-    shown: dict[Currency, tuple[str, str]] = {
-        "epsilon": ("pure", "pure ε ="),
-        "rho": ("rho", "zCDP ρ ≤"),
-        "mu": ("mu", "GDP μ ≤"),
-    }
+    """The same runs in every currency that adds up; "none" where a method has no such number."""
     parts = []
-    for currency, (name, title) in shown.items():
+    for name, title, sign in (("pure", "Pure ε", "="), ("rho", "zCDP ρ", "≤"), ("mu", "GDP μ", "≤")):
         found = worst(read, name)
         if math.isfinite(found.value):
-            parts.append(f"{title} {short(found.value)} ({found.who})")
+            parts.append(f"{title} {sign} {short(found.value)} ({found.who}).")
         else:
-            without = next(item for item in read.values() if math.isinf(getattr(item, name)))
-            why = f"its ceiling is stated in {without.stated_in}" if without.stated_in else without.absent[currency]
-            parts.append(f"{title.split()[0]} — ({found.who}: {why})")
-    return f"In other currencies, at worst: {'; '.join(parts)}."
+            some = "" if found.same else f" ({found.who})"
+            parts.append(f"{title}: none{some}.")
+    return " ".join(parts)
 
 
 def _equal(value: float, largest: float) -> bool:

@@ -1,11 +1,9 @@
 """What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
@@ -13,7 +11,6 @@ from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short
 from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
-from dpviz.plots.elements.labels import compact, resized
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.style import arm_styles
 from dpviz.ui import charts, components, explain
@@ -23,8 +20,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
 
-HEIGHT, SMALL = 420, 170  # pixels
-FEW = 6  # lines with names in the small figure
+HEIGHT = 350  # pixels
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
 
@@ -75,6 +71,8 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
             waits = " The new run has no curves yet." if state == "queued" else ""
             st.markdown(f"{texts.EARLIER}{waits}", width="content")
             _offer(panel, frame, state)
+        elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:
+            _offer_all(panel, frame.ready, frame.title, run)
     of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end if there is one.
@@ -98,12 +96,23 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
         st.rerun()
 
 
+def _offer_all(panel: Panel, ready: Ready, title: str, run: Run) -> None:
+    """Run all repeats, where the first ones took so long that the others do not follow by themselves."""
+    st.button(
+        f"Run all ({about(run.job.seconds * ready.times)})",
+        key=panel.key("run_all"),
+        icon=":material/play_arrow:",
+        on_click=run_panel.start,
+        args=(panel.page, title, ready),
+    )
+
+
 def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bool) -> None:
     """What the run of the picture comes to, in a number and a sentence. now : whether it is under way, and whether
     diagnostics may be seen."""
     active, diagnostics = now
     with st.container(key=panel.key("number_pale" if pale else "number")):
-        number, words = st.columns([3, 8], gap="medium", vertical_alignment="center")
+        number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
     so_far = " so far" if active else ""
     if found is not None:
@@ -141,23 +150,9 @@ def curves(
     return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
 
 
-def noise(panel: Panel, chart: Chart) -> None:
-    """The noise of each step, small."""
-    st.caption(f"{chart.heading}, known before anything runs")
-    of, small = st.session_state.get(panel.key("small"), (None, None))
-    if of is not chart:
-        small = replace(chart, figure=_small(chart.figure), alt=f"{chart.heading}, one line per method")
-        st.session_state[panel.key("small")] = chart, small
-    charts.alone(small, panel.key("hero_noise"))
-
-
-def _small(figure: go.Figure) -> go.Figure:
-    small = resized(figure, SMALL)
-    if sum(bool(trace.name) for trace in small.data) > FEW:  # a legend would leave no room for lines
-        small = compact(small).update_layout(showlegend=False, height=SMALL, margin_b=48)
-    for marks in small.select_traces(selector={"mode": "markers+text"}):  # of "advised 0.01" there is room for a word
-        marks.text = tuple(text.partition(" ")[0] for text in marks.text)
-    return small
+def small(panel: Panel, name: str, chart: Chart) -> None:
+    """A chart of the plan beside the live picture. name : in its key."""
+    charts.alone(chart, panel.key(f"hero_{name}"))
 
 
 def lowest(_: Run, trace: Trace) -> Headline | None:

@@ -14,7 +14,10 @@ from dpviz.ui.experiment.run import Ready, runner
 def forecast(panel: Panel, ready: Ready) -> None:
     """What a run will take, in a menu."""
     most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""
-    with st.popover(_counts(ready), key=panel.key("details"), type="tertiary", icon=":material/tune:"):
+    runs = ready.experiment.replicates
+    with st.popover(
+        f"{runs} run{'s' * (runs != 1)} of each", key=panel.key("details"), type="tertiary", icon=":material/tune:"
+    ):
         st.caption(f"{_counts(ready)}, {about(ready.likely if most else ready.seconds)}{most}.")
         if ready.seconds > LONG and not ready.too_much:
             quicker = _advice(ready, Limits(LONG, runner().max_bytes), f"it takes less than {duration(LONG)}")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from itertools import islice
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol
 
@@ -39,6 +40,8 @@ from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
 from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run
+
+LEADS = 4  # controls above the picture, the budget among them
 
 
 class Texts(Protocol):
@@ -114,7 +117,7 @@ class FamilyPage:
         """Draw a hint."""
 
     def drawings(self, shown: PlanView, /) -> Iterator[Chart]:
-        """The plan's charts, made one by one; the first also stands beside the live picture."""
+        """The plan's charts, made one by one; the first two, noise and privacy, also stand beside the live picture."""
         return plan.drawings(shown)
 
     def looks(self, _panel: Panel, _shown: PlanView, _delta: float, /) -> Mapping[str, Callable[[], None]]:
@@ -176,7 +179,7 @@ class FamilyPage:
 class _Chosen:
     """What the controls say; without an experiment while they do not make one.
 
-    noise, drawings : the plan's first chart, made once for both of its places, and what makes the others.
+    small, drawings : the plan's first two charts, made once for both of their places, and what makes the others.
     """
 
     panel: Panel
@@ -184,7 +187,7 @@ class _Chosen:
     experiment: Experiment | None = None
     delta: float = guarantee.DELTA
     size: DeltaGenerator | None = None
-    noise: Chart | None = None
+    small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
 
 
@@ -192,16 +195,17 @@ class _Chosen:
 class _Places:
     """The places of a page, from top to bottom, reserved before anything is drawn."""
 
-    first: DeltaGenerator
-    second: DeltaGenerator
+    preset: DeltaGenerator
     bar: DeltaGenerator
+    leads: Sequence[DeltaGenerator]
     messages: DeltaGenerator
     picture: DeltaGenerator
-    noise: DeltaGenerator
-    menu: DeltaGenerator
-    pins: DeltaGenerator
+    small: DeltaGenerator
     line: DeltaGenerator
-    preset: DeltaGenerator
+    menu: DeltaGenerator
+    switch: DeltaGenerator
+    pins: DeltaGenerator
+    look_for: DeltaGenerator
 
 
 def show(page: FamilyPage) -> None:
@@ -223,27 +227,34 @@ def show(page: FamilyPage) -> None:
 
 
 def _reserve(page: FamilyPage) -> _Places:
+    key = page.prefix
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
-    first, second, bar = st.columns([5, 5, 3.2], gap="medium", vertical_alignment="bottom")
+    tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="bottom")
+    preset, bar = tools.container(), tools.container(width="content")
+    with st.container(key=f"{key}_leads", gap="xsmall"):
+        leads = st.columns(LEADS, gap="medium", vertical_alignment="bottom")
+        if without := next((group.without for group in page.groups if group.without), ""):
+            st.caption(without)
     messages = st.container()
-    picture = st.container()
-    below, noise = st.columns([7, 4], gap="medium")
-    menu = below.container(horizontal=True, vertical_alignment="center")
-    kept, line, preset = (below.container() for _ in range(3))
-    return _Places(first, second, bar, messages, picture, noise, menu, kept, line, preset)
+    picture, beside = st.columns([62, 38], gap="medium")
+    small, look_for, switch = (beside.container() for _ in range(3))
+    row = st.container(key=f"{key}_foot", horizontal=True, vertical_alignment="center", gap="small")
+    line = row.container(width="stretch")
+    menu = row.container(horizontal=True, vertical_alignment="center", width="content")
+    pinned = st.container()
+    return _Places(preset, bar, leads, messages, picture, small, line, menu, switch, pinned, look_for)
 
 
 def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
     """Draw all controls, in the sidebar and above the picture."""
     chosen, preset = _Chosen(panel), None
     with st.sidebar:
-        menu = st.container()
         with in_place(places.messages):
             st.subheader(page.data_heading, anchor=False)
-            chosen.source = source = page.problems.choose(panel, places.messages, places.second)
+            chosen.source = source = page.problems.choose(panel, places.messages, places.leads[-1])
             st.subheader("Privacy", anchor=False)
-            budget = controls.budget(panel, page.currency, page.at_first, lead=places.first)
+            budget = controls.budget(panel, page.currency, page.at_first, lead=places.leads[0])
             chosen.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source.kind)
@@ -256,7 +267,7 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
                 page.groups,
                 methods=labels or offer.methods,
                 applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
-                lead=None if source.leads else places.second,
+                leads=places.leads[1:-1] if source.leads else places.leads[1:],
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
@@ -267,9 +278,9 @@ def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
                 chosen.experiment = Settings(Experiment, parts).build()
         preset_menu.applied(panel)
         panel.say_unread()
-        with menu:
+        with places.preset:
             preset = preset_menu.menu(panel, page.presets, chosen.experiment)
-    with places.preset:
+    with places.look_for:
         preset_menu.sentence(panel, preset, chosen.experiment, page.settings)
     return chosen
 
@@ -288,12 +299,12 @@ def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None
         return None
     chosen.experiment = shown.experiment  # without the methods that have no plan
     chosen.drawings = drawings = plan.kept(shown, page.drawings(shown))
-    chosen.noise = next(drawings)
-    with places.line:
+    chosen.small = [*islice(drawings, 2)]
+    with places.pins:
         plan.refusals(shown.refused)
-        plan.notes(shown.plans)
-    with places.line, st.container(horizontal=True, vertical_alignment="center"):
+    with places.line:
         guarantee.sentence(shown.experiment, shown.plans)
+    with places.menu:
         glossary.words(chosen.panel.key("words"))
     if chosen.size is not None:
         chosen.size.caption(page.note(shown))
@@ -310,7 +321,7 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
         ready = Ready(shown.experiment, shown.plans, source.tables)
     run_panel.settled(panel.page, None if ready is None else replace(ready, tables={}))
     with places.bar:
-        active = run_panel.bar(panel, page.texts.TITLE, ready)
+        active = run_panel.bar(panel, page.texts.TITLE, ready, places.switch)
     if not pictured:
         uploaded = source is not None and source.uploaded
         _picture(page, panel, places, active, hero.Frame(ready, uploaded, page.texts.TITLE))
@@ -321,9 +332,9 @@ def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Pla
             limits.forecast(panel, ready)
     with places.menu:
         pins.button(panel, page.picture, page.knows)
-    if chosen.noise is not None:
-        with places.noise:
-            hero.noise(panel, chosen.noise)
+    with places.small:
+        for name, chart in zip(("noise", "privacy"), chosen.small, strict=False):
+            hero.small(panel, name, chart)
     with places.pins:
         pins.show(panel, page.texts.TITLE, chosen.experiment, page.picture, page.ready)
 
@@ -373,11 +384,12 @@ class _Sections:
 
     def plan(self) -> None:
         """What the settings buy: cards, figures and closer looks, of which only the open one is computed."""
-        assert self.shown is not None and self.chosen.noise is not None
+        assert self.shown is not None
         panel, delta = self.chosen.panel, self.chosen.delta
+        plan.notes(self.shown.plans)
         guarantee.line(self.shown.experiment, self.shown.plans, delta, self.page.card)
         self.page.advice(self.shown)
-        looks = plan.tabs(self.chosen.noise, self.chosen.drawings, panel.key("chart_plan"))
+        looks = plan.tabs(self.chosen.small, self.chosen.drawings, panel.key("chart_plan"))
         looks |= self.page.looks(panel, self.shown, delta)
         tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
         for tab, look in zip(tabs, looks.values(), strict=True):
@@ -449,6 +461,7 @@ class _Sections:
     def background(self) -> None:
         """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
         page = self.page
+        preset_menu.story(self.chosen.panel, page.presets)
         with st.expander("About this method", icon=":material/menu_book:"):
             st.markdown(explain.document(page.package, "about.md"))
             st.caption(page.texts.NOT_COVERED)

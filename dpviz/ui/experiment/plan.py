@@ -13,6 +13,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import ArmStyle, arm_styles
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts
 
 Shown = list[Chart]
@@ -50,12 +51,12 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
 
 
 def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
-    """What has been spent after each step, in the currency in which the budget adds up."""
-    budget = shown.experiment.budget
+    """What has been spent after each step, in the currency of the budget, or as ε at its δ."""
+    budget, words = shown.experiment.budget, {"remark": shown.experiment.budget.remark, "after": after}
+    if isinstance(budget, ApproximateDP):
+        return plan_figures.epsilon_spent(shown.plans, shown.styles, budget.delta, budget.epsilon, **words)
     limit = None if budget.currency is None else budget.limit
-    return plan_figures.privacy_spent(
-        shown.plans, shown.styles, budget.currency or "rho", limit, remark=budget.remark, after=after
-    )
+    return plan_figures.privacy_spent(shown.plans, shown.styles, budget.currency or "rho", limit, **words)
 
 
 def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
@@ -95,11 +96,11 @@ def advised(told: str, key: str, button: str, **options: Any) -> None:
         st.button(button, key=key, icon=":material/tune:", **options)
 
 
-def tabs(noise: Chart, drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
-    """The charts of a plan in two tabs: what it comes to; and the rest beside the noise, which stands small above."""
+def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
+    """The charts of a plan in two tabs: what it comes to; and those that stand small above, with the rest."""
     return {
         "Plan": lambda: draw(list(islice(drawings, 2)), key),
-        "More charts": lambda: draw([noise, *islice(drawings, 2, None)], f"{key}_more"),
+        "More charts": lambda: draw([*small, *islice(drawings, 2, None)], f"{key}_more"),
     }
 
 

@@ -1,5 +1,6 @@
 """The menu of presets: shows which one the settings are, and writes all settings when another is picked."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -82,21 +83,31 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
         key=key,
         on_change=_pick,
         args=(panel, presets),
-        help="Sets all controls at once, as if you had moved them.",
+        label_visibility="collapsed",
     )
     last = st.session_state.get(panel.key("last_preset"))
     return next((preset for preset in presets if preset.name == last), None)
 
 
 def sentence(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
-    """What to look for in the preset, what was reported, and what has been changed since; not over other data."""
+    """What to look for in the preset, in a sentence, and what has been changed since; not over other data."""
     if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
     changed = "" if preset.experiment == experiment else _changed(panel, settings_of(preset.experiment))
-    st.markdown(
-        f":small[**{preset.name}.** {preset.look_for}{changed}] "
-        f":small[:gray[{preset.reported} *Source: {preset.source}.*]]"
-    )
+    st.caption(f"**{preset.name}.** {first_sentence(preset.look_for)}{changed}")
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a text."""
+    return re.split(r"(?<=[.!?]) (?=[A-ZÀ-Þ0-9*])", text.strip(), maxsplit=1)[0]
+
+
+def story(panel: Panel, presets: Sequence[Preset]) -> None:
+    """All that is said of the preset that was picked last."""
+    last = st.session_state.get(panel.key("last_preset"))
+    for preset in (preset for preset in presets if preset.name == last):
+        st.markdown(f"**{preset.name}.** {preset.look_for}")
+        st.caption(f"{preset.reported} *Source: {preset.source}.*")
 
 
 def _about(experiment: Experiment) -> tuple[str, str]:

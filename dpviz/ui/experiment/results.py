@@ -18,7 +18,7 @@ from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Metric, condition_of
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
@@ -235,10 +235,15 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
     found = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     several = [cost for cost in found if cost.methods * cost.repeats > 1]
     if several:
-        st.caption(
-            f"**What publishing costs.** Each method meets {sentence(experiment.guarantee)} alone; together they spend "
-            f"more. Publishing {sentence('; publishing '.join(results.sentences(several)))}."
-        )
+        costs = "; publishing ".join(results.sentences(several, conditions=False))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.caption(
+                f"**What publishing costs.** Each method alone: {experiment.budget.describe()}. Publishing {costs}. "
+                "Other runs on the same data add to this.",
+                width="content",
+            )
+            if read := experiment.problem.from_data:
+                explain.privacy_badge("private if known beforehand", sentence(condition_of(read)))
 
 
 def _readable(numbers: pd.DataFrame) -> pd.DataFrame:

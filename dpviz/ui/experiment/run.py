@@ -1,5 +1,6 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
+import math
 import os
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -8,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.execution import progress, store
 from dpviz.execution.runner import Job, Runner
@@ -57,7 +59,12 @@ class Ready:
     @property
     def until(self) -> float:
         """As `Startable`."""
-        return freshness.LONG
+        return math.inf
+
+    @property
+    def times(self) -> float:
+        """As `Startable`."""
+        return self.experiment.replicates / freshness.FIRST
 
     @cached_property
     def first(self) -> "Ready | None":
@@ -243,15 +250,16 @@ def begun(page: str) -> bool:
     return pictured(page) is run
 
 
-def bar(panel: Panel, title: str, ready: Startable | None) -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator | None = None) -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
-    ready : None while the settings do not make something to run; a run that is under way can still be stopped.
+    switch : the place of the switch that lets them; None: beside the buttons. ready : None while the settings do not
+    make something to run; a run that is under way can still be stopped.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
-    row = st.container(horizontal=True, vertical_alignment="center")
-    place = st.container()
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    place = switch or row.container(width="content")
     if ready is None or ready.public:
         with place:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)

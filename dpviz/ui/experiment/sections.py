@@ -1,7 +1,6 @@
 """The sections of a page below its first screen: a bar, and the one that is open. Only that one is computed."""
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -17,25 +16,14 @@ if TYPE_CHECKING:
 
 PLAN, RESULTS, WATCH, SWEEP = "Plan", "Results", "Watch", "Sweep"
 CHECK, TAKE_AWAY, BACKGROUND = "Check", "Take away", "Background"
-HOLDS: Mapping[str, str] = MappingProxyType(
-    {
-        PLAN: "readings, noise, privacy spent, closer looks",
-        RESULTS: "curves, final numbers, cost of publishing",
-        WATCH: "runs as moving points",
-        SWEEP: "another setting",
-        CHECK: "audits",
-        TAKE_AWAY: "data, figures, program, settings",
-        BACKGROUND: "assumptions, errata, derivations",
-    }
-)
+NAMES = (PLAN, RESULTS, WATCH, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
 
 
 def opened(panel: Panel) -> Sequence[str]:
-    """Draw the bar; the sections that are open."""
-    titles = {name: name for name in HOLDS}
-    chosen = panel.choice("section", "Section", titles, PLAN, texts.SECTIONS_HELP, bar=True)
-    st.caption(" · ".join(f"**{name}**: {held}" for name, held in HOLDS.items()))
-    return (chosen,)
+    """Draw the bar; the section that is open, if one is."""
+    titles = {name: name for name in NAMES}
+    chosen = panel.choice("section", "Section", titles, "", texts.SECTIONS_HELP, bar=True)
+    return (chosen,) if chosen else ()
 
 
 def check(family: str, title: str, experiment: Experiment) -> None:

@@ -47,7 +47,7 @@ def _lessons(unread: bool) -> None:
         st.header(group, anchor=False)
         for lesson in chosen:
             _entry(lesson)
-    glossary.words("learn_words")
+    glossary.words("learn_words", here=True)
     components.awaited("learn_awaited")  # the first lesson has a chart
 
 

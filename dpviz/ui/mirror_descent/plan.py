@@ -12,6 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
 from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.style import HEIGHT
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -87,7 +88,7 @@ def _fourth(shown: PlanView) -> Chart:
             return bound
         nothing = f" Whatever T, the bound of vertex sampling says nothing here: {facts_of(shown).cannot_exceed}."
     words = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
-    noise = plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    noise = plan_figures.noise_schedule(shown.plans, shown.styles, words, HEIGHT)
     if bound is not None and not noise.figure.data:
         return bound
     return replace(noise, heading="Noise of the other methods", alt=texts.TEXTS["CHARTS"]["bound_by_rounds"]["alt"])

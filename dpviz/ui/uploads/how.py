@@ -23,8 +23,8 @@ _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
 _DECIMALS = {".": "Point: 1.234 is 1.234, and 1,234 is 1234", ",": "Comma: 1,234 is 1.234, and 1.234 is 1234"}
 _HEADERS = {True: "names the columns", False: "is data"}
 _ROWS = {
-    "records": "A CSV record: line breaks may stand in quotes",
     "lines": "Every line",
+    "records": "A CSV record: cells in quotes may have several lines",
     "returns": "Every line, ended by a carriage return (old Macs)",
 }
 _KINDS = {"number": "Numbers", "text": "Texts or categories", "unused": "Left out"}

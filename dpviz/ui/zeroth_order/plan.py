@@ -14,6 +14,7 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
+from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.plan import PlanView, advised
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -120,6 +121,7 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
     """The noise of the steps of an epoch and of all running sums, what the bound promises, what first steps tell."""
     found: Forecast = shown.theory
     yield figures.noise_of_an_epoch(shown.plans, shown.styles)
+    yield page_plan.privacy_spent(shown)
     yield noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
     yield figures.bound_parts(found.bounds, found.facts, found.without)
     yield figures.watched(found.watched, shown.styles, found.mu or 0.0)
