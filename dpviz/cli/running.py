@@ -238,7 +238,7 @@ def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out
     """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
     frame = result.to_frame()
     if not varied.experiment.problem.public:
-        frame["algorithm"] += np.where(frame["released"], "", " (not private)")
+        frame["algorithm"] += np.where(frame["released"], "", results.NOT_PRIVATE)
     if len(frame):
         with rescued(lambda: frame):
             try:
