@@ -19,7 +19,10 @@ import psutil
 import pytest
 from packaging.requirements import Requirement
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
+from websockets.typing import Origin
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".container"
@@ -106,11 +109,11 @@ CHECK: list[str] = json.loads(words("HEALTHCHECK").partition("CMD ")[2])
 
 
 @contextmanager
-def started(image: Path) -> Iterator[dict[str, str]]:
-    """The command of the file, and its environment."""
+def started(image: Path, **more: str) -> Iterator[dict[str, str]]:
+    """The command of the file, and its environment, with more variables."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        variables = in_the_image(image, free.getsockname()[1])
+        variables = in_the_image(image, free.getsockname()[1]) | more
     with (image / "server.log").open("w") as log:
         program = json.loads(words("CMD"))
         process = subprocess.Popen(program, cwd=image / "app", env=variables, stdout=log, stderr=log)
@@ -146,6 +149,38 @@ def test_the_command_serves_is_healthy_and_writes_nothing_into_the_image(image: 
     assert used < 1, "the check takes more than a second of processor time"
     assert tree(image / "app") == before and tree(image / "home") == set()
     assert "Traceback" not in (image / "server.log").read_text()
+
+
+WATCH = """
+import sys
+def watch(event, given):
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo"):
+        address = given[0] if event == "socket.getaddrinfo" else given[1]
+        host = address[0] if isinstance(address, tuple) else address
+        if host not in (None, "127.0.0.1", "::1", "localhost", "0.0.0.0") and "/" not in str(host):
+            print("Another machine:", event, host, file=sys.stderr, flush=True)
+            raise OSError("There is no network.")
+sys.addaudithook(watch)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_asks_no_other_machine_whoever_connects(image: Path, tmp_path: Path) -> None:
+    """Neither when it starts on all addresses, nor for pages of other sites, refused or allowed."""
+    (tmp_path / "sitecustomize.py").write_text(WATCH)
+    allowed = {"STREAMLIT_SERVER_CORS_ALLOWED_ORIGINS": "https://desk.example"}
+    with started(image, PYTHONPATH=f"{tmp_path}:{image / 'app'}", **allowed) as server:
+        assert checked(image, server).returncode == 0
+        address = f"ws://127.0.0.1:{server['STREAMLIT_SERVER_PORT']}/_stcore/stream"
+        for origin in ("https://elsewhere.example", "http://[::1]:3000", "http://10.0.0.7"):
+            with pytest.raises(InvalidStatus) as refused:
+                connect(address, origin=Origin(origin)).__enter__()
+            assert refused.value.response.status_code == 403
+        for origin in ("https://desk.example", "http://localhost:3000", address[:-15].replace("ws", "http")):
+            with connect(address, origin=Origin(origin)):
+                pass
+    log = (image / "server.log").read_text()
+    assert "Another machine" not in log and log.count("server.corsAllowedOrigins") == 3
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def test_streamlit_knows_every_configured_option_and_protection_is_on() -> None:
     for option in configured:
         streamlit.get_option(option)  # raises for an unknown option
     assert configured["server.enableXsrfProtection"] is True and configured["server.enableCORS"] is True
-    assert configured["server.address"] == "127.0.0.1"
+    assert configured["server.address"] == configured["browser.serverAddress"] == "127.0.0.1"
     assert configured["client.showErrorDetails"] == "none"
     # No message may refer to an earlier one: pages that poll forget those ("Cached ForwardMsg MISS"), and are lost.
     assert configured["global.minCachedMessageSize"] > 1e6 * configured["server.maxMessageSize"]

@@ -22,7 +22,6 @@ from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
 from dpviz.numbers import about, short
-from dpviz.problems.base import condition_of
 from dpviz.specification import sentences
 from dpviz.sweeps.settings import data_seed
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
@@ -107,7 +106,7 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
-    if experiment.problem.from_data:
+    if experiment.condition:
         click.echo(f"Guarantee of each method: {experiment.promise}.")
 
 
@@ -239,7 +238,7 @@ def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out
     """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
     frame = result.to_frame()
     if not varied.experiment.problem.public:
-        frame["algorithm"] += np.where(frame["released"], "", " (not private)")
+        frame["algorithm"] += np.where(frame["released"], "", results.NOT_PRIVATE)
     if len(frame):
         with rescued(lambda: frame):
             try:
@@ -249,7 +248,7 @@ def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(shown(_medians(frame, settings)))
-        if condition := condition_of(varied.experiment.problem.from_data):
+        if condition := varied.experiment.condition:
             click.echo(f"What private methods release is private at the budget of its point{condition}.")
     for reason, methods in by_reason(result.left_out, varied.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)

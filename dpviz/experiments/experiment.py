@@ -149,9 +149,16 @@ class Experiment(Specification):
         return self.problem.public
 
     @property
+    def condition(self) -> str:
+        """What the guarantee rests on, to be said behind it: that nobody learns the seed of noise on data that are not
+        public, and that what was read from the data was known beforehand; empty without either."""
+        seeded = not self.public and self.seed is not None
+        return " (if nobody learns the seed)" * seeded + self.problem.facts().condition
+
+    @property
     def guarantee(self) -> str:
-        """That of one run of each method, as its plan says it."""
-        return self.budget.describe() + self.problem.facts().condition
+        """That of one run of each method, as its plan says it, on the condition that its seed adds."""
+        return self.budget.describe() + self.condition
 
     @property
     def promise(self) -> str:

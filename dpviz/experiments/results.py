@@ -29,6 +29,7 @@ from dpviz.problems.base import condition_of
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 CONFIDENCE = 0.95  # of an interval of the median
+NOT_PRIVATE = " (not private)"  # behind the name of a column, or of a method
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
 _LARGEST = 1e300  # differences of values up to here are still finite
 
@@ -144,8 +145,8 @@ def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     """A final table of a visitor's own data, in which names say what reads them: the metrics that no method releases,
     and the methods without privacy, end in " (not private)"."""
     raw = [name for name, column in columns(trace).items() if not column.released]
-    names = {label: f"{label} (not private)" for label, lane in trace.lanes.items() if not lane.private}
-    marked = table.rename(columns={name: f"{name} (not private)" for name in raw})
+    names = {label: label + NOT_PRIVATE for label, lane in trace.lanes.items() if not lane.private}
+    marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})
     return marked.assign(algorithm=marked["algorithm"].replace(names))
 
 

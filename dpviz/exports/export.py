@@ -22,7 +22,6 @@ from dpviz.exports import spreadsheets
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.analyses import Analyses
-from dpviz.problems.base import condition_of
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 
@@ -160,8 +159,10 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
 
 
 def _condition(experiment: Experiment) -> Iterator[str]:
-    """What is to be known of a file whose settings, noise and values follow from facts that were read from the data."""
+    """What is to be known of a file whose settings hold a seed of private noise, or follow from the data."""
     read = experiment.problem.from_data
+    if not experiment.public and experiment.seed is not None:
+        yield "not private: the settings above hold the seed of the noise, and who knows it can subtract the noise"
     if read:
         yield f"read from the data, and paid for by no budget: {'; '.join(read)}; the settings above state them as read"
         yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
@@ -202,7 +203,7 @@ def _values(experiment: Experiment) -> dict[str, Any]:
         "upload": isinstance(problem.dataset, Upload),
         "secret_seed": experiment.seed is None,
         "unit": problem.unit,
-        "condition": condition_of(problem.from_data),
+        "condition": experiment.condition,
         "settings": _literal(json.loads(experiment.to_json())),
     }
 

@@ -29,8 +29,7 @@ def show(chart: Chart, key: str) -> Chart:
     with explain.heading(without_markup(chart.heading)):
         if chart.provenance != "settings":
             explain.privacy_badge(chart.provenance)
-        numbers_of = chart.to_download or (lambda: chart.figure)
-        download(f"the chart “{chart.heading}”", partial(_csv, numbers_of), f"dpviz_{key}.csv", f"{key}_csv")
+        download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
     return picture(chart, key)
 
 
@@ -137,8 +136,13 @@ def _name(trace: go.Scatter) -> str:
     return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
 
 
-def _csv(figure: Callable[[], go.Figure]) -> bytes:
-    return as_csv(numbers(figure())).encode()
+def _csv(chart: Chart) -> bytes:
+    """Its numbers, below what its frame says of them, or else its provenance: which are not private, or on what
+    condition."""
+    figure = chart.to_download() if chart.to_download is not None else chart.figure
+    notes = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "not private"]
+    marks = notes or [chart.provenance] * (chart.provenance not in ("settings", "private"))
+    return as_csv(numbers(figure), map(html.unescape, marks)).encode()
 
 
 def _title(axis: go.layout.XAxis | go.layout.YAxis, otherwise: str) -> str:

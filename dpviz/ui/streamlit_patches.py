@@ -15,8 +15,9 @@
    and the newest value is sent again (see `alone` for controls of which the browser has said nothing yet). After the
    time that a browser needs to draw, every value is taken as meant.
 5. Of two waiting requests Streamlit drops the first. Here each one is served before the next.
-6. For each connection from another web site, which it refuses, Streamlit asks a server elsewhere for the address of
-   this one, and meanwhile answers nobody. Here it does not ask: a page of the server's own address has its host's name.
+6. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
+   for the address of this one, and meanwhile answers nobody. Here it does not ask. Those that are not allowed
+   `server.origins` refuses before.
 7. Before it draws a number or a menu, Streamlit collects the values of all controls to look at one. Here it looks at
    that one.
 
@@ -93,6 +94,7 @@ def _apply() -> None:
     states.set_widgets_from_proto = wraps(states.set_widgets_from_proto)(_set_widgets)
     network: Any = import_module("streamlit.net_util")
     network.get_external_ip = wraps(network.get_external_ip)(lambda: None)
+    network.get_internal_ip = wraps(network.get_internal_ip)(lambda: None)
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
 

@@ -48,7 +48,8 @@ def experiment() -> Experiment:
 
 def printed(experiment: Experiment, tables: dict[str, np.ndarray]) -> str:
     trace = experiment.run(tables).visible(experiment.public)
-    return final_table(trace, experiment.plans()).drop(columns="seconds", errors="ignore").to_string(index=False)
+    table = final_table(trace, experiment.plans()).drop(columns="seconds", errors="ignore").to_string(index=False)
+    return table + f"\nGuarantee of each method: {experiment.promise}." * bool(experiment.condition)
 
 
 def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

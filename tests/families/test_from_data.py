@@ -204,8 +204,9 @@ def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
     family: str, problem: ProblemSpecification, budget: Budget, tables: Tables
 ) -> None:
     experiment = planned(family, problem, budget)
-    condition = f" {IF}{'; '.join(problem.from_data)}"
-    assert problem.from_data and experiment.guarantee == budget.describe() + condition
+    condition, seeded = f" {IF}{'; '.join(problem.from_data)}", " (if nobody learns the seed)" * (not problem.public)
+    assert problem.from_data and experiment.guarantee == budget.describe() + seeded + condition
+    assert experiment.replaced(seed=None).guarantee == budget.describe() + condition or problem.public
     private = {label: plan for label, plan in experiment.plans().items() if plan.private}
     assert private
     for label, plan in experiment.plans().items():
@@ -214,7 +215,7 @@ def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
     for sentence in results.sentences(results.costs(private, private, budget, 2, 1e-6)):
         assert sentence.endswith(condition)
     for text in (to_script(experiment), to_notebook(experiment)):
-        assert f"{problem.unit}{condition}" in text
+        assert f"{problem.unit}{seeded}{condition}" in text
     compile(to_script(experiment), "script.py", "exec")
     assert Experiment.from_json(experiment.to_json()).guarantee == experiment.guarantee
     assert Pin("p", experiment).travels == problem.public
@@ -253,7 +254,8 @@ def test_program_and_notebook_of_a_file_mark_all_that_is_not_released(
         monkeypatch.setattr(sys, "argv", ["script.py", "your_file.csv", *["--diagnostics"] * diagnostics])
         names: dict[str, Any] = {}
         exec(to_script(experiment), names)
-        assert capsys.readouterr().out.rstrip("\n") == names["table"].to_string(index=False)
+        said = f"Guarantee of each method: {experiment.promise}."
+        assert capsys.readouterr().out == f"{names['table'].to_string(index=False)}\n{said}\n"
         cells = [cell["source"] for cell in json.loads(to_notebook(experiment))["cells"] if cell["cell_type"] == "code"]
         cell = "".join(chain(*([*source, "\n"] for source in cells)))
         shown: dict[str, Any] = {}
@@ -321,8 +323,12 @@ def test_the_same_run_with_everything_declared_is_private() -> None:
         "accelerated", LogisticRegression(data=upload), PureDP(epsilon=2.0), {upload.identity: array}
     )
     visible = trace.visible(False)
-    assert visible.to_frame()["released"].all() and experiment.guarantee == "ε = 2"
+    assert visible.to_frame()["released"].all() and experiment.guarantee == "ε = 2 (if nobody learns the seed)"
     text = to_csv(visible, experiment, experiment.plans())
+    assert "not private: the settings above hold the seed" in text and '"seed":1' in text.replace(" ", "")
+    experiment = experiment.replaced(seed=None)
+    text = to_csv(visible, experiment, experiment.plans())
+    assert experiment.guarantee == "ε = 2" and "seed of" not in text and "Guarantee" not in to_script(experiment)
     table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert "distance" in table and "beforehand" not in text and not any(name.endswith(NOT_PRIVATE) for name in table)
     assert isinstance(upload, UploadedTable) and not isinstance(upload, UserUpload | CategoricalUpload)

@@ -57,7 +57,10 @@ def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(loa
     assert not any(f'"name":"{label}"' in results for label in references)
 
     diagnostics(app, "accel")
-    assert references <= names(app) and set(app.dataframe[-1].value["Algorithm"]) == labels
+    marked = {label + " (not private)" * (label in references) for label in labels}
+    assert references <= names(app) and set(app.dataframe[-1].value["Algorithm"]) == marked
+    raw = [name for name in app.dataframe[-1].value if name.endswith("(not private)")]
+    assert any("Time" in name for name in raw) and any("accuracy" in name.lower() for name in raw)
     assert "no value of theirs is private" in text(app)
     taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     reference = taken[taken["algorithm"].isin(references)].dropna(axis=1, how="all")

@@ -1,5 +1,6 @@
 """What a chart is given on its way to the page: the visitor's screen and theme, its words, its numbers."""
 
+import io
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from dpviz.experiments.plan import Privacy
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import provenance
+from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import HUES, ArmStyle
 from dpviz.ui import charts, components, explain
@@ -40,6 +41,27 @@ def test_the_drawing_library_is_of_the_version_that_makes_the_figures() -> None:
 def test_the_numbers_keep_the_names_of_curves_that_coincide(figure: go.Figure) -> None:
     table = charts.numbers(figure)
     assert table["curve"].value_counts().to_dict() == {"DP-GD": 5, "DP-HB": 5, "DP-NAG": 5}
+
+
+@pytest.mark.parametrize(
+    ("of", "mark"),
+    [
+        ("not private", "# ◉ not private: reads the raw data"),
+        ("partly private", "# ◉ not private: DP-GD & co; floor"),
+        ("private if known beforehand", "# private if known beforehand"),
+        ("private", None),
+        ("settings", None),
+    ],
+)
+def test_the_numbers_of_a_chart_say_what_is_not_private(of: Provenance, mark: str | None) -> None:
+    said = {"not private": True, "partly private": "not private: DP-GD &amp; co; floor"}.get(of, False)
+    x = np.arange(5)
+    figure = line_figure([Line(x, x / 5, "a", ArmStyle(HUES[0], "solid"))], Axes("t", "Loss"), not_private=said)
+    finer = Chart(figure, "Loss", "Loss", "", of, to_download=lambda: figure)
+    for chart in (Chart(figure, "Loss", "Loss", "", of), finer):
+        text = charts._csv(chart).decode()
+        assert [line for line in text.splitlines() if line[0] == "#"] == [mark] * (mark is not None)
+        assert len(pd.read_csv(io.StringIO(text), comment="#")) == len(x)
 
 
 def test_tables_write_numbers_as_everywhere() -> None:

@@ -115,6 +115,7 @@ def test_a_page_names_the_address_of_its_server(streamlit: Streamlit) -> None:
         ("127.0.0.1:8501", None, "/", True),
         ("[::1]:8501", "http://[::1]:8501", "/", True),
         ("localhost:8501", "http://127.0.0.1:9000", "/", True),
+        ("localhost:8501", "http://[::1]:9000", "/", False),
         ("10.0.0.7", None, "/_stcore/health", True),
         ("localhost", "https://elsewhere.example", "/", False),
         ("localhost", "null", "/_stcore/upload_file/a", False),
@@ -139,7 +140,8 @@ def test_other_web_sites_and_names_are_refused_before_streamlit_sees_them(
     }
     monkeypatch.setattr(st, "get_option", options.__getitem__)
     asked = {"host": host} | ({} if origin is None else {"origin": origin})
-    status, _, _ = get(OwnOrigins(streamlit), path, **asked)
+    status, _, body = get(OwnOrigins(streamlit), path, **asked)
     assert streamlit.asked == [path] * served and served == (status != 403)
+    assert served or b"server.allowedHosts" in body or b"server.corsAllowedOrigins" in body
     if not served:
         assert get(OwnOrigins(streamlit), path, kind="websocket", **asked)[0] == 0 and not streamlit.asked

@@ -221,8 +221,10 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
 def test_another_web_site_is_refused_without_asking_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
     """By Streamlit itself, too, if it comes to that."""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *asked, **_: pytest.fail(f"{asked[0]} is asked"))
+    monkeypatch.setattr(socket, "socket", lambda *_, **__: pytest.fail("a socket is opened"))
     streamlit_patches.apply()
     assert not _is_origin_allowed("https://elsewhere.example", "127.0.0.1:8501")
+    assert not _is_origin_allowed("http://elsewhere.example", "elsewhere.example")  # a name that was bound anew
     assert _is_origin_allowed("http://127.0.0.1:8501", "127.0.0.1:8501")
 
 
@@ -230,7 +232,7 @@ def _private_names() -> list[str]:
     """What `streamlit_patches` reads of Streamlit although it is not documented: attributes and modules."""
     source = Path(streamlit_patches.__file__).read_text()
     undocumented = "id_key_mapping|get_pages|main_script_hash|page_script_hash|fragment_ids_this_run|fragment_id_queue"
-    undocumented += "|is_auto_rerun|request_rerun|set_widgets_from_proto|get_external_ip"
+    undocumented += "|is_auto_rerun|request_rerun|set_widgets_from_proto|get_external_ip|get_internal_ip"
     attributes = re.findall(rf"(?<=\.)(?:_[a-z]\w+|{undocumented})", source)
     return sorted({*attributes, *re.findall(r'import_module\("([\w.]+)"\)(?=\.)', source), "get_script_run_ctx"})
 

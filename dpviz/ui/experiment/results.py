@@ -201,11 +201,14 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers["currency"].iloc[0] == f"ε at δ = {short(delta, 4)}":  # then the reading is what was spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
-    shown = _readable(numbers[list(columns)]).rename(columns=labels)
-    help = {labels[name]: column.help for name, column in columns.items()}
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
     # How long a run takes follows from its data.
     read = [labels[name] for name in read if name != "seconds" or not run.experiment.public]
+    if not run.experiment.public:  # a visitor may save the table, and then no badge stands beside it
+        numbers["algorithm"] = results.marked(numbers, trace)["algorithm"]
+        labels |= {name: labels[name] + results.NOT_PRIVATE for name in columns if not columns[name].released}
+    shown = _readable(numbers[list(columns)]).rename(columns=labels)
+    help = {labels[name]: column.help for name, column in columns.items()}
     with explain.heading("Final numbers"):
         if read or run.experiment.problem.from_data:
             explain.privacy_badge("not private" if read else "private if known beforehand")

@@ -4,6 +4,7 @@ Streamlit looks up its own address on the internet to judge a foreign origin, an
 the host's name for sessions only.
 """
 
+import logging
 from fnmatch import fnmatch
 from urllib.parse import urlsplit
 
@@ -13,8 +14,10 @@ from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-HERE = ("localhost", "127.0.0.1", "::1")
+HERE = ("localhost", "127.0.0.1")
 HEALTH = "/_stcore/health"  # which a probe asks for under any name
+LONGEST = 100  # letters of a name in the log
+_log = logging.getLogger(__name__)
 
 
 class OwnOrigins:
@@ -27,14 +30,24 @@ class OwnOrigins:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket") and not scope["path"].endswith(HEALTH):
             headers = Headers(scope=scope)
-            host, origin = headers.get("host", ""), headers.get("origin")
-            if not (_known(host) and (origin is None or _is_own(origin, host))):
+            if reason := _refusal(headers.get("host", ""), headers.get("origin")):
+                _log.warning("Refused: %s", reason)
                 if scope["type"] == "websocket":
                     await send({"type": "websocket.close", "code": 1008})
                 else:
-                    await PlainTextResponse("Another web site, or an unknown name.", 403)(scope, receive, send)
+                    await PlainTextResponse(reason, 403)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _refusal(host: str, origin: str | None) -> str:
+    """Why a request is refused, and which setting would allow it; empty for one that is passed on."""
+    if not _known(host):
+        return f"The host {host[:LONGEST]!r} is not one of server.allowedHosts."
+    if origin is not None and not _is_own(origin, host):
+        names = f"{origin[:LONGEST]!r} is not the host {host[:LONGEST]!r}"
+        return f"The origin {names}, and not one of server.corsAllowedOrigins."
+    return ""
 
 
 def _known(host: str) -> bool:
