@@ -7,6 +7,7 @@ address; the slider shows the same value, also where it lies between the points 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar
@@ -34,6 +35,7 @@ MANTISSAS = (
     (1, 1.5, 2, 3, 5, 7),
     (1, 2, 5),
 )
+WHOLE = "draw_the_whole_page"  # in the session: controls were set from code, also such as are not drawn again alone
 SEGMENTS = 5  # the most options that a segmented control shows
 SEGMENTS_LENGTH = 30  # characters of their labels that fit side by side in the sidebar
 
@@ -51,6 +53,21 @@ class Settings(Generic[S]):
             return self.cls(**self.values)
 
 
+@dataclass(frozen=True)
+class Lead:
+    """A number that stands above the picture: drawn after the other controls, and again without them.
+
+    place : its column, from 0. name : of its control. into, field : what takes its value. empty : as in `Panel.number`.
+    """
+
+    place: int
+    control: Control
+    name: str
+    into: dict[str, Any]
+    field: str
+    empty: str
+
+
 class Panel:
     """The controls of one page in one rerun.
 
@@ -59,6 +76,8 @@ class Panel:
     titles : the visible labels of the controls drawn so far, by name.
     mistakes : sentences about numbers out of range, each also shown at its control.
     unread : titles of the controls for which the address that the visitor came with had no value.
+    leads : the numbers that are drawn above the picture. reads_leads : whether another control shows what follows from
+    one of these.
     """
 
     def __init__(self, page: str) -> None:
@@ -67,12 +86,46 @@ class Panel:
         self.titles: dict[str, str] = {}
         self.mistakes: list[str] = []
         self.unread: list[str] = []
+        self.leads: list[Lead] = []
+        self.reads_leads = False
         self._given: dict[str, tuple[list[str], list[str]]] = {}
         self._written: set[str] = set()
 
     def key(self, name: str) -> str:
         """The key of a control: `<page>_<name>`."""
         return f"{self.page}_{name}"
+
+    def copy(self) -> "Panel":
+        """For a part of the page that is drawn again without the controls drawn so far."""
+        panel = copy(self)
+        panel.query, panel.titles, panel._given = dict(self.query), dict(self.titles), dict(self._given)
+        panel.mistakes, panel.unread = list(self.mistakes), list(self.unread)
+        return panel
+
+    def lead(
+        self, place: int, control: Control, into: dict[str, Any], *, prefix: str = "", empty: str = "by theory"
+    ) -> None:
+        """Let a number be drawn above the picture; until then its value is the one that it will be drawn with.
+
+        Arguments as the fields of `Lead`; into takes the value under the control's name, without the prefix.
+        """
+        key = self.key(prefix + control.name)
+        value: Any = st.session_state.get(key, control.default)
+        if key not in st.session_state and key in st.query_params:
+            with suppress(ValueError):
+                value = float(st.query_params[key])
+        into[control.name] = _whole(value) if control.type is int else value
+        self.leads.append(Lead(place, control, prefix + control.name, into, control.name, empty))
+
+    def draw_leads(self, columns: Sequence[DeltaGenerator]) -> None:
+        """Draw the numbers above the picture, each in its column, and pass their values on."""
+        for lead in self.leads:
+            with columns[lead.place]:
+                lead.into[lead.field] = self.number(lead.control, lead.name, empty=lead.empty)
+
+    def led(self) -> list[Any]:
+        """The values of the numbers above the picture."""
+        return [lead.into[lead.field] for lead in self.leads]
 
     def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
         """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
@@ -257,6 +310,7 @@ class Panel:
             value = address_text(value) if isinstance(value, tuple) else value
             st.session_state[self.key(name)] = float(value) if is_count else value
             self._written.add(self.key(name))
+        st.session_state[WHOLE] = True
 
     def say_unread(self) -> None:
         """Tell who came with an address of which something could not be used; when all controls have been drawn."""
@@ -296,6 +350,7 @@ class Panel:
         if key in self._written and (value := st.session_state[key]) != default:
             with suppress(StreamlitAPIException):
                 st.query_params[key] = text(value)
+        self._written.discard(key)
         if key not in st.session_state and key in st.query_params:
             given, usual = st.query_params.get_all(key), text(default)
             self._given[key] = (given, usual) if isinstance(usual, list) else (given[-1:], [usual])

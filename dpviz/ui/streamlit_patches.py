@@ -161,9 +161,7 @@ def _keep_newer(state: "SessionState", told: "WidgetStates") -> None:
     news = {one.id for one in told.widgets if one.id in said and said[one.id].control != one}
     up_to_date = {keys.get(name) for name in news.difference(control.id for control in changed)}
     behind = [control for control in behind if f"{keys.get(control.id)}_slider" not in up_to_date]
-    context = script_context()
-    if context is not None and not context.fragment_ids_this_run:
-        state._old_state[_DRAWN] = math.inf
+    state._old_state[_DRAWN] = math.inf
     now = {control.id: _Said(control) for control in told.widgets}
     for control in behind:
         now[control.id].set_since = [*said[control.id].set_since, state._old_state.get(control.id)]

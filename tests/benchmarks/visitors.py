@@ -33,6 +33,8 @@ class Visitor:
         self.exceptions: list[str] = []
         self.polls = 0
         self.begun = self.drawn = 0  # how often the page was begun, and which of these was the last to be finished
+        self.messages = self.bytes = 0  # that have come
+        self._fragments: dict[str, str] = {}  # the part of the page that a control belongs to, by the control's name
         self._scripts: dict[str, str] = {}  # the hash of every page
         self._script = ""
         self._states: dict[str, WidgetState] = {}
@@ -70,14 +72,14 @@ class Visitor:
         state = WidgetState(id=slider.id)
         state.string_array_value.data.append(text)
         self._states[slider.id] = state
-        return await self._drawn()
+        return await self._drawn(control=slider.id)
 
     async def enter(self, label: str, value: float) -> float:
         """Type a number into a field; returns the seconds until the page was drawn."""
         field = self.controls[label]
         self._states[field.id] = WidgetState(id=field.id, double_value=value)
         self.query[field.query_param_key or label] = f"{value:g}"
-        return await self._drawn()
+        return await self._drawn(control=field.id)
 
     def still_shows(self, label: str, value: float | str | list[str]) -> None:
         """A menu, a number or a slider shows this, whatever the page has set it to since; said with every request."""
@@ -89,7 +91,9 @@ class Visitor:
     async def press(self, label: str) -> float:
         """Press a button; returns the seconds until the page was drawn."""
         pressed = WidgetState(id=self.controls[label].id, trigger_value=True)
-        return await self._drawn(lambda message: message.rerun_script.widget_states.widgets.append(pressed))
+        return await self._drawn(
+            lambda message: message.rerun_script.widget_states.widgets.append(pressed), control=pressed.id
+        )
 
     async def go_to(self, page: str) -> float:
         """Choose another page in the menu; returns the seconds until it was drawn."""
@@ -123,9 +127,11 @@ class Visitor:
         """Whether any text or progress bar of the page has these words."""
         return any(words in text for text in self.texts.values())
 
-    async def _drawn(self, more: Callable[[BackMsg], object] = lambda message: None) -> float:
-        """Ask for the page, and wait until its script has come to its end."""
+    async def _drawn(self, more: Callable[[BackMsg], object] = lambda message: None, control: str = "") -> float:
+        """Ask for the page, or the part of it that a control belongs to, and wait until its script has come to its
+        end."""
         message, before = self._rerun(), self.begun
+        message.rerun_script.fragment_id = self._fragments.get(control, "")
         more(message)
         began = time.perf_counter()
         await self._socket.send(message.SerializeToString())
@@ -146,6 +152,8 @@ class Visitor:
         try:
             async for data in self._socket:
                 message = ForwardMsg.FromString(data)  # type: ignore[arg-type]  # never text
+                self.messages += 1
+                self.bytes += len(data)
                 self._on_progress(message)
                 async with self._news:
                     self._news.notify_all()
@@ -158,10 +166,12 @@ class Visitor:
         self._last = message.WhichOneof("type")
         match self._last:
             case "new_session":
-                if not message.metadata.run.fragment_ids:  # the whole page is drawn
-                    self.begun += 1
+                fragments = message.metadata.run.fragment_ids
+                if not fragments:  # the whole page is drawn
                     self._stop_polling()
                     self.texts.clear()
+                if not self._polling.keys() & fragments:  # else it was asked for by a poll
+                    self.begun += 1
             case "navigation":
                 self._script = message.navigation.page_script_hash
                 for page in message.navigation.app_pages:
@@ -176,7 +186,10 @@ class Visitor:
                 for fragment in message.stop_auto_rerun.fragment_ids:
                     if fragment in self._polling:
                         self._polling.pop(fragment).cancel()
-            case "script_finished" if message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+            case "script_finished" if message.script_finished in (
+                ForwardMsg.FINISHED_SUCCESSFULLY,
+                ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
+            ):
                 self.drawn = self.begun
 
     def _element(self, message: ForwardMsg) -> None:
@@ -192,6 +205,7 @@ class Visitor:
                 self.texts[tuple(message.metadata.delta_path)] = found.text
             case "slider" | "number_input" | "button" | "checkbox" | "selectbox" | "button_group":
                 self.controls[found.label] = found
+                self._fragments[found.id] = message.delta.fragment_id
                 if kind in ("slider", "number_input") and found.set_value:
                     self._states.pop(found.id, None)  # the page has another value now
                 if kind == "number_input" and found.set_value:

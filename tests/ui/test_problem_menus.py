@@ -60,6 +60,9 @@ class Answers(Panel):
     def text(self, name: str, label: str, default: str, help: str) -> Any:
         return self._said(name, default, [default, VERTICES])
 
+    def lead(self, place: int, control: Control, into: dict[str, Any], *, prefix: str = "", **_: str) -> None:
+        into[control.name] = self.number(control, prefix + control.name)
+
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
         value = self._said(name, list(default), ())
         assert set(value) <= set(options), (name, value)
@@ -68,8 +71,7 @@ class Answers(Panel):
 
 def built(page: FamilyPage, panel: Panel) -> Experiment | None:
     """What the controls of a page say, in the order in which it draws them; None while a file is missing."""
-    place = st.container()
-    source = page.problems.choose(panel, place, place)
+    source = page.problems.choose(panel, st.container(), 0)
     budget = controls.budget(panel, page.currency, page.at_first)
     offer = page.offer(source.kind)
     labels = controls.methods(panel, page.catalogue, offer)
@@ -79,13 +81,13 @@ def built(page: FamilyPage, panel: Panel) -> Experiment | None:
         return page.applicable(names, source.kind, budget.cls)
 
     methods = labels or offer.methods
-    settings, _ = controls.grouped(panel, page.catalogue, page.groups, methods, applicable, ())
+    settings = controls.grouped(panel, page.catalogue, page.groups, methods, applicable, ())
     numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
     problem = page.problems.build(panel, source, budget, numbers["seed"])
     if problem is None:
         return None
     arms = Chosen(labels, references, settings).arms(page.catalogue)
-    return Experiment(problem=problem, arms=arms, budget=budget.build(), **numbers)
+    return Experiment(problem=problem(), arms=arms, budget=budget.build(), **numbers)
 
 
 def rebuilt(page: FamilyPage, settings: Mapping[str, Any]) -> Experiment | None:

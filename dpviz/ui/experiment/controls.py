@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
 from dpviz.errors import UserError
@@ -23,7 +22,7 @@ CURRENCIES: dict[str, type[Budget]] = {
     "concentrated": ZeroConcentratedDP,
     "gaussian": GaussianDP,
 }
-BY_NAME = "method"
+BY_NAME, BY_LABEL = "method", "by method name"
 USUAL: Mapping[str, float] = MappingProxyType({})
 
 
@@ -162,7 +161,7 @@ def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: 
 def _drawn(panel: Panel, control: Control, by_name: bool) -> Any:
     """Draw one setting; a number that a method's label stands for says so while it is empty."""
     if by_name and not control.options:
-        return panel.number(control, control.name, empty="by method name")
+        return panel.number(control, control.name, empty=BY_LABEL)
     return panel.control(control, control.name)
 
 
@@ -183,29 +182,26 @@ def grouped(
     groups: Sequence[Group],
     methods: Sequence[str],
     applicable_names: Callable[[Sequence[str]], Sequence[str]],
-    leads: Sequence[DeltaGenerator],
-) -> tuple[dict[str, Any], DeltaGenerator]:
-    """Draw the settings group by group, as far as one of the methods has them; their values, and a place below the
-    first group.
+    leads: Sequence[int],
+) -> dict[str, Any]:
+    """Draw the settings group by group, as far as one of the methods has them; their values.
 
-    leads : the places of the settings that lead.
+    leads : the columns above the picture for the settings that lead; these are drawn later, into what is returned.
     """
     values: dict[str, Any] = {}
-    below: DeltaGenerator | None = None
+    declared = catalogue.controls()
     for group in groups:
         names = applicable(catalogue, applicable_names([n for n in group.names if n not in group.only]), methods)
         led = dict(zip((name for name in group.leads if name in names), leads, strict=False))
         for name, place in led.items():
-            with place:
-                values |= settings(panel, catalogue, [name], methods)
+            panel.lead(place, declared[name], values, empty=BY_LABEL if name in catalogue.by_name else "by theory")
         names = [name for name in names if name not in led]
         if names:
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names, methods)
                 also = [name for name, (other, value) in group.only.items() if values.get(other) == value]
                 values |= settings(panel, catalogue, also, methods)
-        below = below or st.empty()
-    return values, below or st.empty()
+    return values
 
 
 def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> list[str]:
@@ -219,12 +215,12 @@ def budget(
     default: str = "pure",
     at_first: Mapping[str, float] = USUAL,
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
-    lead: DeltaGenerator | None = None,
+    leads: bool = False,
 ) -> Settings[Budget]:
     """Choose the currency and the size of the budget; `default` is the currency at first on this page.
 
-    at_first : "epsilon", "delta" at first, where these are not the budget's own defaults. lead : the place of the
-    budget's size, where that is not among the other controls.
+    at_first : "epsilon", "delta" at first, where these are not the budget's own defaults. leads : whether the budget's
+    size stands above the picture, first.
     """
     currency = panel.choice(
         "currency",
@@ -235,9 +231,11 @@ def budget(
     )
     cls = currencies[currency]
     controls = [replace(control, default=at_first.get(control.name, control.default)) for control in cls.controls()]
-    values = {}
+    values: dict[str, Any] = {}
     for position, control in enumerate(controls):
-        with lead if lead is not None and position == 0 else st.container():
+        if leads and position == 0:
+            panel.lead(0, control, values)
+        else:
             values[control.name] = panel.control(control, control.name)
     st.caption(cls.direction)
     return Settings(cls, values)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from types import MappingProxyType, ModuleType
@@ -10,6 +11,7 @@ from typing import Any, Protocol
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
@@ -18,8 +20,8 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import charts, downloads, explain, glossary, links
-from dpviz.ui.controls import Panel, Settings, in_place
+from dpviz.ui import charts, downloads, explain, glossary, links, streamlit_patches
+from dpviz.ui.controls import WHOLE, Panel, Settings, in_place
 from dpviz.ui.experiment import (
     cloud,
     controls,
@@ -177,178 +179,233 @@ class FamilyPage:
 
 @dataclass
 class _Chosen:
-    """What the controls say; without an experiment while they do not make one.
+    """What the controls in the sidebar say.
 
-    small, drawings : the plan's first two charts, made once for both of their places, and what makes the others.
+    build : an experiment of these and of the present values of the numbers above the picture; None while there are no
+    data. error : why there is none. led : the values of these numbers when the sidebar was drawn.
     """
 
     panel: Panel
     source: Selection | None = None
-    experiment: Experiment | None = None
+    build: Callable[[], Experiment] | None = None
     delta: float = guarantee.DELTA
-    size: DeltaGenerator | None = None
-    small: Sequence[Chart] = ()
-    drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
+    error: UserError | None = None
+    led: Sequence[Any] = ()
+
+    def experiment(self, panel: Panel) -> Experiment | None:
+        """What is compared now; raises UserError for a mistake in the controls."""
+        if self.error is not None:
+            raise self.error
+        panel.check()
+        return None if self.build is None else self.build()
 
 
 @dataclass(frozen=True)
 class _Places:
     """The places of a page, from top to bottom, reserved before anything is drawn."""
 
-    preset: DeltaGenerator
-    bar: DeltaGenerator
     leads: Sequence[DeltaGenerator]
+    note: DeltaGenerator
     messages: DeltaGenerator
     picture: DeltaGenerator
     small: DeltaGenerator
+    look_for: DeltaGenerator
+    switch: DeltaGenerator
     line: DeltaGenerator
     menu: DeltaGenerator
-    switch: DeltaGenerator
     pins: DeltaGenerator
-    look_for: DeltaGenerator
 
 
 def show(page: FamilyPage) -> None:
-    """Draw the page."""
-    panel = Panel(page.prefix)
+    """Draw the page: the sidebar, and all else as a fragment, which the numbers above the picture draw again alone."""
+    key, panel = page.prefix, Panel(page.prefix)
     preset_menu.arrive(panel, page.presets)
     preset_menu.apply_pending(panel, page.settings)
-    pins.arrive(panel, page.knows)
-    places = _reserve(page)
-    begun = run_panel.begun(panel.page)
-    if begun:  # what was asked for comes first: the rest of the page is as it was
-        _picture(page, panel, places, True, hero.Frame(None, False, page.texts.TITLE))
-    chosen = _choose(page, panel, places)
-    shown = _plan(page, chosen, places)
-    _run(page, chosen, shown, places, begun)
-    _Sections(page, chosen, shown).show()
-    with places.menu:
-        _link(page, chosen)
-
-
-def _reserve(page: FamilyPage) -> _Places:
-    key = page.prefix
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
     tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="bottom")
     preset, bar = tools.container(), tools.container(width="content")
-    with st.container(key=f"{key}_leads", gap="xsmall"):
-        leads = st.columns(LEADS, gap="medium", vertical_alignment="bottom")
-        if without := next((group.without for group in page.groups if group.without), ""):
-            st.caption(without)
-    messages = st.container()
-    picture, beside = st.columns([62, 38], gap="medium")
-    small, look_for, switch = (beside.container() for _ in range(3))
-    row = st.container(key=f"{key}_foot", horizontal=True, vertical_alignment="center", gap="small")
-    line = row.container(width="stretch")
-    menu = row.container(horizontal=True, vertical_alignment="center", width="content")
-    pinned = st.container()
-    return _Places(preset, bar, leads, messages, picture, small, line, menu, switch, pinned, look_for)
+    chosen = _choose(page, panel, st.container())
+    screen = _Screen(page, chosen, preset, bar)
+    st.fragment(screen.draw, key=f"{key}_whole")()
+    with tools:
+        glossary.words(panel.key("words"))
 
 
-def _choose(page: FamilyPage, panel: Panel, places: _Places) -> _Chosen:
-    """Draw all controls, in the sidebar and above the picture."""
-    chosen, preset = _Chosen(panel), None
+def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
+    """Draw the controls in the sidebar. uploads : the place of a visitor's own file."""
+    chosen = _Chosen(panel)
     with st.sidebar:
-        with in_place(places.messages):
+        try:
             st.subheader(page.data_heading, anchor=False)
-            chosen.source = source = page.problems.choose(panel, places.messages, places.leads[-1])
+            chosen.source = source = page.problems.choose(panel, uploads, LEADS - 1)
             st.subheader("Privacy", anchor=False)
-            budget = controls.budget(panel, page.currency, page.at_first, lead=places.leads[0])
+            budget = controls.budget(panel, page.currency, page.at_first, leads=True)
             chosen.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source.kind)
             labels = controls.methods(panel, page.catalogue, offer)
             references = bool(page.references) and controls.references(panel, page.references)
             st.subheader("Settings", anchor=False)
-            settings, chosen.size = controls.grouped(
+            settings = controls.grouped(
                 panel,
                 page.catalogue,
                 page.groups,
                 methods=labels or offer.methods,
                 applicable_names=lambda names: page.applicable(names, source.kind, budget.cls),
-                leads=places.leads[1:-1] if source.leads else places.leads[1:],
+                leads=range(1, LEADS - source.leads),
             )
             with st.expander("Repeats and seed"):
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
             problem = page.problems.build(panel, source, budget, numbers["seed"])
-            arms = Chosen(labels, references, settings).arms(page.catalogue)
             if problem is not None:
-                parts = {"problem": problem, "arms": arms, "budget": budget.build(), **numbers}
-                chosen.experiment = Settings(Experiment, parts).build()
-        preset_menu.applied(panel)
-        panel.say_unread()
-        with places.preset:
-            preset = preset_menu.menu(panel, page.presets, chosen.experiment)
-    with places.look_for:
-        preset_menu.sentence(panel, preset, chosen.experiment, page.settings)
+                chosen.build = partial(_built, page, problem, Chosen(labels, references, settings), budget, numbers)
+        except UserError as error:
+            chosen.error = error
+    chosen.led = panel.led()
     return chosen
 
 
-def _plan(page: FamilyPage, chosen: _Chosen, places: _Places) -> PlanView | None:
-    """What the settings buy: the guarantee in a line, then cards, figures and closer looks."""
-    if chosen.experiment is None:
-        if chosen.source is not None and chosen.source.uploaded:
-            places.line.info(texts.NOT_READY, icon=":material/upload_file:")
-        return None
-    shown: PlanView | None = None
-    with in_place(places.messages):
-        shown = page.view(chosen.experiment)
-    if shown is None:
-        chosen.experiment = None
-        return None
-    chosen.experiment = shown.experiment  # without the methods that have no plan
-    chosen.drawings = drawings = plan.kept(shown, page.drawings(shown))
-    chosen.small = [*islice(drawings, 2)]
-    with places.pins:
-        plan.refusals(shown.refused)
-    with places.line:
-        guarantee.sentence(shown.experiment, shown.plans)
-    with places.menu:
-        glossary.words(chosen.panel.key("words"))
-    if chosen.size is not None:
-        chosen.size.caption(page.note(shown))
-    return shown
+def _built(
+    page: FamilyPage,
+    problem: Callable[[], ProblemSpecification],
+    methods: Chosen,
+    budget: Settings[Budget],
+    numbers: Mapping[str, Any],
+) -> Experiment:
+    """The experiment of what was set; raises UserError where that does not go together."""
+    parts = {"problem": problem(), "arms": methods.arms(page.catalogue), "budget": budget.build(), **numbers}
+    return Settings(Experiment, parts).build()
 
 
-def _run(page: FamilyPage, chosen: _Chosen, shown: PlanView | None, places: _Places, pictured: bool) -> None:
-    """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled.
+@dataclass
+class _Screen:
+    """All of a page but its sidebar.
 
-    pictured : whether the picture has been drawn.
+    preset, bar : places beside the title. again : whether it is drawn again without the sidebar.
+    panel : the controls, with those that are drawn here. experiment : what is compared; None while the controls make
+    none. plan : its plan. small, drawings : the plan's first two charts, and what makes the others.
     """
-    panel, source, ready = chosen.panel, chosen.source, None
-    if shown is not None and source is not None:
-        ready = Ready(shown.experiment, shown.plans, source.tables)
-    run_panel.settled(panel.page, None if ready is None else replace(ready, tables={}))
-    with places.bar:
-        active = run_panel.bar(panel, page.texts.TITLE, ready, places.switch)
-    if not pictured:
-        uploaded = source is not None and source.uploaded
-        _picture(page, panel, places, active, hero.Frame(ready, uploaded, page.texts.TITLE))
-    if ready is not None:
+
+    page: FamilyPage
+    chosen: _Chosen
+    preset: DeltaGenerator
+    bar: DeltaGenerator
+    again: bool = False
+    panel: Panel = field(init=False)
+    experiment: Experiment | None = None
+    small: Sequence[Chart] = ()
+    drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
+
+    def draw(self) -> None:
+        """Draw it, or the whole page if that is to change as well."""
+        if self.again and st.session_state.get(WHOLE):
+            st.rerun()
+        page, self.panel = self.page, self.chosen.panel.copy()
+        pins.arrive(self.panel, page.knows)
+        with st.container(key=self.panel.key("screen")):
+            places = _reserve(page)
+            begun = run_panel.begun(page.prefix)
+            if begun:  # what was asked for comes first: the rest of the page is as it was
+                self._picture(places, True, hero.Frame(None, False, page.texts.TITLE))
+            self._choose(places)
+            shown = self._plan(places)
+            self._run(shown, places, begun)
+            _Sections(page, self, shown).show()
+            with places.menu:
+                self._link()
+        self.again = True
+        st.session_state.pop(WHOLE, None)
+        streamlit_patches.page_drawn()
+
+    def _choose(self, places: _Places) -> None:
+        """Draw the numbers above the picture, and the menu of presets."""
+        page, panel, chosen = self.page, self.panel, self.chosen
+        panel.draw_leads(places.leads)
+        if self.again and (panel.reads_leads or chosen.error is not None) and panel.led() != chosen.led:
+            st.rerun()  # what the sidebar says of them changes as well
+        self.experiment = None
+        with in_place(places.messages):
+            self.experiment = chosen.experiment(panel)
+        preset_menu.applied(panel)
+        if not self.again:
+            panel.say_unread()
+        with self.preset:
+            preset = preset_menu.menu(panel, page.presets, self.experiment)
+        with places.look_for:
+            preset_menu.sentence(panel, preset, self.experiment, page.settings)
+
+    def _plan(self, places: _Places) -> PlanView | None:
+        """What the settings buy: the guarantee in a line, and the charts beside the picture."""
+        page, shown = self.page, None
+        without = next((group.without for group in page.groups if group.without), "")
+        if self.experiment is not None:
+            with in_place(places.messages):
+                shown = page.view(self.experiment)
+        elif self.chosen.source is not None and self.chosen.source.uploaded:
+            places.line.info(texts.NOT_READY, icon=":material/upload_file:")
+        self.experiment = None if shown is None else shown.experiment  # without the methods that have no plan
+        places.note.caption(f"{'' if shown is None else page.note(shown)} {without}")
+        if shown is None:
+            return None
+        self.drawings = plan.kept(shown, page.drawings(shown))
+        self.small = [*islice(self.drawings, 2)]
         with places.pins:
-            limits.refusal(ready)
+            plan.refusals(shown.refused)
+        with places.line:
+            guarantee.sentence(shown.experiment, shown.plans)
+        return shown
+
+    def _run(self, shown: PlanView | None, places: _Places, pictured: bool) -> None:
+        """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled.
+
+        pictured : whether the picture has been drawn.
+        """
+        page, panel, source, ready = self.page, self.panel, self.chosen.source, None
+        if shown is not None and source is not None:
+            ready = Ready(shown.experiment, shown.plans, source.tables)
+        run_panel.settled(panel.page, None if ready is None else replace(ready, tables={}))
+        with self.bar:
+            active = run_panel.bar(panel, page.texts.TITLE, ready, places.switch)
+        if not pictured:
+            uploaded = source is not None and source.uploaded
+            self._picture(places, active, hero.Frame(ready, uploaded, page.texts.TITLE))
+        if ready is not None:
+            with places.pins:
+                limits.refusal(ready)
+            with places.menu:
+                limits.forecast(panel, ready)
         with places.menu:
-            limits.forecast(panel, ready)
-    with places.menu:
-        pins.button(panel, page.picture, page.knows)
-    with places.small:
-        for name, chart in zip(("noise", "privacy"), chosen.small, strict=False):
-            charts.alone(chart, panel.key(f"hero_{name}"))
-    with places.pins:
-        pins.show(panel, page.texts.TITLE, chosen.experiment, page.picture, page.ready)
+            pins.button(panel, page.picture, page.knows)
+        with places.small:
+            for name, chart in zip(("noise", "privacy"), self.small if shown else (), strict=False):
+                charts.alone(chart, panel.key(f"hero_{name}"))
+        with places.pins:
+            pins.show(panel, page.texts.TITLE, self.experiment, page.picture, page.ready)
+
+    def _picture(self, places: _Places, active: bool, frame: hero.Frame) -> None:
+        with places.picture:
+            hero.picture(self.panel, active, pins.beneath(self.panel, self.page.picture), self.page.number, frame)
+
+    def _link(self) -> None:
+        """The address that restores the page; complete when all controls have been drawn."""
+        own = None if self.experiment is None or self.experiment.public else self.experiment.problem
+        read = () if own is None else own.read_by_itself
+        links.show(self.panel, preset_menu.restoring(self.panel, self.page.presets, self.page.settings), read)
 
 
-def _picture(page: FamilyPage, panel: Panel, places: _Places, active: bool, frame: hero.Frame) -> None:
-    with places.picture:
-        hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)
-
-
-def _link(page: FamilyPage, chosen: _Chosen) -> None:
-    """The address that restores the page; complete when all controls have been drawn."""
-    own = None if chosen.experiment is None or chosen.experiment.public else chosen.experiment.problem
-    read = () if own is None else own.read_by_itself
-    links.show(chosen.panel, preset_menu.restoring(chosen.panel, page.presets, page.settings), read)
+def _reserve(page: FamilyPage) -> _Places:
+    key = page.prefix
+    with st.container(key=f"{key}_leads", gap="xsmall"):
+        leads = st.columns(LEADS, gap="medium", vertical_alignment="bottom")
+        note = st.empty()
+    messages = st.container()
+    picture, beside = st.columns([62, 38], gap="medium")
+    small, look_for, switch = (beside.container() for _ in range(3))
+    row = st.container(key=f"{key}_foot", horizontal=True, vertical_alignment="center", gap="small")
+    line = row.container(width="stretch")
+    menu = row.container(horizontal=True, vertical_alignment="center", width="content")
+    return _Places(leads, note, messages, picture, small, look_for, switch, line, menu, st.container())
 
 
 @dataclass
@@ -359,7 +416,7 @@ class _Sections:
     """
 
     page: FamilyPage
-    chosen: _Chosen
+    screen: _Screen
     shown: PlanView | None
     drawn: Shown | None = None
 
@@ -374,8 +431,8 @@ class _Sections:
             sections.TAKE_AWAY: self.take_away,
             sections.BACKGROUND: self.background,
         }
-        for name in sections.opened(self.chosen.panel):
-            with st.container(key=self.chosen.panel.key(f"heard_{parts[name].__name__}")):
+        for name in sections.opened(self.screen.panel):
+            with st.container(key=self.screen.panel.key(f"heard_{parts[name].__name__}")):
                 st.header(name, anchor=False)
             if self.shown is None and name in (sections.PLAN, sections.SWEEP, sections.CHECK):
                 st.caption(texts.NO_PLAN)
@@ -385,11 +442,11 @@ class _Sections:
     def plan(self) -> None:
         """What the settings buy: cards, figures and closer looks, of which only the open one is computed."""
         assert self.shown is not None
-        panel, delta = self.chosen.panel, self.chosen.delta
+        panel, delta = self.screen.panel, self.screen.chosen.delta
         plan.notes(self.shown.plans)
         guarantee.line(self.shown.experiment, self.shown.plans, delta, self.page.card)
         self.page.advice(self.shown)
-        looks = plan.tabs(self.chosen.small, self.chosen.drawings, panel.key("chart_plan"))
+        looks = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
         looks |= self.page.looks(panel, self.shown, delta)
         tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
         for tab, look in zip(tabs, looks.values(), strict=True):
@@ -400,9 +457,9 @@ class _Sections:
     def sweep(self) -> None:
         """How the methods compare as one setting changes, or two."""
         assert self.shown is not None
-        tables = self.chosen.source.tables if self.chosen.source is not None else {}
-        diagnostics = results.diagnostics_shown(self.chosen.panel, self.shown.experiment)
-        sweep_tab.show(self.chosen.panel, self.page.texts.TITLE, self.shown.experiment, tables, diagnostics)
+        tables = self.screen.chosen.source.tables if self.screen.chosen.source is not None else {}
+        diagnostics = results.diagnostics_shown(self.screen.panel, self.shown.experiment)
+        sweep_tab.show(self.screen.panel, self.page.texts.TITLE, self.shown.experiment, tables, diagnostics)
 
     def check(self) -> None:
         """Audits of these methods."""
@@ -415,7 +472,7 @@ class _Sections:
         if (ended := self._ended()) is None:
             st.caption(texts.NO_RUN)
             return
-        page, panel, (run, trace, done) = self.page, self.chosen.panel, ended
+        page, panel, (run, trace, done) = self.page, self.screen.panel, ended
         diagnostics = results.diagnostics_shown(panel, run.experiment)
         run_panel.changed(page.prefix)
         page.summary(panel, run, trace)
@@ -433,12 +490,12 @@ class _Sections:
             return
         run, trace, done = ended
         run_panel.changed(self.page.prefix)
-        if not cloud.show(self.chosen.panel, run, trace, self.page.options(done).currency, self.page.scenery):
+        if not cloud.show(self.screen.panel, run, trace, self.page.options(done).currency, self.page.scenery):
             st.caption(texts.NO_PLANE)
 
     def take_away(self) -> None:
         """Files."""
-        page, experiment = self.page, self.chosen.experiment
+        page, experiment = self.page, self.screen.experiment
         if (ended := self._ended()) is not None and self.drawn is None:
             unseen = st.empty()  # their charts are made where they are drawn
             with unseen.container():
@@ -461,7 +518,7 @@ class _Sections:
     def background(self) -> None:
         """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
         page = self.page
-        preset_menu.story(self.chosen.panel, page.presets)
+        preset_menu.story(self.screen.panel, page.presets)
         with st.expander("About this method", icon=":material/menu_book:"):
             st.markdown(explain.document(page.package, "about.md"))
             st.caption(page.texts.NOT_COVERED)
@@ -477,8 +534,8 @@ class _Sections:
         run = run_panel.shown(self.page.prefix)
         if run is None or run.job.trace is None:
             return None
-        diagnostics = results.diagnostics_shown(self.chosen.panel, run.experiment)
+        diagnostics = results.diagnostics_shown(self.screen.panel, run.experiment)
         return run, run.job.trace.visible(diagnostics), self.page.view(run.experiment)
 
     def _delta(self, run: Run) -> float:
-        return run.experiment.budget.own_delta(self.chosen.delta)
+        return run.experiment.budget.own_delta(self.screen.chosen.delta)

@@ -94,6 +94,7 @@ class Purchase:
 
     def offer_release(self, value: float | None, spends: float, compute: Callable[[], float]) -> None:
         """The button that computes the value, at this cost, with what was spent before."""
+        self.panel.reads_leads = True
         paid = " + ".join(short(cost) for cost in self.paid)
         spent = f"Spent {self.symbol} = {paid}" if paid else f"Spends {self.symbol} = {short(spends)}"
         st.caption(f"{spent} before the run; the plan gets the rest.")

@@ -169,9 +169,11 @@ class ProblemMenu:
     complete: Callable[[Draft], Mapping[str, Any]] = _values
     more_of: Callable[[ProblemSpecification], Mapping[str, Any]] = _nothing
 
-    def choose(self, panel: Panel, main: DeltaGenerator, lead: DeltaGenerator) -> Selection:
-        """Choose the data, and the problem where that comes first. An upload is drawn in `main`, and in `lead` the
-        setting that leads."""
+    def choose(self, panel: Panel, main: DeltaGenerator, lead: int) -> Selection:
+        """Choose the data, and the problem where that comes first. An upload is drawn in `main`.
+
+        lead : the column above the picture of the setting that leads.
+        """
         name = "" if ANY in self.sources else self._problem(panel, Selection())
         source = self._source(panel, name)
         name = source if source in self.problems else name
@@ -187,8 +189,8 @@ class ProblemMenu:
             if origin.cls is not None:
                 fields = panel.specification(origin.cls, plain, prefix=origin.prefix)
                 if names != plain:
-                    with lead:
-                        fields |= panel.specification(origin.cls, [self.leading], prefix=origin.prefix)
+                    (leading,) = (control for control in origin.cls.controls() if control.name == self.leading)
+                    panel.lead(lead, leading, fields, prefix=origin.prefix)
                 data = Settings(origin.cls, fields)
             if name and not self.expanders:
                 values |= self.more(panel, problem.cls, values)
@@ -197,8 +199,9 @@ class ProblemMenu:
 
     def build(
         self, panel: Panel, chosen: Selection, budget: Settings[Budget], seed: int | None
-    ) -> ProblemSpecification | None:
-        """The problem and, in expanders, its controls; None if there are no data yet.
+    ) -> Callable[[], ProblemSpecification] | None:
+        """What builds the problem, from the present values of leading settings, too; and, in expanders, its controls.
+        None if there are no data yet.
 
         The last of the controls that make an experiment: raises UserError for any mistake in them.
         """
@@ -221,8 +224,14 @@ class ProblemMenu:
             if data is not None:
                 values["data"] = data
             with in_place(go_on=False) if self.expanders else nullcontext():
-                draft = Draft(panel, cls, values, chosen.tables, budget, seed)
-                return Settings(cls, self.complete(draft)).build()
+                completed = dict(self.complete(Draft(panel, cls, values, chosen.tables, budget, seed)))
+                Settings(cls, completed).build()  # what does not go together is said here
+
+        def built() -> ProblemSpecification:
+            now = completed if chosen.data is None else {**completed, "data": chosen.data.build()}
+            return Settings(cls, now).build()
+
+        return built
 
     def settings_of(self, problem: ProblemSpecification) -> dict[str, Any]:
         """The controls that rebuild a problem: the inverse of `choose` and `build`.
