@@ -300,8 +300,9 @@ class Panel:
 
     def check(self) -> None:
         """Raise UserError if a number drawn so far is out of range."""
-        if self.mistakes:
-            raise UserError(" ".join(self.mistakes))
+        led = (mistake(lead.control, lead.into[lead.field]) for lead in self.leads)
+        if mistakes := dict.fromkeys(filter(None, (*self.mistakes, *led))):
+            raise UserError(" ".join(mistakes))
 
     def write(self, settings: Mapping[str, Any]) -> None:
         """Set controls from code, before they are drawn: in a callback, or at the top of a page."""

@@ -1,15 +1,17 @@
 """The first screen belongs to the settings on it, and below it one section is open, on every algorithm's page."""
 
+from functools import partial
 from urllib.parse import parse_qs
 
 import pytest
-from streamlit.testing.v1 import AppTest
+from streamlit.runtime.scriptrunner import RerunData
+from streamlit.testing.v1 import AppTest, local_script_runner
 
 from dpviz.ui import families
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.sections import CHECK, RESULTS
 from dpviz.ui.experiment.sections import NAMES as SECTIONS
-from tests.pages.reading import Load, drawn, link, run, text
+from tests.pages.reading import Load, drawn, link, run, said, text
 
 NAMES = [family.name for family in families.FAMILIES]
 
@@ -88,3 +90,44 @@ def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pyte
     whole.job.wait(60)
     app.run()
     assert not app.exception and "First 4 of 20 runs." not in text(app) and "Median of 20 runs" in text(app)
+
+
+def moved_alone(app: AppTest, name: str, monkeypatch: pytest.MonkeyPatch) -> AppTest:
+    """Draw the page but its sidebar, as a server does when a number above the picture has changed."""
+    parts = app._fragment_storage.resolve_target(f"{name}_whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(local_script_runner, "RerunData", partial(RerunData, fragment_id_queue=parts))
+        return app.run()
+
+
+def on_screen(app: AppTest, question: str) -> list[object]:
+    """All that the page shows beside its sidebar, and the link to it."""
+    words = [part.value for part in app.main.markdown if part.value != question]
+    values = [words, *([part.value for part in parts] for parts in (app.main.caption, app.main.selectbox))]
+    return [*values, said(app), drawn(app), link(app)]
+
+
+@pytest.mark.one_section
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_drawn_without_the_sidebar_is_what_the_whole_page_would_be(
+    load: Load, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a mistake is made and mended, and where a preset is picked, which changes the sidebar as well."""
+    page = families.named(name).page()
+    prefix, question = page.prefix, page.texts.QUESTION
+    whole, alone = (load(name, **small(name, section="Plan")) for _ in range(2))
+    leads = [box.key for box in alone.main.number_input][:3]
+    for key, value in [(leads[0], 0.7), (leads[1], 11.0), (leads[0], -1.0), (leads[0], 1.7)]:
+        for app in (whole, alone):
+            app.number_input(key=key).set_value(value)
+        whole.run()
+        moved_alone(alone, prefix, monkeypatch)
+        assert not alone.exception and on_screen(alone, question) == on_screen(whole, question)
+        assert not alone.sidebar.number_input, "the sidebar stays as it was"
+    preset = alone.selectbox(key=f"{prefix}_preset")
+    for app in (whole, alone):
+        app.selectbox(key=f"{prefix}_preset").set_value(preset.options[0])
+    whole.run()
+    moved_alone(alone, prefix, monkeypatch)
+    assert alone.selectbox(key=f"{prefix}_preset").value == preset.options[0] and alone.sidebar.number_input
+    assert on_screen(alone, question) == on_screen(whole, question)

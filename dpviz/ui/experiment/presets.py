@@ -9,7 +9,7 @@ import streamlit as st
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.ui import links, streamlit_patches
-from dpviz.ui.controls import Panel
+from dpviz.ui.controls import WHOLE, Panel
 from dpviz.ui.experiment import sections, texts
 
 SettingsOf = Callable[[Experiment], Mapping[str, Any]]
@@ -54,7 +54,7 @@ def applied(panel: Panel) -> None:
 
 def open_with(page: str, experiment: Experiment) -> None:
     """Ask the page with this prefix to begin with the settings of an experiment."""
-    st.session_state[f"{page}_pending"] = experiment
+    st.session_state[f"{page}_pending"], st.session_state[WHOLE] = experiment, True
 
 
 def _open(panel: Panel, preset: Preset) -> None:
