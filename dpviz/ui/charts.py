@@ -17,6 +17,7 @@ from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.style import enlarged, on_dark, say_condition
 from dpviz.plots.elements.typeset import plain as without_markup
+from dpviz.plots.elements.typeset import values
 from dpviz.plots.elements.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 from dpviz.ui.appearance import theme
@@ -82,7 +83,9 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
 
 
 def _sent(figure: go.Figure) -> tuple[dict[str, Any], str]:
-    return components.drawing(as_shown(figure)), in_words(figure)
+    shown = as_shown(figure)
+    plain = values(shown)
+    return components.drawing(plain), in_words(plain if shown is figure else figure)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

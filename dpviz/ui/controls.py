@@ -57,7 +57,7 @@ class Settings(Generic[S]):
 class Lead:
     """A number that stands above the picture: drawn after the other controls, and again without them.
 
-    place : its column, from 0. name : of its control. into, field : what takes its value. empty : as in `Panel.number`.
+    place : in their order. name : of its control. into, field : what takes its value. empty : as in `Panel.number`.
     """
 
     place: int
@@ -117,11 +117,10 @@ class Panel:
         into[control.name] = _whole(value) if control.type is int else value
         self.leads.append(Lead(place, control, prefix + control.name, into, control.name, empty))
 
-    def draw_leads(self, columns: Sequence[DeltaGenerator]) -> None:
-        """Draw the numbers above the picture, each in its column, and pass their values on."""
-        for lead in self.leads:
-            with columns[lead.place]:
-                lead.into[lead.field] = self.number(lead.control, lead.name, empty=lead.empty)
+    def draw_leads(self) -> None:
+        """Draw the numbers above the picture, and pass their values on."""
+        for lead in sorted(self.leads, key=lambda lead: lead.place):
+            lead.into[lead.field] = self.number(lead.control, lead.name, empty=lead.empty)
 
     def led(self) -> list[Any]:
         """The values of the numbers above the picture."""
@@ -158,10 +157,9 @@ class Panel:
         if not points:
             value = self._input(control, name, disabled=disabled, placeholder=empty, on_change=on_change)
         else:
-            left, right = st.columns([5, 3], gap="small", vertical_alignment="bottom", wrap=False)
-            with right:
+            # Number first, as the slider shows its value; `shell.css` shows them the other way round.
+            with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
                 value = self._input(control, name, beside_slider=True)
-            with left:
                 self._slider(control, name, points, value)
         self._show_mistake(control, value)
         return value

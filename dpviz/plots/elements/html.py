@@ -10,7 +10,7 @@ import plotly.io as pio
 from dpviz import templates
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import PLOT_CONFIG
-from dpviz.plots.elements.typeset import printed
+from dpviz.plots.elements.typeset import printed, values
 
 
 def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
@@ -43,6 +43,6 @@ def _bold(caption: str) -> str:
 
 def _on_white(figure: go.Figure) -> go.Figure:
     """The figure in a template of its own: on screen, colours come from the page's theme, which stays behind."""
-    specification = printed(figure)
+    specification = printed(values(figure))
     specification["layout"]["template"] = pio.templates["plotly_white"]
     return go.Figure(specification)

@@ -94,7 +94,8 @@ def show() -> None:
     if auditing is not None:
         st.markdown(choose.described(auditing))
     ready = None if auditing is None else Ready(auditing)
-    active = run_panel.bar(panel, texts.TITLE, ready)
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        active = run_panel.bar(panel, texts.TITLE, ready, st.container(width="content"))
     if ready is not None:
         _forecast(ready)
     run_panel.live(panel.page, active, partial(_draw, panel, guessing), texts.NONE)

@@ -6,6 +6,7 @@ must not blink, and a slider with five charts must not lag. The library is the p
 third of what the installed plotly package ships, from npm's plotly.js-cartesian-dist-min; a tab fetches it once.
 """
 
+import hashlib
 import json
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +14,6 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
@@ -23,8 +23,8 @@ from dpviz.plots.elements.style import PLOT_CONFIG
 from dpviz.plots.elements.typeset import printed
 from dpviz.ui.terms import TERMS
 
-_LIBRARY = "plotly"
-_ADDRESS = f"component/{__name__}.{_LIBRARY}/plotly-cartesian-4.1.1.min.js"  # another version, another address
+_SERVED = "plotly"  # the folder whose files a tab fetches once; another version, another address
+_LIBRARY = f"component/{__name__}.{_SERVED}/plotly-cartesian-4.1.1.min.js"
 
 
 def source(name: str) -> str:
@@ -45,17 +45,20 @@ def part(name: str, html: str, **options: Any) -> Any:
 
 
 @cache
-def _plot() -> Any:
-    """The component, declared once per process, and with it the address of the library."""
-    declare_component(_LIBRARY, path=Path(__file__).parent / _LIBRARY)  # never drawn: it serves the file
-    return part("plot", '<div class="dpviz-plot" role="figure"></div>', isolate_styles=False)
+def _plot() -> tuple[Any, dict[str, str]]:
+    """The component, declared once per process, and the addresses of its module and of the library."""
+    declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it serves the files
+    version = hashlib.sha256(source(f"{_SERVED}/plot.js").encode()).hexdigest()[:8]
+    addresses = {"module": f"component/{__name__}.{_SERVED}/plot.js?{version}", "library": _LIBRARY}
+    html = '<div class="dpviz-plot" role="figure"></div>'
+    return st.components.v2.component("dpviz_plot", html=html, js=source("loader.js"), isolate_styles=False), addresses
 
 
-def drawing(figure: go.Figure) -> dict[str, Any]:
-    """What a browser draws of a figure: as JSON, with its height in pixels."""
+def drawing(figure: dict[str, Any]) -> dict[str, Any]:
+    """What a browser draws of a figure, given as plain values: as JSON, with its height in pixels."""
     drawn = printed(figure)
     drawn["layout"].pop("template", None)  # plotly's own look, 7 kB; in the browser, the page's takes its place
-    return {"figure": to_json_plotly(drawn), "height": int(figure.layout.height)}
+    return {"figure": to_json_plotly(drawn), "height": int(drawn["layout"]["height"])}
 
 
 def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False) -> None:
@@ -63,14 +66,16 @@ def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False) -> Non
 
     alt : what it shows, for those who cannot see it. pale : drawn faint.
     """
-    data = {**drawing, "alt": alt, "config": dict(PLOT_CONFIG), "pale": pale, "library": _ADDRESS}
-    _plot()(key=key, data=data, height=drawing["height"])
+    component, addresses = _plot()
+    data = {**drawing, "alt": alt, "config": dict(PLOT_CONFIG), "pale": pale, **addresses}
+    component(key=key, data=data, height=drawing["height"])
 
 
 def awaited(key: str) -> None:
     """The place of the figure of this key, before there is one: the tab fetches the library while nothing else happens,
     which would take longer than the first picture."""
-    _plot()(key=key, data={"library": _ADDRESS}, height=1)
+    component, addresses = _plot()
+    component(key=key, data=addresses, height=1)
 
 
 @cache

@@ -118,7 +118,7 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     if found is not None:
         number.metric(f"{found.label}{so_far}", found.value, help=found.help)
     if active:
-        words.caption("The sentence follows when the run has ended.")
+        words.toggle("Pause chart updates", key=panel.key("pause"), persist_state="session", help=texts.PAUSE_HELP)
         return
     few = run_panel.only_first(panel.page, run)
     first = f"**First {few[0]} of {few[1]} runs.** " if few else ""

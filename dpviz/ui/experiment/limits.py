@@ -6,28 +6,17 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.numbers import about, duration
 from dpviz.sweeps import fitting
 from dpviz.sweeps.fitting import Limits
-from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.freshness import LONG
 from dpviz.ui.experiment.run import Ready, runner
 
 
-def forecast(panel: Panel, ready: Ready) -> None:
-    """What a run will take, in a menu."""
-    most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""
-    runs = ready.experiment.replicates
-    with st.popover(
-        f"{runs} run{'s' * (runs != 1)} of each", key=panel.key("details"), type="tertiary", icon=":material/tune:"
-    ):
-        st.caption(f"{_counts(ready)}, {about(ready.likely if most else ready.seconds)}{most}.")
-        if ready.seconds > LONG and not ready.too_much:
-            quicker = _advice(ready, Limits(LONG, runner().max_bytes), f"it takes less than {duration(LONG)}")
-            st.caption(f"You can stop it at any time and keep what was computed. {quicker}")
-        st.toggle(
-            "Pause chart updates",
-            key=panel.key("pause"),
-            persist_state="session",
-            help="The chart stands still while you look; the run itself does not pause.",
-        )
+def forecast(ready: Ready) -> None:
+    """Say before a long run how long it will take, and what would be quicker."""
+    if ready.seconds > LONG and not ready.too_much:
+        most = f", at most {duration(ready.seconds)}" if ready.may_stop_early else ""
+        takes = f"{_counts(ready)}: {about(ready.likely if most else ready.seconds)}{most}"
+        quicker = _advice(ready, Limits(LONG, runner().max_bytes), f"it takes less than {duration(LONG)}")
+        st.caption(f"{takes}. You can stop it at any time and keep what was computed. {quicker}")
 
 
 def refusal(ready: Ready) -> None:

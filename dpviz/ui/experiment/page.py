@@ -1,7 +1,7 @@
 """A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -200,22 +200,6 @@ class _Chosen:
         return None if self.build is None else self.build()
 
 
-@dataclass(frozen=True)
-class _Places:
-    """The places of a page, from top to bottom, reserved before anything is drawn."""
-
-    leads: Sequence[DeltaGenerator]
-    note: DeltaGenerator
-    messages: DeltaGenerator
-    picture: DeltaGenerator
-    small: DeltaGenerator
-    look_for: DeltaGenerator
-    switch: DeltaGenerator
-    line: DeltaGenerator
-    menu: DeltaGenerator
-    pins: DeltaGenerator
-
-
 def show(page: FamilyPage) -> None:
     """Draw the page: the sidebar, and all else as a fragment, which the numbers above the picture draw again alone."""
     key, panel = page.prefix, Panel(page.prefix)
@@ -223,10 +207,8 @@ def show(page: FamilyPage) -> None:
     preset_menu.apply_pending(panel, page.settings)
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
-    tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="bottom")
-    preset, bar = tools.container(), tools.container(width="content")
-    chosen = _choose(page, panel, st.container())
-    screen = _Screen(page, chosen, preset, bar)
+    tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="center")
+    screen = _Screen(page, _choose(page, panel, st.container()), tools)
     st.fragment(screen.draw, key=f"{key}_whole")()
     with tools:
         glossary.words(panel.key("words"))
@@ -282,18 +264,20 @@ def _built(
 class _Screen:
     """All of a page but its sidebar.
 
-    preset, bar : places beside the title. again : whether it is drawn again without the sidebar.
+    tools : the place beside the title. again : whether it is drawn again without the sidebar.
     panel : the controls, with those that are drawn here. experiment : what is compared; None while the controls make
-    none. plan : its plan. small, drawings : the plan's first two charts, and what makes the others.
+    none. preset : that was picked last. ready : what can be run. small, drawings : the plan's first two charts, and
+    what makes the others.
     """
 
     page: FamilyPage
     chosen: _Chosen
-    preset: DeltaGenerator
-    bar: DeltaGenerator
+    tools: DeltaGenerator
     again: bool = False
     panel: Panel = field(init=False)
     experiment: Experiment | None = None
+    preset: Preset | None = None
+    ready: Ready | None = None
     small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
 
@@ -301,111 +285,86 @@ class _Screen:
         """Draw it, or the whole page if that is to change as well."""
         if self.again and st.session_state.get(WHOLE):
             st.rerun()
-        page, self.panel = self.page, self.chosen.panel.copy()
-        pins.arrive(self.panel, page.knows)
-        with st.container(key=self.panel.key("screen")):
-            places = _reserve(page)
-            begun = run_panel.begun(page.prefix)
-            if begun:  # what was asked for comes first: the rest of the page is as it was
-                self._picture(places, True, hero.Frame(None, False, page.texts.TITLE))
-            self._choose(places)
-            shown = self._plan(places)
-            self._run(shown, places, begun)
-            _Sections(page, self, shown).show()
-            with places.menu:
-                self._link()
+        self.panel = self.chosen.panel.copy()
+        pins.arrive(self.panel, self.page.knows)
+        shown = self._controls()
+        foot = self._picture(shown)
+        with st.container():
+            self._below(shown)
+        _Sections(self.page, self, shown).show()
+        with foot:
+            self._link()
         self.again = True
         st.session_state.pop(WHOLE, None)
         streamlit_patches.page_drawn()
 
-    def _choose(self, places: _Places) -> None:
-        """Draw the numbers above the picture, and the menu of presets."""
-        page, panel, chosen = self.page, self.panel, self.chosen
-        panel.draw_leads(places.leads)
+    def _controls(self) -> PlanView | None:
+        """Draw the numbers above the picture, with a line on what they are about, and the menu of presets. The plan of
+        what they make, if they make one."""
+        page, panel, chosen, shown = self.page, self.panel, self.chosen, None
+        with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
+            panel.draw_leads()
         if self.again and (panel.reads_leads or chosen.error is not None) and panel.led() != chosen.led:
             st.rerun()  # what the sidebar says of them changes as well
         self.experiment = None
-        with in_place(places.messages):
+        with st.container(), in_place():
             self.experiment = chosen.experiment(panel)
+            shown = None if self.experiment is None else page.view(self.experiment)
         preset_menu.applied(panel)
         if not self.again:
             panel.say_unread()
-        with self.preset:
-            preset = preset_menu.menu(panel, page.presets, self.experiment)
-        with places.look_for:
-            preset_menu.sentence(panel, preset, self.experiment, page.settings)
-
-    def _plan(self, places: _Places) -> PlanView | None:
-        """What the settings buy: the guarantee in a line, and the charts beside the picture."""
-        page, shown = self.page, None
+        with self.tools:
+            self.preset = preset_menu.menu(panel, page.presets, self.experiment)
+        if shown is not None:
+            self.experiment = shown.experiment  # without the methods that have no plan
+            self.drawings = plan.kept(shown, page.drawings(shown))
+            self.small = [*islice(self.drawings, 2)]
         without = next((group.without for group in page.groups if group.without), "")
-        if self.experiment is not None:
-            with in_place(places.messages):
-                shown = page.view(self.experiment)
-        elif self.chosen.source is not None and self.chosen.source.uploaded:
-            places.line.info(texts.NOT_READY, icon=":material/upload_file:")
-        self.experiment = None if shown is None else shown.experiment  # without the methods that have no plan
-        places.note.caption(f"{'' if shown is None else page.note(shown)} {without}")
-        if shown is None:
-            return None
-        self.drawings = plan.kept(shown, page.drawings(shown))
-        self.small = [*islice(self.drawings, 2)]
-        with places.pins:
-            plan.refusals(shown.refused)
-        with places.line:
-            guarantee.sentence(shown.experiment, shown.plans)
+        st.caption(f"{'' if shown is None else page.note(shown)} {without}")
         return shown
 
-    def _run(self, shown: PlanView | None, places: _Places, pictured: bool) -> None:
-        """Run, Stop and the live picture; runs on public data start by themselves when the settings have settled.
-
-        pictured : whether the picture has been drawn.
-        """
+    def _picture(self, shown: PlanView | None) -> DeltaGenerator:
+        """The live picture with its number, the plan's charts beside it, Run and Stop, and the guarantee below them;
+        the place behind that. Runs on public data start by themselves when the settings have settled."""
         page, panel, source, ready = self.page, self.panel, self.chosen.source, None
         if shown is not None and source is not None:
             ready = Ready(shown.experiment, shown.plans, source.tables)
-        run_panel.settled(panel.page, None if ready is None else replace(ready, tables={}))
-        with self.bar:
-            active = run_panel.bar(panel, page.texts.TITLE, ready, places.switch)
-        if not pictured:
-            uploaded = source is not None and source.uploaded
-            self._picture(places, active, hero.Frame(ready, uploaded, page.texts.TITLE))
-        if ready is not None:
-            with places.pins:
-                limits.refusal(ready)
-            with places.menu:
-                limits.forecast(panel, ready)
-        with places.menu:
-            pins.button(panel, page.picture, page.knows)
-        with places.small:
+        run_panel.settled(panel.page, None if ready is None else ready.without_tables())
+        picture, beside = st.columns([62, 38], gap="medium")
+        with beside:
             for name, chart in zip(("noise", "privacy"), self.small if shown else (), strict=False):
                 charts.alone(chart, panel.key(f"hero_{name}"))
-        with places.pins:
-            pins.show(panel, page.texts.TITLE, self.experiment, page.picture, page.ready)
+            preset_menu.sentence(panel, self.preset, self.experiment, page.settings)
+        with self.tools:
+            active = run_panel.bar(panel, page.texts.TITLE, ready, beside)
+        uploaded = source is not None and source.uploaded
+        with picture:
+            frame = hero.Frame(ready, uploaded, page.texts.TITLE)
+            hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)
+        foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
+        with foot:
+            if shown is not None:
+                guarantee.sentence(shown.experiment, shown.plans)
+            elif uploaded and self.experiment is None and self.chosen.error is None:
+                st.info(texts.NOT_READY, icon=":material/upload_file:")
+            pins.button(panel, page.picture, page.knows)
+        self.ready = ready
+        return foot
 
-    def _picture(self, places: _Places, active: bool, frame: hero.Frame) -> None:
-        with places.picture:
-            hero.picture(self.panel, active, pins.beneath(self.panel, self.page.picture), self.page.number, frame)
+    def _below(self, shown: PlanView | None) -> None:
+        """What is left out and why, what a run takes that takes long, and the pins."""
+        if shown is not None:
+            plan.refusals(shown.refused)
+        if self.ready is not None:
+            limits.refusal(self.ready)
+            limits.forecast(self.ready)
+        pins.show(self.panel, self.page.texts.TITLE, self.experiment, self.page.picture, self.page.ready)
 
     def _link(self) -> None:
         """The address that restores the page; complete when all controls have been drawn."""
         own = None if self.experiment is None or self.experiment.public else self.experiment.problem
         read = () if own is None else own.read_by_itself
         links.show(self.panel, preset_menu.restoring(self.panel, self.page.presets, self.page.settings), read)
-
-
-def _reserve(page: FamilyPage) -> _Places:
-    key = page.prefix
-    with st.container(key=f"{key}_leads", gap="xsmall"):
-        leads = st.columns(LEADS, gap="medium", vertical_alignment="bottom")
-        note = st.empty()
-    messages = st.container()
-    picture, beside = st.columns([62, 38], gap="medium")
-    small, look_for, switch = (beside.container() for _ in range(3))
-    row = st.container(key=f"{key}_foot", horizontal=True, vertical_alignment="center", gap="small")
-    line = row.container(width="stretch")
-    menu = row.container(horizontal=True, vertical_alignment="center", width="content")
-    return _Places(leads, note, messages, picture, small, look_for, switch, line, menu, st.container())
 
 
 @dataclass

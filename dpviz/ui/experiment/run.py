@@ -27,7 +27,7 @@ POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
 TIMES = 4.0  # a look took, that pass until the next
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
-PRESSED = 0.3  # and for one that was asked for by Run: what else the page would draw keeps its browser busy for longer
+PRESSED = 0.3  # and for one that was asked for by Run
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
 _SUFFIX, _SHOWN, _PICTURED, _LOOKED, _SETTLED = "_job", "_shown", "_pictured", "_looked", "_settled"
@@ -72,6 +72,10 @@ class Ready:
         if self.likely < freshness.SOON or self.experiment.replicates < 2 * freshness.FIRST:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
+
+    def without_tables(self) -> "Ready":
+        """The same settings, for a page to remember: itself where it has no tables."""
+        return replace(self, tables={}) if self.tables else self
 
     @property
     def may_stop_early(self) -> bool:
@@ -241,32 +245,21 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def begun(page: str) -> bool:
-    """Whether the page is drawn because its Run was pressed, and has first curves to show; waits for them a little."""
-    run = current(page)
-    if run is None or not st.session_state.get(f"{page}_run") or not run.job.active or run.waits:
-        return False
-    run.job.wait_for_curves(PRESSED)
-    return pictured(page) is run
-
-
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator | None = None) -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator) -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
-    switch : the place of the switch that lets them; None: beside the buttons. ready : None while the settings do not
+    switch : the place of the switch that lets them. ready : None while the settings do not
     make something to run; a run that is under way can still be stopped.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    place = switch or row.container(width="content")
     if ready is None or ready.public:
-        with place:
+        with switch:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
     else:
-        place.caption("Your own file: runs start by click only.")
+        switch.caption("Your own file: runs start by click only.")
     run, pressed = current(page), bool(st.session_state.get(f"{page}_run"))
     if pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
         # A number that was typed just before Run was pressed: the button began what it was drawn with.
@@ -275,7 +268,7 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
             start(page, title, ready)
     run = current(page)
     active = run is not None and run.job.active
-    row.button(
+    st.button(
         "Run",
         key=f"{page}_run",
         type="primary",
@@ -284,7 +277,7 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
         on_click=start,
         args=(page, title, ready),
     )
-    row.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
+    st.button("Stop", key=f"{page}_stop", icon=":material/stop:", disabled=not active, on_click=_stop, args=(page,))
     return active
 
 
@@ -308,8 +301,9 @@ def live(page: str, active: bool, draw: Callable[[], None], none: str = "") -> N
     took = st.session_state.get(page + _LOOKED, 0.0)
     every = now.look(took) if active and now is not None else None
     waits = now is not None and now.waits
-    if active and now is not None and not waits and pictured(page) is None:
-        now.job.wait_for_curves(FIRST_PICTURE)  # it computes while the page is drawn; the next look is far away
+    pressed = bool(st.session_state.get(f"{page}_run"))
+    if active and now is not None and not waits and (pressed or pictured(page) is None):
+        now.job.wait_for_curves(PRESSED if pressed else FIRST_PICTURE)  # it computes meanwhile; the next look is far
 
     @st.fragment(run_every=every)
     def poll(was_active: bool, waited: bool) -> None:
