@@ -36,7 +36,7 @@ def _page() -> None:
     )
     experiment = Experiment(problem=Quadratic(rows=100), arms=arms, budget=PureDP(epsilon=2.0), replicates=3)
     plans = experiment.plans()
-    shown = PlanView(experiment, plans, arm_styles(arms), {}, None)
+    shown = PlanView(experiment, plans, arm_styles(arms), {}, lambda *_: None)
     job = Runner(slots=0).submit(experiment, wait=True)
     run, panel = run_panel.Run(job, plans, "toy", "Toy"), Panel("toy")
     guarantee.line(experiment, plans, 1e-6)

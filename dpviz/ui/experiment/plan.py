@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -25,14 +26,19 @@ class PlanView:
     """Everything that the plan's figures show.
 
     experiment : with the arms that have a plan. plans, styles : of these, by label. refused : why the others have none.
-    theory : what the family's theory says of these plans, in the family's own terms.
+    predict : what the family's theory says of these plans, in the family's own terms, is computed when it is read.
     """
 
     experiment: Experiment
     plans: Mapping[str, Plan]
     styles: Mapping[str, ArmStyle]
     refused: Mapping[str, UserError]
-    theory: Any
+    predict: Predict
+
+    @cached_property
+    def theory(self) -> Any:
+        """What the family's theory says of the plans."""
+        return self.predict(self.experiment, self.plans)
 
 
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
@@ -41,7 +47,7 @@ def view(text: str, _predict: Predict) -> PlanView:
     planned = Experiment.from_json(text).planned()
     experiment = planned.ready()
     styles = arm_styles(experiment.arms)
-    return PlanView(experiment, planned.plans, styles, planned.refused, _predict(experiment, planned.plans))
+    return PlanView(experiment, planned.plans, styles, planned.refused, _predict)
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
