@@ -277,10 +277,15 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         bounds,
         tuple(label for label in private if label not in bounds),
         {} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
-        max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0),
+        reach(plans),
         distance(experiment.problem),
         advised,
     )
+
+
+def reach(plans: Mapping[str, Plan]) -> float:
+    """How far a run with epochs may get from its start, at most; 0 if there is none."""
+    return max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0)
 
 
 def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:

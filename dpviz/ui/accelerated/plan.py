@@ -97,6 +97,9 @@ def bound_words(shown: PlanView) -> str:
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
     """The noise in each step, the privacy spent, and what the error bounds promise."""
+    words = "Noise added to each coordinate of the mean gradient."
+    yield plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    yield plan_view.privacy_spent(shown)
     theory: Theory = shown.theory
     rests_on = texts.condition(assumed(shown.experiment.problem))
     none = f" No bound is known for {', '.join(dict.fromkeys(theory.without))}." if theory.without else ""
@@ -105,9 +108,6 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
         f"Error bound{rests_on}, where the whole budget is spread over T steps. -opt and -T* take the best T up to "
         f"yours.{none}"
     )
-    words = "Noise added to each coordinate of the mean gradient."
-    yield plan_figures.noise_schedule(shown.plans, shown.styles, words)
-    yield plan_view.privacy_spent(shown)
     yield plan_figures.error_bounds(theory.bounds, shown.styles, by_step, start=theory.start, condition=rests_on)
     yield plan_figures.bound_by_horizon(
         theory.by_horizon, shown.styles, by_horizon, start=theory.start, condition=rests_on

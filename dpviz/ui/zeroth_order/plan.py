@@ -8,9 +8,10 @@ import streamlit as st
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
-from dpviz.families.zeroth_order.advice import Forecast, Option, reduced_of
+from dpviz.families.zeroth_order.advice import Forecast, Option, reach, reduced_of
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart
+from dpviz.problems.values.value_problem import ValueFacts
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee
@@ -119,9 +120,9 @@ def _apply(option: Option) -> None:
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
     """The noise of the steps of an epoch and of all running sums, what the bound promises, what first steps tell."""
-    found: Forecast = shown.theory
     yield figures.noise_of_an_epoch(shown.plans, shown.styles)
     yield page_plan.privacy_spent(shown)
+    found: Forecast = shown.theory
     yield noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
     yield figures.bound_parts(found.bounds, found.facts, found.without)
     yield figures.watched(found.watched, shown.styles, found.mu or 0.0)
@@ -129,10 +130,9 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
 
 def size_note(shown: PlanView) -> str:
     """Rows, parameters, and how far a run may get."""
-    found: Forecast = shown.theory
-    facts = found.facts
-    far = f" A run may get {short(found.reach)} from its start." if found.reach else ""
-    return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{far}"
+    facts, far = ValueFacts.of(next(iter(shown.plans.values())).facts), reach(shown.plans)
+    note = f" A run may get {short(far)} from its start." if far else ""
+    return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
 
 def assumptions(shown: PlanView) -> None:
