@@ -5,12 +5,14 @@ it would draw is only counted. So twenty visitors cost this machine little, and 
 """
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
@@ -170,7 +172,7 @@ class Visitor:
                 if not fragments:  # the whole page is drawn
                     self._stop_polling()
                     self.texts.clear()
-                if not self._polling.keys() & fragments:  # else it was asked for by a poll
+                if not self._polling.keys() & set(fragments):  # else it was asked for by a poll
                     self.begun += 1
             case "navigation":
                 self._script = message.navigation.page_script_hash
@@ -178,6 +180,9 @@ class Visitor:
                     self._scripts["" if page.is_default else page.url_pathname] = page.page_script_hash
             case "page_info_changed":
                 self.query = dict(parse_qsl(message.page_info_changed.query_string))
+            case "delta" if message.delta.WhichOneof("type") == "add_block":
+                path = tuple(message.metadata.delta_path)
+                self.texts = {at: text for at, text in self.texts.items() if at[: len(path)] != path}
             case "delta" if message.delta.WhichOneof("type") == "new_element":
                 self._element(message)
             case "auto_rerun":
@@ -201,6 +206,8 @@ class Visitor:
                 self.exceptions.append(found.message)
             case "markdown" | "alert":
                 self.texts[tuple(message.metadata.delta_path)] = found.body
+            case "bidi_component" if found.component_name == "dpviz_look":
+                self._look(found.id, json.loads(found.json), message.delta.fragment_id)
             case "progress":
                 self.texts[tuple(message.metadata.delta_path)] = found.text
             case "slider" | "number_input" | "button" | "checkbox" | "selectbox" | "button_group":
@@ -210,6 +217,23 @@ class Visitor:
                     self._states.pop(found.id, None)  # the page has another value now
                 if kind == "number_input" and found.set_value:
                     self.query[found.query_param_key] = f"{found.value:g}"
+
+    def _look(self, component: str, data: dict[str, Any], fragment: str) -> None:
+        """Ask for news once, after the time that the page names."""
+
+        async def once() -> None:
+            await asyncio.sleep(data["wait"])
+            message = self._rerun()
+            message.rerun_script.fragment_id = fragment
+            trigger = json.dumps([{"event": "look", "value": data["turn"]}])
+            name = _make_trigger_id(component, "events")
+            message.rerun_script.widget_states.widgets.append(WidgetState(id=name, json_trigger_value=trigger))
+            self.polls += 1
+            await self._socket.send(message.SerializeToString())
+
+        if fragment in self._polling:
+            self._polling.pop(fragment).cancel()
+        self._polling[fragment] = asyncio.create_task(once())
 
     def _poll(self, fragment: str, seconds: float) -> None:
         async def again_and_again() -> None:

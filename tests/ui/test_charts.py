@@ -33,7 +33,7 @@ def drawn(ends: dict[str, float]) -> go.Figure:
 def test_the_drawing_library_is_of_the_version_that_makes_the_figures() -> None:
     """A part of it, kept here: one from another major version of plotly.js may read a figure in another way."""
     installed = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
-    kept = Path(components.__file__).parent / "plotly" / Path(components._LIBRARY).name
+    kept = Path(components.__file__).parent / "served" / Path(components._LIBRARY).name
     made, drawing = (re.search(r"v(\d+)\.[\d.]+", path.read_text()[:200])[1] for path in (installed, kept))
     assert made == drawing and kept.stat().st_size < 1.6e6
 

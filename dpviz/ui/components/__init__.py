@@ -8,6 +8,7 @@ third of what the installed plotly package ships, from npm's plotly.js-cartesian
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from dpviz.plots.elements.style import PLOT_CONFIG
 from dpviz.plots.elements.typeset import printed
 from dpviz.ui.terms import TERMS
 
-_SERVED = "plotly"  # the folder whose files a tab fetches once; another version, another address
+_SERVED = "served"  # the folder whose files a tab fetches once; another version, another address
 _LIBRARY = f"component/{__name__}.{_SERVED}/plotly-cartesian-4.1.1.min.js"
 
 
@@ -45,13 +46,17 @@ def part(name: str, html: str, **options: Any) -> Any:
 
 
 @cache
-def _plot() -> tuple[Any, dict[str, str]]:
-    """The component, declared once per process, and the addresses of its module and of the library."""
+def _served(name: str, html: str) -> tuple[Any, str]:
+    """A part of a page whose code, in the folder of this name, the server sends once; and the address of that code."""
     declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it serves the files
-    version = hashlib.sha256(source(f"{_SERVED}/plot.js").encode()).hexdigest()[:8]
-    addresses = {"module": f"component/{__name__}.{_SERVED}/plot.js?{version}", "library": _LIBRARY}
-    html = '<div class="dpviz-plot" role="figure"></div>'
-    return st.components.v2.component("dpviz_plot", html=html, js=source("loader.js"), isolate_styles=False), addresses
+    version = hashlib.sha256(source(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]
+    component = st.components.v2.component(f"dpviz_{name}", html=html, js=source("loader.js"), isolate_styles=False)
+    return component, f"component/{__name__}.{_SERVED}/{name}.js?{version}"
+
+
+def _plot(key: str, height: int, **data: Any) -> None:
+    component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
+    component(key=key, data={**data, "module": module, "library": _LIBRARY}, height=height)
 
 
 def drawing(figure: dict[str, Any]) -> dict[str, Any]:
@@ -66,16 +71,21 @@ def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False) -> Non
 
     alt : what it shows, for those who cannot see it. pale : drawn faint.
     """
-    component, addresses = _plot()
-    data = {**drawing, "alt": alt, "config": dict(PLOT_CONFIG), "pale": pale, **addresses}
-    component(key=key, data=data, height=drawing["height"])
+    _plot(key, **drawing, alt=alt, config=dict(PLOT_CONFIG), pale=pale)
 
 
 def awaited(key: str) -> None:
     """The place of the figure of this key, before there is one: the tab fetches the library while nothing else happens,
     which would take longer than the first picture."""
-    component, addresses = _plot()
-    component(key=key, data=addresses, height=1)
+    _plot(key, 1)
+
+
+def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
+    """Have the part of the page that this stands in drawn again after so many seconds; first, `on_look` is called."""
+    component, module = _served("look", "<i></i>")
+    component(
+        key=key, data={"wait": seconds, "turn": time.monotonic(), "module": module}, height=1, on_look_change=on_look
+    )
 
 
 @cache

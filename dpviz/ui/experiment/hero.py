@@ -53,7 +53,7 @@ def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) 
 
     drawn : makes it, given whether diagnostics may be seen; None if nothing may be shown.
     """
-    run_panel.live(panel.page, active, partial(_draw, panel, drawn, told, frame))
+    run_panel.live(panel.page, active, partial(_draw, panel, drawn, told, frame), whole=panel.key("whole"))
 
 
 def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
@@ -72,7 +72,8 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
             st.markdown(f"{texts.EARLIER}{waits}", width="content")
             _offer(panel, frame, state)
         elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:
-            _offer_all(panel, frame.ready, frame.title, run)
+            took = about(run.job.seconds * frame.ready.times)  # the first repeats: all others follow by click only
+            _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
     of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end if there is one.
@@ -91,20 +92,17 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
     if ready is None or ready.too_much or state == "queued":
         return
     took = f" ({about(ready.likely)})" if ready.public else ""
-    if st.button(f"Run these settings{took}", key=panel.key("run_these"), icon=":material/play_arrow:"):
-        run_panel.start(panel.page, frame.title, ready)
-        st.rerun()
+    _start(panel, "run_these", f"Run these settings{took}", frame.title, ready)
 
 
-def _offer_all(panel: Panel, ready: Ready, title: str, run: Run) -> None:
-    """Run all repeats, where the first ones took so long that the others do not follow by themselves."""
-    st.button(
-        f"Run all ({about(run.job.seconds * ready.times)})",
-        key=panel.key("run_all"),
-        icon=":material/play_arrow:",
-        on_click=run_panel.start,
-        args=(panel.page, title, ready),
-    )
+def _start(panel: Panel, name: str, label: str, title: str, ready: Ready) -> None:
+    """A button that starts a run."""
+
+    def start() -> None:
+        run_panel.start(panel.page, title, ready)
+        st.rerun(panel.key("whole"))
+
+    st.button(label, key=panel.key(name), icon=":material/play_arrow:", on_click=start)
 
 
 def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bool) -> None:

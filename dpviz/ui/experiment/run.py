@@ -18,7 +18,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.plots.elements.chart import Chart
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.sweeps.sweep import Sweep
-from dpviz.ui import visitors
+from dpviz.ui import components, streamlit_patches, visitors
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import freshness, texts
 from dpviz.ui.experiment.freshness import Startable
@@ -26,6 +26,8 @@ from dpviz.ui.experiment.freshness import Startable
 POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
 TIMES = 4.0  # a look took, that pass until the next
+LOOKS = 7.0  # in a second, at most about, of all tabs that have runs in line
+AT_ONCE = 0.05  # seconds until the next, where the run has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 PRESSED = 0.3  # and for one that was asked for by Run
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
@@ -291,34 +293,39 @@ def _follow(page: str, title: str, ready: Startable) -> None:
         run.job.wait(FIRST_PICTURE)
 
 
-def live(page: str, active: bool, draw: Callable[[], None], none: str = "") -> None:
+def live(page: str, active: bool, draw: Callable[[], None], none: str = "", whole: str = "app") -> None:
     """What `draw` draws, again and again while the page's run is under way, and its progress.
 
-    active : what `bar` returned; when the run has ended since, the page is drawn again, so that Run is enabled. none :
-    what is said before the first run.
+    active : what `bar` returned; when the run has ended since, Run is to be enabled. none : what is said before the
+    first run. whole : the key of the fragment that is drawn again then, and when a run is at the head of the line.
     """
     now = current(page)
-    took = st.session_state.get(page + _LOOKED, 0.0)
-    every = now.look(took) if active and now is not None else None
-    waits = now is not None and now.waits
     pressed = bool(st.session_state.get(f"{page}_run"))
+    waits = now is not None and now.waits
     if active and now is not None and not waits and (pressed or pictured(page) is None):
         now.job.wait_for_curves(PRESSED if pressed else FIRST_PICTURE)  # it computes meanwhile; the next look is far
 
-    @st.fragment(run_every=every)
-    def poll(was_active: bool, waited: bool) -> None:
+    def look() -> None:
+        run = current(page)
+        if run is not None and ((active and not run.job.active) or (waits and not run.waits)):
+            st.rerun(whole)
+
+    @st.fragment
+    def poll() -> None:
         began = time.perf_counter()
         draw()
-        st.session_state[page + _LOOKED] = time.perf_counter() - began
+        took = time.perf_counter() - began
         run = current(page)
         if run is None:
             _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
             return
         _progress(run)
-        if (was_active and not run.job.active) or (waited and not run.waits):
-            st.rerun()  # the whole page: it is looked at more often, or it has ended and all charts are drawn
+        if active:
+            seconds = max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
+            components.look(f"{page}_look", seconds, look)
+        streamlit_patches.page_drawn()
 
-    poll(active, waits)
+    poll()
 
 
 def _none_yet(lost: str | None, none: str) -> None:
