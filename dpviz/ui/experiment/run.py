@@ -25,7 +25,7 @@ from dpviz.ui.experiment.freshness import Startable
 
 POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
-TIMES = 4.0  # a look took, that pass until the next
+TIMES = 4.0  # a look took, that pass until the next; and the part of a run's time that does
 LOOKS = 7.0  # in a second, at most about, of all tabs that have runs in line
 AT_ONCE = 0.05  # seconds until the next, where the run has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
@@ -132,10 +132,10 @@ class Run:
 
     def look(self, took: float = 0.0) -> float:
         """Seconds from one look at it to the next: in line, a tenth of what it is expected to wait; else longer the
-        longer the last one took, as on a server that many are looking at."""
+        longer it goes on, and the longer the last one took, as on a server that many are looking at."""
         if self.waits:
             return float(np.clip((self.job.expected_wait or 0.0) / 10, *PATIENT))
-        return float(np.clip(TIMES * took, POLL, PATIENT[0]))
+        return float(np.clip(max(TIMES * took, self.job.seconds / TIMES), POLL, PATIENT[0]))
 
     @property
     def returns(self) -> bool:
