@@ -56,7 +56,7 @@ def _served(name: str, html: str) -> tuple[Any, str]:
 
 def _plot(key: str, height: int, **data: Any) -> None:
     component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
-    component(key=key, data={**data, "module": module, "library": _LIBRARY}, height=height)
+    component(key=key, data={**data, "height": height, "module": module, "library": _LIBRARY}, height=height)
 
 
 def drawing(figure: dict[str, Any]) -> dict[str, Any]:

@@ -283,7 +283,8 @@ class _Screen:
 
     def draw(self) -> None:
         """Draw it, or the whole page if that is to change as well."""
-        if self.again and st.session_state.get(WHOLE):
+        asked = st.session_state.get(WHOLE)
+        if self.again and asked:
             st.rerun()
         self.panel = self.chosen.panel.copy()
         pins.arrive(self.panel, self.page.knows)
@@ -295,7 +296,8 @@ class _Screen:
         with foot:
             self._link()
         self.again = True
-        st.session_state.pop(WHOLE, None)
+        if asked:
+            del st.session_state[WHOLE]
         streamlit_patches.page_drawn()
 
     def _controls(self) -> PlanView | None:

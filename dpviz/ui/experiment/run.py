@@ -19,7 +19,7 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.problems.base import Problem, ProblemSpecification
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui import components, streamlit_patches, visitors
-from dpviz.ui.controls import Panel
+from dpviz.ui.controls import WHOLE, Panel
 from dpviz.ui.experiment import freshness, texts
 from dpviz.ui.experiment.freshness import Startable
 
@@ -376,7 +376,9 @@ def sidebar_status() -> None:
 def start(page: str, title: str, ready: Startable) -> None:
     """Put the run of these settings in line, in place of the page's last one, which stops."""
     before = current(page)
-    if before is not None:
+    if before is None:
+        st.session_state[WHOLE] = True  # the tab is to remember that it has a run
+    else:
         before.job.stop()
     visitors.here().keep(page + _SUFFIX, ready.started(page, title))
 
