@@ -1,5 +1,6 @@
 """The first screen belongs to the settings on it, and below it one section is open, on every algorithm's page."""
 
+import re
 from functools import partial
 from urllib.parse import parse_qs
 
@@ -8,7 +9,7 @@ from streamlit.runtime.scriptrunner import RerunData
 from streamlit.testing.v1 import AppTest, local_script_runner
 
 from dpviz.ui import families
-from dpviz.ui.experiment import texts
+from dpviz.ui.experiment import presets, texts
 from dpviz.ui.experiment.sections import CHECK, RESULTS
 from dpviz.ui.experiment.sections import NAMES as SECTIONS
 from tests.pages.reading import Load, drawn, link, run, said, text
@@ -60,13 +61,35 @@ def test_a_picture_of_earlier_settings_says_so_and_offers_run(load: Load, name: 
     app = run(load(name, **small(name)), press=f"{prefix}_run", job=f"{prefix}_job")
     assert texts.EARLIER not in text(app)
     key = next(item.key for item in app.number_input if item.key in (f"{prefix}_epsilon", f"{prefix}_mu"))
+    title = app.number_input(key=key).label.removesuffix(", exact value")
     app.number_input(key=key).set_value(0.7).run()
-    assert texts.EARLIER in text(app)
+    assert texts.EARLIER in text(app), "and it names what has changed:"
+    assert re.search(rf"{title}: \S+ → 0\.7\.", text(app).replace("\\", ""))
     app.button(key=f"{prefix}_run_these").click().run()
     app.session_state[f"{prefix}_job"].job.wait(60)
     app.run()
     assert not app.exception and texts.EARLIER not in text(app)
     assert not [button for button in app.button if button.key == f"{prefix}_run_these"]
+
+
+@pytest.mark.one_section
+@pytest.mark.parametrize("name", NAMES)
+def test_reset_sets_every_control_to_its_default(load: Load, name: str) -> None:
+    prefix = families.named(name).page().prefix
+    app = load(name, **small(name, seed="7", currency="gaussian"))
+    assert f"{prefix}_seed=7" in link(app)
+    app.button(key=f"{prefix}_reset").click().run()
+    left = parse_qs(link(app).partition("?")[2]).keys()
+    assert not app.exception and left <= {f"{prefix}_follow"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sentences_of_the_first_screen_are_short(name: str) -> None:
+    page = families.named(name).page()
+    told = [page.texts.QUESTION, *(group.without for group in page.groups)]
+    sentences = [part for words in told for part in re.split(r"(?<=[.?!]) ", words)]
+    sentences += [presets.first_sentence(preset.look_for) for preset in page.presets]
+    assert not [sentence for sentence in sentences if len(sentence.split()) > 20]
 
 
 def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data(load: Load) -> None:

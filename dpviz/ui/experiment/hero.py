@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import streamlit as st
 
+from dpviz.experiments.changes import differences
 from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import about, short
@@ -15,12 +16,14 @@ from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.style import arm_styles
 from dpviz.ui import charts, components, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment import results, texts
+from dpviz.ui.experiment import freshness, results, texts
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
+from dpviz.ui.markdown import plain
 
 HEIGHT = 350  # pixels
+NAMED = 2  # changes of settings that the line on a picture names
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
 
@@ -69,7 +72,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     with st.container(key=panel.key("on_picture"), horizontal=True, vertical_alignment="center"):
         if pale:
             waits = " The new run has no curves yet." if state == "queued" else ""
-            st.markdown(f"{texts.EARLIER}{waits}", width="content")
+            st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
             _offer(panel, frame, state)
         elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:
             took = about(run.job.seconds * frame.ready.times)  # the first repeats: all others follow by click only
@@ -95,14 +98,23 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
     _start(panel, "run_these", f"Run these settings{took}", frame.title, ready)
 
 
+def _changes(run: Run, ready: Ready | None) -> str:
+    """What has been changed since a run, in a sentence."""
+    if ready is None:
+        return f" {texts.UNSET}"
+    before, now = run.experiment, ready.experiment
+    if before.replicates == freshness.FIRST:  # of all repeats, perhaps
+        before = before.replaced(replicates=now.replicates)
+    changes = [plain(part.describe()) for part in differences(before, now)]
+    more = f"; and {len(changes) - NAMED} more" if len(changes) > NAMED else ""
+    return f" {'; '.join(changes[:NAMED])}{more}." if changes else ""
+
+
 def _start(panel: Panel, name: str, label: str, title: str, ready: Ready) -> None:
-    """A button that starts a run."""
-
-    def start() -> None:
+    """A button that starts a run. No callback: Streamlit would keep that, and with it the rows of a file."""
+    if st.button(label, key=panel.key(name), icon=":material/play_arrow:"):
         run_panel.start(panel.page, title, ready)
-        st.rerun(panel.key("whole"))
-
-    st.button(label, key=panel.key(name), icon=":material/play_arrow:", on_click=start)
+        st.rerun()
 
 
 def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bool) -> None:
@@ -114,7 +126,7 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
     so_far = " so far" if active else ""
     if found is not None:
-        number.metric(f"{found.label}{so_far}", found.value, help=found.help)
+        number.metric(f"{found.label}{so_far}{' (earlier settings)' * pale}", found.value, help=found.help)
     if active:
         words.toggle("Pause chart updates", key=panel.key("pause"), persist_state="session", help=texts.PAUSE_HELP)
         return

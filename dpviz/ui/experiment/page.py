@@ -244,6 +244,13 @@ def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
                 chosen.build = partial(_built, page, problem, Chosen(labels, references, settings), budget, numbers)
         except UserError as error:
             chosen.error = error
+        st.button(
+            "Reset to defaults",
+            key=panel.key("reset"),
+            icon=":material/restart_alt:",
+            on_click=preset_menu.open_with,
+            args=(page.prefix, page.presets[0].experiment),
+        )
     chosen.led = panel.led()
     return chosen
 
