@@ -34,20 +34,21 @@ def show(chart: Chart, key: str) -> Chart:
     return picture(chart, key)
 
 
-def picture(chart: Chart, key: str, pale: bool = False) -> Chart:
-    """Draw one chart where another heading, or none, stands above it. pale : it belongs to earlier settings."""
-    alone(chart, key, pale)
+def picture(chart: Chart, key: str, pale: bool = False, group: str = "") -> Chart:
+    """Draw one chart where another heading, or none, stands above it. pale : it belongs to earlier settings. group : as
+    of `components.plot`."""
+    alone(chart, key, pale, group)
     st.caption(without_markup(chart.caption))
     return chart
 
 
-def alone(chart: Chart, key: str, pale: bool = False) -> None:
+def alone(chart: Chart, key: str, pale: bool = False, group: str = "") -> None:
     """Draw one chart without its caption."""
     look = screen.narrow(), presenting.on(), theme()
     if look not in chart.sent:
         chart.sent[look] = _sent(chart.figure)
     drawing, words = chart.sent[look]
-    components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale)
+    components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale, group)
 
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:

@@ -43,6 +43,24 @@ def test_charts_are_drawn_near_the_screen_and_before_printing_and_fill_the_scree
     assert int(before) < 200, "a small chart, of its own size"
 
 
+def test_one_pointer_marks_a_step_in_all_three_charts_and_its_values_are_read_out(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    pointers, picture = page.locator(".dpviz-plot > .pointer:visible"), page.locator(PICTURE)
+    expect(page.locator(".dpviz-plot[tabindex]")).to_have_count(3)
+    picture.locator(".nsewdrag").hover()
+    expect(pointers).to_have_count(3)
+    page.mouse.move(0, 0)
+    expect(pointers).to_have_count(0)
+    picture.focus()
+    for _ in range(3):
+        picture.press("ArrowRight")
+    expect(pointers).to_have_count(3)
+    expect(picture.locator("output")).to_have_text(re.compile(r"Step t \d+: DP-GD .*DP-NAG-opt \d"))
+    picture.press("Escape")
+    expect(pointers).to_have_count(0)
+
+
 def test_the_last_of_many_quick_moves_is_shown_in_the_same_picture_which_keeps_its_zoom(visit: Visit) -> None:
     page = visit("/accelerated")
     done(page)

@@ -5,8 +5,10 @@ from functools import partial
 from urllib.parse import parse_qs
 
 import pytest
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.scriptrunner import RerunData
 from streamlit.testing.v1 import AppTest, local_script_runner
+from streamlit.testing.v1.element_tree import ElementTree, parse_tree_from_messages
 
 from dpviz.ui import families
 from dpviz.ui.experiment import presets, texts
@@ -121,6 +123,25 @@ def moved_alone(app: AppTest, name: str, monkeypatch: pytest.MonkeyPatch) -> App
     with monkeypatch.context() as patch:
         patch.setattr(local_script_runner, "RerunData", partial(RerunData, fragment_id_queue=parts))
         return app.run()
+
+
+@pytest.mark.one_section
+@pytest.mark.parametrize("name", NAMES)
+def test_a_move_sends_little(load: Load, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the picture of a run on the page, which then belongs to earlier settings."""
+    prefix = families.named(name).page().prefix
+    app = run(load(name, **small(name)), press=f"{prefix}_run", job=f"{prefix}_job")
+    sent: list[ForwardMsg] = []
+
+    def kept(messages: list[ForwardMsg]) -> ElementTree:
+        sent[:] = messages
+        return parse_tree_from_messages(messages)
+
+    monkeypatch.setattr(local_script_runner, "parse_tree_from_messages", kept)
+    app.main.number_input[0].set_value(0.7)
+    moved_alone(app, prefix, monkeypatch)
+    assert texts.EARLIER in text(app)
+    assert len(sent) <= 60 and sum(message.ByteSize() for message in sent) <= 45_000
 
 
 def on_screen(app: AppTest, question: str) -> list[object]:

@@ -18,7 +18,7 @@ from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
-MAX_POINTS = 1000  # per trace
+MAX_POINTS, FLAT = 1000, 100  # per trace; and of a constant
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # of the height, above the highest value: for words in the frame
@@ -205,8 +205,11 @@ class Scale:
 def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
     """Indices, ascending and at most `points`, of the first, the last, and the extremes within bins of equal width.
 
-    position (k,) : where the points are drawn along the axis, ascending (the logarithm of x, on a log axis).
+    Of a constant, a hundred. position (k,) : where the points are drawn along the axis, ascending (the logarithm of x,
+    on a log axis).
     """
+    if len(y) > FLAT and y.min() == y.max():
+        return np.unique(np.linspace(0, len(y) - 1, FLAT).round().astype(int))
     if len(y) <= points:
         return np.arange(len(y))
     bins = points // 2 - 1

@@ -66,12 +66,13 @@ def drawing(figure: dict[str, Any]) -> dict[str, Any]:
     return {"figure": to_json_plotly(drawn), "height": int(drawn["layout"]["height"])}
 
 
-def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False) -> None:
+def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group: str = "") -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
-    alt : what it shows, for those who cannot see it. pale : drawn faint.
+    alt : what it shows, for those who cannot see it. pale : drawn faint. group : of figures with one pointer, as far as
+    their horizontal axes have the same title.
     """
-    _plot(key, **drawing, alt=alt, config=dict(PLOT_CONFIG), pale=pale)
+    _plot(key, **drawing, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group)
 
 
 def awaited(key: str) -> None:

@@ -86,7 +86,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     if drawn is None:
         st.info(texts.NO_CURVE)
         return
-    charts.picture(drawn, panel.key("hero"), pale)
+    charts.picture(drawn, panel.key("hero"), pale, panel.page)
 
 
 def _offer(panel: Panel, frame: Frame, state: State) -> None:

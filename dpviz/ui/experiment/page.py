@@ -342,7 +342,7 @@ class _Screen:
         picture, beside = st.columns([62, 38], gap="medium")
         with beside:
             for name, chart in zip(("noise", "privacy"), self.small if shown else (), strict=False):
-                charts.alone(chart, panel.key(f"hero_{name}"))
+                charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page)
             preset_menu.sentence(panel, self.preset, self.experiment, page.settings)
         with self.tools:
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside)

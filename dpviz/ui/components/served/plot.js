@@ -39,6 +39,66 @@ function library(address) {
   return window.dpvizPlotly;
 }
 
+// One pointer over charts of a group that share a horizontal axis: hovering over one, or the arrow keys, marks all.
+const axisOf = (node) => {
+  const group = states.get(node)?.data.group;
+  const title = node._fullLayout?.xaxis?.title?.text;
+  return group && title ? `${group} ${title}` : "";
+};
+
+function point(node, x) {
+  const axis = axisOf(node);
+  for (const other of axis ? document.querySelectorAll(".dpviz-plot") : []) {
+    if (axisOf(other) !== axis) continue;
+    const { xaxis, _size: frame } = other._fullLayout;
+    const at = x === null ? -1 : xaxis.d2p(x);
+    let line = other.querySelector(":scope > .pointer");
+    if (!line) {
+      line = document.createElement("i");
+      line.className = "pointer";
+      other.append(line);
+    }
+    line.hidden = !(at >= 0 && at <= frame.w);
+    Object.assign(line.style, { left: `${frame.l + at}px`, top: `${frame.t}px`, height: `${frame.h}px` });
+  }
+}
+
+const linesOf = (node) =>
+  node.calcdata.filter(([{ trace }]) => trace._input.name && trace.mode?.includes("lines") && trace.fill === "none");
+const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
+const plain = (text) => new DOMParser().parseFromString(text, "text/html").body.textContent;
+
+// The values of all lines at the step that the arrow keys have come to, to be read out.
+function walk(node, by) {
+  const lines = linesOf(node);
+  const steps = [...new Set(lines.flatMap((line) => line.map(({ x }) => x)))].sort((a, b) => a - b);
+  const state = states.get(node);
+  const place = Math.min(steps.length - 1, Math.max(0, (state.place ?? (by > 0 ? -1 : steps.length)) + by));
+  if (!steps.length) return;
+  state.place = place;
+  const x = steps[place];
+  const values = lines
+    .filter((line) => line[0].x <= x && x <= line[line.length - 1].x)
+    .map((line) => `${plain(line[0].trace.name)} ${short.format(line.findLast((at) => at.x <= x).y)}`);
+  let said = node.querySelector(":scope > output");
+  if (!said) {
+    said = document.createElement("output");
+    node.append(said);
+  }
+  said.textContent = `${plain(node._fullLayout.xaxis.title.text)} ${short.format(x)}: ${values.join("; ")}`;
+  point(node, x);
+}
+
+function onKey(event) {
+  const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const node = event.currentTarget;
+  if (event.target !== node || !node._fullLayout) return;
+  if (by) {
+    event.preventDefault();
+    walk(node, by);
+  } else if (event.key === "Escape") point(node, null);
+}
+
 // Text, lines and background are the page's; a figure sets none of them.
 const LINE = "rgba(128, 132, 149, 0.25)"; // on the light and on the dark page
 
@@ -78,6 +138,14 @@ async function draw(node, printed = false) {
       state.drawn = wanted;
       const { data, layout } = JSON.parse(figure);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, { ...config, ...menu });
+      if (state.data.group && !state.heard) {
+        state.heard = true;
+        node.tabIndex = 0;
+        node.on("plotly_hover", ({ points }) => point(node, points[0].x));
+        node.on("plotly_unhover", () => point(node, null));
+        node.addEventListener("keydown", onKey);
+        node.addEventListener("blur", () => point(node, null));
+      }
     }
   } catch (error) {
     const line = document.createElement("p");
