@@ -23,9 +23,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Chart]:
     found: dict[str, Chart] = {}
     picture = charts.picture
 
-    def recorded(chart: Chart, key: str, pale: bool = False) -> Chart:
+    def recorded(chart: Chart, key: str, pale: bool = False, group: str = "") -> Chart:
         found[key] = chart
-        return picture(chart, key, pale)
+        return picture(chart, key, pale, group)
 
     monkeypatch.setattr(charts, "picture", recorded)
     return found
