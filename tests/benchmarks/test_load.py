@@ -18,13 +18,15 @@ import numpy as np
 import pytest
 
 from dpviz.ui.experiment.texts import EARLIER
+from dpviz.ui.families import FAMILIES
 from tests.benchmarks.processes import children, processor_seconds, resident
 from tests.benchmarks.visitors import Visitor
-from tests.browser.serving import Server, serve
+from tests.browser.serving import ROOT, Server, serve
 
 SLIDER = "Privacy budget ε"
 SECONDS = 25.0  # that sliders are moved for
 FEW_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
+MOVES, MOST = 40, 12.0  # of a slider, to see what one costs; and how many times what Streamlit takes itself
 PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
 LONG = {"accel_iterations": "2000", "accel_uniform_rows": "100000", "accel_follow": "false"}
 SMALL = {"accel_iterations": "20", "accel_replicates": "2", "accel_uniform_rows": "1000"}
@@ -140,6 +142,45 @@ def test_visitors_move_sliders(report, server: Server, number: int, busy: bool) 
     report(p50_s=statistics.median(took), p95_s=float(np.quantile(took, 0.95)), moves=len(took))
     report(both_active=float(np.mean(active)), last_result_s=max(last), processor_seconds_of_a_move=used)
     report(mib_of_a_visitor=opened, mib_of_a_visitor_after_runs=active_ones)
+
+
+async def cost(url: str, process: int, page: str, slider: str, **query: str) -> tuple[float, float, float]:
+    """Of a move: the server's processor seconds, the messages and the bytes that it sends."""
+    async with Visitor(url, page, **query) as visitor:
+        options = list(visitor.controls[slider].options)
+        for k in range(4):
+            await visitor.move(slider, options[k % len(options)])
+        before = processor_seconds(process), visitor.messages, visitor.bytes
+        for k in range(MOVES):
+            await visitor.move(slider, options[(7 * k) % len(options)])
+            await asyncio.sleep(0.1)
+        after = processor_seconds(process), visitor.messages, visitor.bytes
+        assert not visitor.exceptions
+        return tuple((b - a) / MOVES for a, b in zip(before, after, strict=True))  # type: ignore[return-value]
+
+
+def test_what_a_move_without_a_run_costs(report, server: Server) -> None:
+    """On every family's page, beside what Streamlit takes for as many controls alone: at most twelve times that."""
+    symbols = {"pure": "ε", "approximate": "ε", "concentrated": "ρ", "gaussian": "μ"}
+
+    async def all_pages() -> dict[str, tuple[float, float, float]]:
+        found = {}
+        for family in FAMILIES:
+            page = family.page()
+            slider = f"Privacy budget {symbols[page.currency]}"
+            found[family.name] = await cost(
+                server.url, server.process.pid, family.name, slider, **{f"{page.prefix}_follow": "false"}
+            )
+        with serve(app=ROOT / "tests" / "benchmarks" / "floor.py") as floor:
+            found["floor"] = await cost(floor.url, floor.process.pid, "", "Slider 0")
+        return found
+
+    found = report.benchmark.pedantic(lambda: asyncio.run(all_pages()), rounds=1)
+    floor, _, _ = found.pop("floor")
+    report(**{f"{name}_ms": 1000 * seconds for name, (seconds, _, _) in found.items()}, floor_ms=1000 * floor)
+    report(**{f"{name}_messages": messages for name, (_, messages, _) in found.items()})
+    report(**{f"{name}_kB": size / 1000 for name, (_, _, size) in found.items()})
+    assert all(seconds <= MOST * floor for seconds, _, _ in found.values())
 
 
 async def used(server: Server, runs: int, switches: int, sessions: int, seed: int) -> None:

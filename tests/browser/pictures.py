@@ -8,11 +8,11 @@ from tests.browser.serving import ROOT, chromium, serve
 
 
 def main() -> None:
-    """The first screen of each family's page after its first run, and what of the plan stands below."""
+    """The first screen of each family's page after its first run."""
     expect.set_options(timeout=1000 * SECONDS)
     with serve() as server, chromium() as browser:
         for family in FAMILIES:
-            page = browser.new_page(viewport={"width": 1400, "height": 1100})
+            page = browser.new_page(viewport={"width": 1400, "height": 900})
             page.goto(f"{server.url}/{family.name}")
             done(page)
             page.mouse.move(0, 0)  # away from the charts, which show their tools under it

@@ -33,7 +33,7 @@ from tests.pages.test_mirror_uploads import people
 PAGE = "zeroth_order"
 FEW = {"zeroth_iterations": "32", "zeroth_replicates": "2"}
 SMALL = FEW | {"zeroth_phase_rows": "3000", "zeroth_phase_dimension": "3"}
-DRAWN = 4  # figures of the plan
+DRAWN = 5  # figures of the plan
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan

@@ -34,7 +34,7 @@ def selection_ranges(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) 
     lines = _per_player(plans, styles)
     figure = line_figure(
         lines,
-        Axes(ROUND, "Range η_t of one draw", from_zero=True),
+        Axes("Step t", "Range η_t of one draw", from_zero=True),
         notes=["thin lines: the maximising player y"] if any(line.width < 2 for line in lines) else [],
         if_empty="No method draws vertices privately.",
         height=style.SMALL,

@@ -153,7 +153,7 @@ def _height(lines: int) -> float:
 
 def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
     """The figure for a screen that is narrow: with short labels in the margin if there is room; else with a legend in
-    as many rows as a frame of this width in pixels needs."""
+    as many rows as a frame of this width in pixels needs, but for a small one, which stands below one that has it."""
     found = _wrapped(go.Figure(figure))
     notes = _labels(figure)
     if not notes:
@@ -162,7 +162,7 @@ def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
     beside = max(map(beyond, texts))
     if all(note.yref == "paper" for note in notes) and beside <= _SHARE * width and _placed(found, figure, texts):
         return found.update_layout(margin={"r": beside})
-    return _with_legend(found, width - found.layout.margin.l)
+    return _with_legend(found, width - found.layout.margin.l, figure.layout.height > style.SMALL)
 
 
 def _wrapped(figure: go.Figure) -> go.Figure:
@@ -205,14 +205,15 @@ def _placed(figure: go.Figure, before: go.Figure, texts: Sequence[list[str]]) ->
     return True
 
 
-def _with_legend(figure: go.Figure, width: float = 350.0) -> go.Figure:
-    """The figure with a legend in place of its labels. Changes it. Plotly puts all names into one row, or into columns
-    that are as wide as the longest."""
+def _with_legend(figure: go.Figure, width: float = 350.0, legend: bool = True) -> go.Figure:
+    """The figure with a legend in place of its labels, or without one. Changes it. Plotly puts all names into one row,
+    or into columns that are as wide as the longest."""
     named = [trace for trace in figure.data if trace.name and trace.showlegend is not False]
     needed = [60 + _CHARACTER * len(trace.name) for trace in named]
     rows = math.ceil(len(named) / max(1, width // max(needed))) if sum(needed) > width else 1
     figure.layout.annotations = [note for note in figure.layout.annotations if note.name != NAME]
     figure.layout.shapes = [shape for shape in figure.layout.shapes if shape.name != NAME]
-    extra = 20 * rows if len(named) > 1 else 0
-    figure.update_layout(showlegend=len(named) > 1, height=figure.layout.height + extra)
+    legend = legend and len(named) > 1
+    extra = 20 * rows if legend else 0
+    figure.update_layout(showlegend=legend, height=figure.layout.height + extra)
     return figure.update_layout(margin={"r": 16, "b": figure.layout.margin.b + extra})

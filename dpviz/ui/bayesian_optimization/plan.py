@@ -45,6 +45,8 @@ def verdict(shown: PlanView) -> None:
         left.markdown(f":material/shield: **Protected.** {protected(problem)}")
         nobody = "Nothing is trained here: there is nobody else in the data."
         right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or nobody}")
+    each = "; ".join(f"{label} about {short(count)}" for label, count in found.trainings.items())
+    st.caption(f"Trainings of a run: {each}.")
     if found.advice is None:
         return
     level = found.advice.level
@@ -97,10 +99,9 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
 
 
 def size_note(shown: PlanView) -> str:
-    """Users, settings, and about how many trainings."""
-    found: Forecast = shown.theory
-    each = "; ".join(f"{label} about {short(count)}" for label, count in found.trainings.items())
-    return f"n = {found.facts.n:,} users, d = {found.facts.d:,} settings. Trainings of a run: {each}."
+    """Users and settings."""
+    facts = next(iter(shown.plans.values())).facts
+    return f"n = {facts.n:,} users, d = {facts.d:,} settings."
 
 
 def assumptions(shown: PlanView) -> None:
