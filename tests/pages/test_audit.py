@@ -44,8 +44,8 @@ def test_at_first_sight_a_sound_method_is_attacked_and_its_claim_holds(load: Loa
         direct.bound, rel=0.01
     )
     assert f"This attack proves ε ≥ {shown['Proven ε'].removeprefix('≥ ')} of the claimed 1, with 95 %" in verdict.value
-    assert "Tests of the implementation." in words(app) and "as declared in all 9 kinds of tests" in words(app)
-    assert words(app).count("| as declared |") == 9 and "not as declared |" not in words(app)
+    assert "Tests of the implementation." in words(app) and "as declared in all 12 kinds of tests" in words(app)
+    assert words(app).count("| as declared |") == 12 and "not as declared |" not in words(app)
     assert "Done: 3,000 runs on each data set" in words(app)
     assert [button.label for button in app.get("download_button")].count("Figures (HTML)") == 1
     x, y = curve(app, ROC, "most that the claim allows")

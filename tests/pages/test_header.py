@@ -21,10 +21,10 @@ def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:
     largest = max(item.detection for item in read.values())
     told = max(read, key=lambda label: read[label].detection)
     assert attack.value == f"≤ {100 * largest:.3g} %" and told in attack.delta
-    assert f"real one at most {100 * largest:.3g} % of the time ({told}" in text(app)
+    assert f"row is noticed at most {100 * largest:.3g} % of the time ({told}" in text(app)
     for name, symbol in (("rho", "zCDP ρ ≤"), ("mu", "GDP μ ≤")):
         assert f"{symbol} {max(getattr(item, name) for item in read.values()):.3g} (" in text(app)
-    assert "pure ε = 1 (every method)" in text(app)
+    assert "Pure ε = 1 (every method)" in text(app)
 
 
 def test_the_header_leaves_out_what_has_no_privacy(load: Load) -> None:
