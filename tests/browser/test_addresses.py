@@ -47,7 +47,7 @@ MENUS = """menus = []; new MutationObserver(() => {
     const links = [...document.querySelectorAll("[data-testid=stSidebarNavLink]")].map((link) => link.textContent);
     if (links.length) menus.push(links.join());
 }).observe(document, { childList: true, subtree: true });"""
-SUMMARY = re.compile(r"2 methods, \d+ steps, 3 runs of each")
+GUARANTEE = re.compile(r"Guarantee of each method: ε = 0\.7,")
 
 
 def shows_the_settings(page: Page) -> None:
@@ -56,7 +56,7 @@ def shows_the_settings(page: Page) -> None:
         expect(page.get_by_label(label, exact=True)).to_have_value(value)
     for method, chosen in {"DP-GD": "true", "DP-NAG-T*": "true", "DP-NAG": "false", "DP-MASG": "false"}.items():
         expect(page.get_by_role("button", name=method, exact=True)).to_have_attribute("aria-pressed", chosen)
-    expect(page.get_by_text(SUMMARY)).to_be_visible()
+    expect(page.get_by_text(GUARANTEE)).to_be_visible()
     page.get_by_text("Model and clipping").click()
     expect(page.get_by_role("radio", name="[-½, ½]")).to_be_checked()
 
