@@ -57,15 +57,20 @@ class Settings(Generic[S]):
 class Lead:
     """A number that stands above the picture: drawn after the other controls, and again without them.
 
-    place : in their order. name : of its control. into, field : what takes its value. empty : as in `Panel.number`.
+    place : in their order. name : of its control. into : takes its value, by the name of its setting. empty : as in
+    `Panel.number`.
     """
 
     place: int
     control: Control
     name: str
     into: dict[str, Any]
-    field: str
     empty: str
+
+    @property
+    def value(self) -> Any:
+        """Its value now."""
+        return self.into[self.control.name]
 
 
 class Panel:
@@ -115,16 +120,16 @@ class Panel:
             with suppress(ValueError):
                 value = float(st.query_params[key])
         into[control.name] = _whole(value) if control.type is int else value
-        self.leads.append(Lead(place, control, prefix + control.name, into, control.name, empty))
+        self.leads.append(Lead(place, control, prefix + control.name, into, empty))
 
     def draw_leads(self) -> None:
         """Draw the numbers above the picture, and pass their values on."""
         for lead in sorted(self.leads, key=lambda lead: lead.place):
-            lead.into[lead.field] = self.number(lead.control, lead.name, empty=lead.empty)
+            lead.into[lead.control.name] = self.number(lead.control, lead.name, empty=lead.empty)
 
     def led(self) -> list[Any]:
         """The values of the numbers above the picture."""
-        return [lead.into[lead.field] for lead in self.leads]
+        return [lead.value for lead in self.leads]
 
     def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
         """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
@@ -298,7 +303,7 @@ class Panel:
 
     def check(self) -> None:
         """Raise UserError if a number drawn so far is out of range."""
-        led = (mistake(lead.control, lead.into[lead.field]) for lead in self.leads)
+        led = (mistake(lead.control, lead.value) for lead in self.leads)
         if mistakes := dict.fromkeys(filter(None, (*self.mistakes, *led))):
             raise UserError(" ".join(mistakes))
 
