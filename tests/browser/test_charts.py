@@ -59,6 +59,15 @@ def test_one_pointer_marks_a_step_in_all_three_charts_and_its_values_are_read_ou
     expect(picture.locator("output")).to_have_text(re.compile(r"Step t \d+: DP-GD .*DP-NAG-opt \d"))
     picture.press("Escape")
     expect(pointers).to_have_count(0)
+    for opened, marked in ((picture, 1), (chart(page, "^Privacy spent").first, 0)):
+        opened.press("Enter")
+        dialog = opened.get_by_role("dialog")
+        expect(dialog.get_by_text("not private")).to_have_count(marked)
+        table = dialog.get_by_role("table")
+        expect(table.get_by_role("columnheader").first).to_have_text("Step t")
+        expect(table.get_by_role("row").last.get_by_role("rowheader")).to_have_text("100")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_the_last_of_many_quick_moves_is_shown_in_the_same_picture_which_keeps_its_zoom(visit: Visit) -> None:

@@ -42,6 +42,8 @@ RARELY_READ = {
     "_rerun_data",
     "fragment_id_queue",
     "main_script_hash",
+    "get_script_run_ctx",
+    "streamlit.runtime.scriptrunner",
 }  # on busy servers
 PAGE = f"from {__name__} import page; page()"
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order

@@ -44,7 +44,10 @@ class Range:
 
 
 def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) -> Range:
-    """The range that shows all values, a little room beside them, and `above` of the height above the highest."""
+    """The range that shows all values, a little room beside them, and `above` of the height above the highest.
+
+    Its ends are round numbers, half powers of ten on a log axis: while a slider moves the lines, the axis holds still.
+    """
     if log:
         values = np.log10(values[values > 0]) if (values > 0).any() else np.zeros(1)
     low, high = float(values.min()), float(values.max())
@@ -52,7 +55,15 @@ def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) 
         low = min(low, 0.0)
     width = (high - low) or (0.2 if log else abs(high) or 1.0)
     start = low if from_zero and low == 0.0 else low - _PADDING * width
-    return Range(start, high + (_PADDING + above / (1 - above)) * width, log)
+    end = high + (_PADDING + above / (1 - above)) * width
+    step = 0.5 if log else _round_part(end - start)
+    return Range(math.floor(start / step) * step, math.ceil(end / step) * step, log)
+
+
+def _round_part(width: float) -> float:
+    """A tenth to a quarter of a width, as a round number."""
+    power = 10.0 ** math.floor(math.log10(width))
+    return power * next(part for part in (0.2, 0.5, 1.0) if width < 10 * part * power)
 
 
 def axis(title: str, log: bool, shown: Range | None = None) -> dict[str, Any]:

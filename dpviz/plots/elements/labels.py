@@ -153,23 +153,31 @@ def _height(lines: int) -> float:
 
 def compact(figure: go.Figure, width: float = 350.0) -> go.Figure:
     """The figure for a screen that is narrow: with short labels in the margin if there is room; else with a legend in
-    as many rows as a frame of this width in pixels needs, but for a small one, which stands below one that has it."""
+    as many rows as a frame of this width in pixels needs. A small one has neither: it stands below one that does."""
     found = _wrapped(go.Figure(figure))
     notes = _labels(figure)
     if not notes:
         return found
     texts = [broken(*_name_and_number(note.text), _NARROW) for note in notes]
     beside = max(map(beyond, texts))
-    if all(note.yref == "paper" for note in notes) and beside <= _SHARE * width and _placed(found, figure, texts):
+    small = figure.layout.height <= style.SMALL
+    if (
+        not small
+        and all(note.yref == "paper" for note in notes)
+        and beside <= _SHARE * width
+        and _placed(found, figure, texts)
+    ):
         return found.update_layout(margin={"r": beside})
-    return _with_legend(found, width - found.layout.margin.l, figure.layout.height > style.SMALL)
+    return _with_legend(found, width - found.layout.margin.l, not small)
 
 
 def _wrapped(figure: go.Figure) -> go.Figure:
-    """The figure with rows of small print that fit a narrow screen, above a frame of the same height. Changes it."""
+    """The figure with rows of small print that fit a narrow screen, of which a small one has the half, above a frame of
+    the same height. Changes it."""
+    room = style.FRAME // (2 if figure.layout.height <= style.SMALL else 1)
     for note in figure.layout.annotations:
         if (note.name, note.yref, note.y, note.yanchor) == (None, "paper", 1, "bottom"):
-            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, style.FRAME)]
+            rows = [row for line in note.text.split("<br>") for row in textwrap.wrap(line, room)]
             more = style.ROW * (len(rows) - note.text.count("<br>") - 1)
             note.text = "<br>".join(rows)
             figure.update_layout(height=figure.layout.height + more, margin_t=figure.layout.margin.t + more)

@@ -71,7 +71,8 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     _number(panel, run, (active, visible), told, pale)
     with st.container(key=panel.key("on_picture"), horizontal=True, vertical_alignment="center"):
         if pale:
-            waits = " The new run has no curves yet." if state == "queued" else ""
+            newest = run_panel.current(panel.page) if state == "queued" else None
+            waits = "" if newest is None else f" {newest.waiting}"
             st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
             _offer(panel, frame, state)
         elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:

@@ -130,6 +130,11 @@ class Run:
         """Whether it stands in line, and will for a while."""
         return (self.job.expected_wait or 0.0) > PATIENT[0]
 
+    @property
+    def waiting(self) -> str:
+        """Why it has no curves yet, in a sentence."""
+        return progress.waiting(self.job) if self.job.state == "queued" else "The new run has no curves yet."
+
     def look(self, took: float = 0.0) -> float:
         """Seconds from one look at it to the next: in line, a tenth of what it is expected to wait; else longer the
         longer it goes on, and the longer the last one took, as on a server that many are looking at."""

@@ -17,8 +17,14 @@ const fullscreen = {
   icon: { width: 24, height: 24, path: "M3 9V3h6v2H5v4zM15 3h6v6h-2V5h-4zM5 15v4h4v2H3v-6zM19 15h2v6h-6v-2h4z" },
   click: (node) => (document.fullscreenElement ? document.exitFullscreen() : node.requestFullscreen()),
 };
+const numbers = {
+  name: "Numbers",
+  title: "Numbers as a table",
+  icon: { width: 24, height: 24, path: "M3 4h18v16H3zM5 9v3h5V9zm7 0v3h7V9zm-7 5v4h5v-4zm7 0v4h7v-4z" },
+  click: (node) => table(node),
+};
 const menu = {
-  modeBarButtonsToAdd: document.fullscreenEnabled ? [fullscreen] : [], // not on every telephone
+  modeBarButtonsToAdd: [numbers, ...(document.fullscreenEnabled ? [fullscreen] : [])], // not on every telephone
   modeBarButtonsToRemove: ["lasso2d", "select2d"], // nothing happens to what is selected
   responsive: false,
 };
@@ -68,18 +74,22 @@ const linesOf = (node) =>
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const plain = (text) => new DOMParser().parseFromString(text, "text/html").body.textContent;
 
+const stepsOf = (lines) => [...new Set(lines.flatMap((line) => line.map(({ x }) => x)))].sort((a, b) => a - b);
+const valueAt = (line, x) =>
+  line[0].x <= x && x <= line[line.length - 1].x ? short.format(line.findLast((at) => at.x <= x).y) : "";
+
 // The values of all lines at the step that the arrow keys have come to, to be read out.
 function walk(node, by) {
   const lines = linesOf(node);
-  const steps = [...new Set(lines.flatMap((line) => line.map(({ x }) => x)))].sort((a, b) => a - b);
+  const steps = stepsOf(lines);
   const state = states.get(node);
   const place = Math.min(steps.length - 1, Math.max(0, (state.place ?? (by > 0 ? -1 : steps.length)) + by));
   if (!steps.length) return;
   state.place = place;
   const x = steps[place];
   const values = lines
-    .filter((line) => line[0].x <= x && x <= line[line.length - 1].x)
-    .map((line) => `${plain(line[0].trace.name)} ${short.format(line.findLast((at) => at.x <= x).y)}`);
+    .filter((line) => valueAt(line, x))
+    .map((line) => `${plain(line[0].trace.name)} ${valueAt(line, x)}`);
   let said = node.querySelector(":scope > output");
   if (!said) {
     said = document.createElement("output");
@@ -87,6 +97,50 @@ function walk(node, by) {
   }
   said.textContent = `${plain(node._fullLayout.xaxis.title.text)} ${short.format(x)}: ${values.join("; ")}`;
   point(node, x);
+}
+
+// All values of a chart's lines, step by step; what has no lines shows its points.
+function table(node) {
+  const lines = linesOf(node);
+  const { xaxis, yaxis } = node._fullLayout;
+  const title = (axis) => plain(axis.title.text ?? "");
+  const noted = (kind) => node._fullLayout.annotations.find(({ name }) => name === kind)?.text;
+  const heading = plain([noted("title") ?? title(yaxis), noted("not private")].filter(Boolean).join("; "));
+  let rows;
+  if (lines.length) {
+    rows = stepsOf(lines).map((x) => [short.format(x), ...lines.map((line) => valueAt(line, x))]);
+    rows.unshift([title(xaxis), ...lines.map(([{ trace }]) => plain(trace.name))]);
+  } else {
+    const shown = node.calcdata.filter(([{ trace }]) => trace._input.name && trace.type === "scatter");
+    rows = shown.flatMap((points) =>
+      points.map(({ x, y }) => [plain(points[0].trace.name), short.format(x), short.format(y)]),
+    );
+    rows.unshift(["", title(xaxis), title(yaxis)]);
+  }
+  const dialog = document.createElement("dialog");
+  dialog.className = "dpviz-numbers";
+  dialog.setAttribute("aria-label", `Numbers of the chart ${heading}`);
+  const grid = document.createElement("table");
+  rows.forEach((cells, i) => {
+    const row = grid.insertRow();
+    cells.forEach((text, j) => {
+      const cell = document.createElement(i && j ? "td" : "th");
+      cell.textContent = text;
+      if (!i) cell.scope = "col";
+      else if (!j) cell.scope = "row";
+      row.append(cell);
+    });
+  });
+  const close = document.createElement("button");
+  close.textContent = "Close";
+  close.onclick = () => dialog.close();
+  const scroll = document.createElement("div");
+  scroll.tabIndex = 0;
+  scroll.append(grid);
+  dialog.append(heading, scroll, close);
+  dialog.onclose = () => dialog.remove();
+  node.append(dialog);
+  dialog.showModal();
 }
 
 function onKey(event) {
@@ -97,6 +151,7 @@ function onKey(event) {
     event.preventDefault();
     walk(node, by);
   } else if (event.key === "Escape") point(node, null);
+  else if (event.key === "Enter") table(node);
 }
 
 // Text, lines and background are the page's; a figure sets none of them.
@@ -141,6 +196,7 @@ async function draw(node, printed = false) {
       if (state.data.group && !state.heard) {
         state.heard = true;
         node.tabIndex = 0;
+        node.setAttribute("aria-description", "The arrow keys read out its values, Enter shows them as a table.");
         node.on("plotly_hover", ({ points }) => point(node, points[0].x));
         node.on("plotly_unhover", () => point(node, null));
         node.addEventListener("keydown", onKey);
