@@ -3,6 +3,7 @@
 import re
 
 _ADDRESSES = re.compile(r"(?<=\w)(?=\.[^\W\d])|(?<=//)(?=\d)")  # the first dot of a host, or its first number
+_LINKED = re.compile(r"www\.|@|//", re.IGNORECASE)  # without any of these nothing becomes a link
 _SIGNS = re.compile(r"([!-/:-@\[-`{-~])")  # before any other letter a backslash would be seen
 _MARKS = re.compile(r"([\\`*_\[\]<>$~#|!]|:(?=\S))")
 _JOINER = "\u2060"  # has no width
@@ -20,4 +21,5 @@ def sentence(text: str) -> str:
 
 def _unlinked(text: str) -> str:
     """Without what becomes a link by itself, escaped or not; on one line."""
-    return _ADDRESSES.sub(_JOINER, " ".join(text.split()))
+    text = " ".join(text.split())
+    return _ADDRESSES.sub(_JOINER, text) if _LINKED.search(text) else text

@@ -90,11 +90,17 @@ def test_from_a_file_to_its_results_and_what_is_taken_away(visit: Visit, tmp_pat
     age, income = generator.integers(18, 90, 400), generator.normal(3000, 800, 400).round()
     table = pd.DataFrame({"age": age, "income": income, "bought": np.where(age + income / 50 > 120, "yes", "no")})
     table.to_csv(tmp_path / "customers.csv", index=False)
-    page = visit("/accelerated?accel_data=Your+own+file&accel_iterations=20&accel_replicates=3")
+    page = visit("/accelerated?accel_iterations=20&accel_replicates=3")
+    page.get_by_role("button", name="Use your own file").click()
     page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files(tmp_path / "customers.csv")
     confirm(page)
     expect(page.get_by_text("Column 'age' needs a range")).to_be_visible()
+    expect(page.get_by_text("Before Run: the range of 'age', 'income'.")).to_be_visible()
     page.get_by_role("button", name="Fill from the data").click()
+    folded = page.get_by_text("customers.csv: 400 rows, 2 features")
+    expect(folded).to_be_visible()
+    expect(page.get_by_text("Ready: 400 rows, 2 features.")).to_be_hidden()
+    folded.click()
     expect(page.get_by_text("Ready: 400 rows, 2 features.")).to_be_visible()
     expect(page.get_by_text("Your own file: runs start by click only.")).to_be_visible()
     page.get_by_role("button", name="Run", exact=True).click()
@@ -103,14 +109,16 @@ def test_from_a_file_to_its_results_and_what_is_taken_away(visit: Visit, tmp_pat
     section(page, "Results")
     expect(page.get_by_text("Curves and numbers that read your raw data are hidden.")).to_be_visible()
     expect(chart(page, "^Excess loss")).to_have_count(0)
-    page.get_by_text("Show non-private diagnostics").click()
+    page.get_by_text("Accuracy on my data (not private)").click()
     expect(drawn(page, "^Excess loss.* against steps").locator("path.js-line").first).to_be_attached()
     section(page, "Take away")
     with page.expect_download() as download:
         page.get_by_role("button", name="Python script").click()
     assert "customers" not in page.url and "income" not in page.url
     compile(Path(download.value.path()).read_text(), "script", "exec")
-    ready(page)
+    page.get_by_role("button", name="Remove", exact=True).click()
+    done(page)
+    expect(page.get_by_role("button", name="Use your own file")).to_be_visible()
 
 
 def test_a_lesson_with_a_guess_that_is_drawn(visit: Visit) -> None:

@@ -24,7 +24,7 @@ def test_the_released_model_comes_first_and_the_switch_after_it(load: Load) -> N
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
     confirmed(app.run())
     app.button(key="accel_upload_fill").click().run()
-    assert not app.exception and not any(toggle.key == "accel_diagnostics" for toggle in app.toggle)
+    assert not app.exception and not app.toggle(key="accel_diagnostics").value
     app = run(app, press="accel_run", job="accel_job")
     assert "What one run releases" in text(app) and "it has travelled" in text(app)
     model = table(app, "column")

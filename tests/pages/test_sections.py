@@ -14,7 +14,9 @@ from dpviz.ui import families
 from dpviz.ui.experiment import presets, texts
 from dpviz.ui.experiment.sections import CHECK, RESULTS
 from dpviz.ui.experiment.sections import NAMES as SECTIONS
+from tests.confirming import confirmed
 from tests.pages.reading import Load, drawn, link, run, said, text
+from tests.pages.test_released_model import people
 
 NAMES = [family.name for family in families.FAMILIES]
 
@@ -97,9 +99,17 @@ def test_sentences_of_the_first_screen_are_short(name: str) -> None:
 def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data(load: Load) -> None:
     app = run(load("accelerated", **small("accelerated")), press="accel_run", job="accel_job")
     assert app.metric[0].label.endswith("ends at")
-    app.selectbox(key="accel_data").set_value("upload").run()
-    assert not app.exception and texts.FIRST_RELEASE in text(app)
+    app.button(key="accel_own_file").click().run()
+    assert not app.exception and app.selectbox(key="accel_data").value == "upload"
+    assert "Before Run: your file." in text(app) and "Done:" not in text(app)
     assert not [metric for metric in app.metric if "ends at" in metric.label]
+    app.file_uploader[0].upload("mine.csv", people(), "text/csv")
+    confirmed(app.run())
+    assert "Before Run: the range of" in text(app)
+    app.button(key="accel_upload_fill").click().run()
+    assert any("mine" in box.label for box in app.expander) and texts.FIRST_RELEASE in text(app)
+    app.button(key="accel_remove").click().run()
+    assert app.selectbox(key="accel_data").value != "upload" and app.metric[0].label.endswith("ends at")
 
 
 def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:

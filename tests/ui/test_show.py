@@ -94,7 +94,7 @@ def script() -> None:
 
     asked = st.session_state["panel"], st.session_state["experiment"]
     st.session_state["shown"] = results.diagnostics_shown(*asked)
-    results.diagnostics_switch(*asked)
+    results.diagnostics_switch(asked[0])
 
 
 def test_diagnostics_of_an_upload_are_off_until_asked_for() -> None:

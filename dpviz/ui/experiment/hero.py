@@ -39,11 +39,16 @@ class Headline(NamedTuple):
 
 class Frame(NamedTuple):
     """What a picture stands in: the settings of the page, None while they make no run; whether they are about a
-    visitor's own file; and the page's title."""
+    visitor's own file; the page's title; and what is missing until the file can be used."""
 
     ready: Ready | None
     uploaded: bool
     title: str
+    lacks: Sequence[str] = ()
+
+    def hides(self, run: Run) -> bool:
+        """Whether a run is of the demonstration, and the page is about a file."""
+        return self.uploaded and run.returns
 
 
 Drawn = Callable[[Run, bool], Chart | None]
@@ -56,15 +61,17 @@ def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) 
 
     drawn : makes it, given whether diagnostics may be seen; None if nothing may be shown.
     """
-    run_panel.live(panel.page, active, partial(_draw, panel, drawn, told, frame), whole=panel.key("whole"))
+    draw = partial(_draw, panel, drawn, told, frame)
+    run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
 def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
-    if run is None or (frame.uploaded and run.returns):
+    if run is None or frame.hides(run):
         components.awaited(panel.key("hero"))
         with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
-            st.markdown(texts.FIRST_RELEASE if frame.uploaded else texts.NOTHING_YET)
+            missing = f"Before Run: {'; '.join(frame.lacks)}." if frame.lacks else texts.FIRST_RELEASE
+            st.markdown(missing if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
         return
     visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile

@@ -42,6 +42,7 @@ from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.problem_menu import ProblemMenu, Selection
 from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run
+from dpviz.ui.uploads import file
 
 LEADS = 4  # controls above the picture, the budget among them
 
@@ -329,8 +330,23 @@ class _Screen:
             self.drawings = plan.kept(shown, page.drawings(shown))
             self.small = [*islice(self.drawings, 2)]
         without = next((group.without for group in page.groups if group.without), "")
-        st.caption(f"{'' if shown is None else page.note(shown)} {without}")
+        with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
+            st.caption(f"{'' if shown is None else page.note(shown)} {without}")
+            if not self.uploaded and page.problems.own_file:
+                st.button(
+                    "Use your own file",
+                    key=panel.key("own_file"),
+                    icon=":material/upload_file:",
+                    type="tertiary",
+                    on_click=panel.write,
+                    args=(page.problems.own_file,),
+                )
         return shown
+
+    @property
+    def uploaded(self) -> bool:
+        """Whether the data are a visitor's own file."""
+        return self.chosen.source is not None and self.chosen.source.uploaded
 
     def _picture(self, shown: PlanView | None) -> DeltaGenerator:
         """The live picture with its number, the plan's charts beside it, Run and Stop, and the guarantee below them;
@@ -344,18 +360,17 @@ class _Screen:
             for name, chart in zip(("noise", "privacy"), self.small if shown else (), strict=False):
                 charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page)
             preset_menu.sentence(panel, self.preset, self.experiment, page.settings)
+            if self.uploaded:
+                results.diagnostics_switch(panel)
         with self.tools:
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside)
-        uploaded = source is not None and source.uploaded
         with picture:
-            frame = hero.Frame(ready, uploaded, page.texts.TITLE)
+            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else ())
             hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if shown is not None:
                 guarantee.sentence(shown.experiment, shown.plans)
-            elif uploaded and self.experiment is None and self.chosen.error is None:
-                st.info(texts.NOT_READY, icon=":material/upload_file:")
             pins.button(panel, page.picture, page.knows)
         self.ready = ready
         return foot
@@ -444,7 +459,7 @@ class _Sections:
         diagnostics = results.diagnostics_shown(panel, run.experiment)
         run_panel.changed(page.prefix)
         page.summary(panel, run, trace)
-        results.diagnostics_switch(panel, run.experiment)
+        results.hidden(panel, run.experiment)
         self.drawn = results.curves(panel, run, trace, page.options(done))
         self.drawn += page.extra(panel, run, trace, diagnostics)
         results.table(run, trace, self._delta(run))
@@ -500,8 +515,8 @@ class _Sections:
     def _ended(self) -> tuple[Run, Trace, PlanView] | None:
         """The run whose results are shown, what may be seen of it, and its plan."""
         run = run_panel.shown(self.page.prefix)
-        if run is None or run.job.trace is None:
-            return None
+        if run is None or run.job.trace is None or (self.screen.uploaded and run.returns):
+            return None  # nothing of the demonstration stands below a file
         diagnostics = results.diagnostics_shown(self.screen.panel, run.experiment)
         return run, run.job.trace.visible(diagnostics), self.page.view(run.experiment)
 

@@ -18,6 +18,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Specification
 from dpviz.ui.controls import Panel, Settings, in_place
 from dpviz.ui.experiment.controls import fields_of
+from dpviz.ui.uploads import file
 
 ANY = ""  # in place of the name of a problem: the same data sets go with all of them
 UPLOAD = "upload"
@@ -174,13 +175,15 @@ class ProblemMenu:
 
         lead : the column above the picture of the setting that leads.
         """
+        if file.removed():
+            self._go_back(panel)
         name = "" if ANY in self.sources else self._problem(panel, Selection())
         source = self._source(panel, name)
         name = source if source in self.problems else name
         problem = self.problems.get(name, Problem(Selection.kind))
         origin, upload, tables = self._sources(name).get(source, Source("")), None, NO_TABLES
         if origin.upload is not None:
-            with main, st.expander("Your data", expanded=True, icon=":material/upload_file:"):
+            with main:
                 upload, tables = origin.upload(panel.page)
         names = [] if origin.cls is None else settings(origin.cls)
         data, plain = None, [setting for setting in names if setting != self.leading]
@@ -250,6 +253,23 @@ class ProblemMenu:
                 if type(data) is origin.cls:
                     return self._choices(name, source) | fields | fields_of(data, origin.prefix)
         raise ValueError(f"the page has no controls for {problem.kind if data is None else data.kind}")
+
+    @property
+    def own_file(self) -> Mapping[str, str]:
+        """The choices that lead to a visitor's own file."""
+        files = ((name, key) for name, every in self.sources.items() for key in every if every[key].upload)
+        name, source = next(files, ("", ""))
+        if not source:
+            return {}
+        return {self.source_name.format(name): source} if name == ANY else self._choices(name, source)
+
+    def _go_back(self, panel: Panel) -> None:
+        """From a file that was removed to what its page begins with."""
+        for name, every in self.sources.items():
+            key = self.source_name.format(name)
+            chosen = every.get(st.session_state.get(panel.key(key), ""))
+            if chosen is not None and chosen.upload is not None:
+                panel.write({key: next(iter(every))})
 
     def _choices(self, name: str, source: str) -> dict[str, Any]:
         """The controls of the menus that choose a problem and a source."""

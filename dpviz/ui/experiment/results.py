@@ -64,18 +64,20 @@ def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
     return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
 
 
-def diagnostics_switch(panel: Panel, experiment: Experiment) -> None:
-    """The switch, for a user's file, at the place where the hidden curves would be."""
-    if experiment.problem.public:
-        return
-    shown = st.toggle(
-        "Show non-private diagnostics",
+def diagnostics_switch(panel: Panel) -> None:
+    """The switch, for a user's file, beside the picture."""
+    st.toggle(
+        "Accuracy on my data (not private)",
         key=panel.key("diagnostics"),
         persist_state="session",
         help="Loss, gradient norm and accuracy read your raw data. Nothing that they show is covered by the guarantee.",
     )
-    if not shown:
-        st.caption("Curves and numbers that read your raw data are hidden. What is shown is what the methods release.")
+
+
+def hidden(panel: Panel, experiment: Experiment) -> None:
+    """That curves and numbers are hidden, at their place."""
+    if not diagnostics_shown(panel, experiment):
+        st.caption(texts.HIDDEN)
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:

@@ -298,11 +298,23 @@ def _follow(page: str, title: str, ready: Startable) -> None:
         run.job.wait(FIRST_PICTURE)
 
 
-def live(page: str, active: bool, draw: Callable[[], None], none: str = "", whole: str = "app") -> None:
+def _seen(_: Run) -> bool:
+    return False
+
+
+def live(
+    page: str,
+    active: bool,
+    draw: Callable[[], None],
+    none: str = "",
+    whole: str = "app",
+    hidden: Callable[[Run], bool] = _seen,
+) -> None:
     """What `draw` draws, again and again while the page's run is under way, and its progress.
 
     active : what `bar` returned; when the run has ended since, Run is to be enabled. none : what is said before the
     first run. whole : the key of the fragment that is drawn again then, and when a run is at the head of the line.
+    hidden : whether the progress of a run is not shown.
     """
     now = current(page)
     pressed = bool(st.session_state.get(f"{page}_run"))
@@ -324,7 +336,8 @@ def live(page: str, active: bool, draw: Callable[[], None], none: str = "", whol
         if run is None:
             _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
             return
-        _progress(run)
+        if not hidden(run):
+            _progress(run)
         if active:
             seconds = max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
             components.look(f"{page}_look", seconds, look)

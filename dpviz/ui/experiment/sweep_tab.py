@@ -56,8 +56,8 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     metrics = {name: found for name, found in every.items() if diagnostics or found.released}
     if not offered or not metrics:
         raise UserError(
-            "These methods release no number that could be followed. Show the non-private diagnostics under Results, "
-            "or choose another method.",
+            "These methods release no number that could be followed. Switch “Accuracy on my data” on, beside the "
+            "picture, or choose another method.",
             title="Nothing to sweep",
         )
     titles, mistakes = {name: found.title for name, found in offered.items()}, len(panel.mistakes)

@@ -55,7 +55,7 @@ def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Ma
 
 def _covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
     prepared = upload.once("covertype", lambda name: prepare_covertype(upload.frame, name, upload.reading))
-    file.ready(len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
+    file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features")
     return prepared
 
 

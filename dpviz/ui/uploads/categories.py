@@ -52,7 +52,7 @@ def _chosen(upload: CategoricalFile) -> PreparedCategories:
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
     _all_read(declared, upload.used)
     prepared = upload.made_by(prepare_categories, columns=declared)
-    file.ready(len(prepared.table), 0, f"{len(declared)} columns")
+    file.ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
     most = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
     unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in most if count)
     file.counted([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
@@ -68,6 +68,14 @@ def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
     _mark(upload, declared)
     _all_read(declared, columns)
     return declared
+
+
+def use(upload: File, columns: Sequence[str]) -> None:
+    """Use those of the columns that can be listed, with lists from the data; for callbacks."""
+    listed = suggest_categories(upload.frame).keys()
+    found = [name for name in columns if name in listed]
+    st.session_state[f"{upload.page}_upload_lists"] = found
+    _fill(upload, set(found))
 
 
 def _edited(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | None = None) -> pd.DataFrame:

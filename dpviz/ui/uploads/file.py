@@ -21,14 +21,15 @@ from dpviz.execution.reader import Reader
 from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
-from dpviz.ui.controls import in_place
-from dpviz.ui.markdown import sentence
+from dpviz.ui.controls import WHOLE, in_place
+from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.uploads import how, texts
 
 # Keys that a new file resets.
 CHOICES = ("target", "kind", "positive", "features", "lists", "drop", "group", "lowest", "highest")
 NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
+LACKS, REMOVED = "own_file_lacks", "own_file_removed"  # in the session
 MOST_HELD = 4e9  # bytes that this server keeps of all visitors' files together
 # Process-wide on purpose: the bytes of every table that is kept, by its id, for as long as it is.
 _held: dict[int, int] = {}
@@ -73,6 +74,8 @@ class File:
     made: tuple[Hashable, Any] | None = None  # the choice that it was made for, and the result
     identities: dict[Hashable, str] = field(default_factory=dict)  # of the choices made so far
     counts: dict[Hashable, Any] = field(default_factory=dict)  # what was counted in the rows so far
+    contents: str = ""  # of the table that was made, in a line; empty until it is
+    lacks: list[str] = field(default_factory=list)  # what keeps the panel, as it is drawn now, from making one
 
     @property
     def known_as(self) -> Hashable:
@@ -155,14 +158,73 @@ def uploaded(
 
     page : prefix of the panel's keys. kind : what the file is kept as.
     make : draws what is declared of the file, and returns what `once` keeps of that. May raise UserError.
+
+    The panel folds up into a line as soon as nothing is missing, and opens where something is.
     """
-    file = chosen_file(page, kind)
-    if file is not None:
-        with in_place():
+    st.caption(f":material/info: {NOTICE}")
+    folded, said = f"{page}_folded", f"{page}_line"
+    line = st.session_state.get(said, "")
+    st.session_state.setdefault(folded, not line)
+    with st.container(horizontal=True, key=f"{page}_own_file"):
+        title = plain(line) if line else "Your data"
+        box = st.expander(title, key=folded, icon=":material/upload_file:", on_change="rerun")
+        if line:
+            st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
+            st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, True))
+    with box:
+        file, made = chosen_file(page, kind), None
+        if file is not None:
+            made = _made(file, make)
+    now = "" if file is None or made is None else f"{file.name}: {file.contents}"
+    st.session_state[LACKS] = () if made else ("your file",) if file is None else tuple(file.lacks)
+    if now != line:
+        st.session_state[said] = now
+        if bool(now) != bool(line):
+            del st.session_state[folded]
+        st.rerun()
+    return (None, {}) if made is None else made
+
+
+def _made(file: Kind, make: Callable[[Kind], Prepared[U]]) -> tuple[U, Mapping[str, np.ndarray]] | None:
+    """The data set that the choices of a panel make, and its table; None where something is missing, which is said."""
+    file.lacks.clear()
+    with in_place():
+        try:
             prepared = make(file)
-            specification = prepared.specification.replaced(from_data=tuple(file.from_data))
-            return specification, {specification.identity: prepared.table}
-    return None, {}
+        except UserError as error:
+            file.lacks = file.lacks or [sentence(error.title) or "what the panel of the file says"]
+            raise
+        specification = prepared.specification.replaced(from_data=tuple(file.from_data))
+        return specification, {specification.identity: prepared.table}
+    return None
+
+
+def lacks() -> Sequence[str]:
+    """What is missing until the file of the page, whose panel was drawn last, can be used."""
+    missing: Sequence[str] = st.session_state.get(LACKS, ())
+    return missing
+
+
+def removed() -> bool:
+    """Whether the file was removed by its button, so that the page goes back to its demonstration; said once."""
+    return bool(st.session_state.pop(REMOVED, False))
+
+
+def _remove(page: str, back: bool = False) -> None:
+    """Forget the file; back : to the demonstration."""
+    before: File | None = st.session_state.pop(f"{page}_upload", None)
+    if before is not None:
+        before.let_go()
+    how.forget(page)
+    st.session_state[f"{page}_uploader"] = st.session_state.get(f"{page}_uploader", 0) + 1  # its widget holds a file
+    st.session_state[WHOLE] = True
+    if back:
+        st.session_state[REMOVED] = True
+
+
+def _uploader(page: str) -> str:
+    """The key of the widget that takes a file."""
+    return f"{page}_file" + (f"_{number}" if (number := st.session_state.get(f"{page}_uploader")) else "")
 
 
 @st.cache_resource
@@ -173,12 +235,11 @@ def reader() -> Reader:
 
 def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
     """The part of a panel that reads a file, to be kept as a `kind`; None as long as none can be used."""
-    st.info(NOTICE, icon=":material/info:")
     reader()  # its first process starts now, and not when there is a file to read
     st.file_uploader(
         "CSV (also packed as .gz) or Parquet file, at most 50 MB",
         type=["csv", "txt", "tsv", "data", "gz", "parquet", "pq"],
-        key=f"{page}_file",
+        key=_uploader(page),
         max_upload_size=50,
         on_change=_read,
         args=(page, kind),
@@ -288,7 +349,7 @@ def _sample(page: str, kind: type[File]) -> None:
 
 def _afresh(page: str, kind: type[File], use: Callable[[File, bytes], None]) -> None:
     """Do something with the file as chosen, of which nothing is read yet; what is raised meanwhile stays with it."""
-    file = st.session_state.get(f"{page}_file")
+    file = st.session_state.get(_uploader(page))
     before: File | None = st.session_state.pop(f"{page}_upload", None)
     if file is None:
         return
@@ -326,10 +387,11 @@ def counted(notes: Sequence[str], said: Sequence[str] = ()) -> None:
         st.caption(f"**Not private**, counted in the file: {'; '.join([*map(sentence, notes), *said])}.")
 
 
-def ready(rows: int, dropped: int, contents: str) -> None:
+def ready(upload: File, rows: int, dropped: int, contents: str) -> None:
     """Say that the table can be used, and what is in it."""
     left_out = f", {dropped:,} dropped" if dropped else ""
-    st.success(f"Ready: {rows:,} rows{left_out}, {contents}.", icon=":material/check:")
+    upload.contents = f"{rows:,} rows{left_out}, {contents}"
+    st.success(f"Ready: {upload.contents}.", icon=":material/check:")
 
 
 def marks(upload: File, declared: Mapping[Mark, Collection[Any]], what: Mapping[Marked, str]) -> None:
@@ -359,13 +421,15 @@ def _declared(upload: File, known: Sequence[Mark]) -> None:
         upload.filled.pop(mark, None)
 
 
-def fill_button(file: File, fill: Callable[..., None], args: tuple[Any, ...], help: str, name: str = "fill") -> None:
+def fill_button(
+    file: File, fill: Callable[..., None], args: tuple[Any, ...], help: str, name: str = "fill", label: str = FILL
+) -> None:
     """A button that declares from the file itself what should be declared from elsewhere.
 
     fill(*args) : does it, and tells `File.fill` what it has taken; for callbacks.
     """
     st.button(
-        FILL,
+        label,
         key=f"{file.page}_upload_{name}",
         on_click=_filled,
         args=(file, fill, args),

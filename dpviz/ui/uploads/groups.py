@@ -69,7 +69,7 @@ def _prepared(upload: GroupedFile, shares: Shares, **declared: Any) -> Prepared[
     prepared = upload.made_by(prepare_groups, **shares._asdict(), **declared)
     facts = prepared.specification.facts()
     columns = f"{len(declared['features'])} {'features' if declared['target'] else 'strategies'}"
-    file.ready(facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
+    file.ready(upload, facts.n, prepared.dropped, f"{columns}, {len(facts.groups)} groups")
     listed = ", ".join(f"{plain(name)} {short(share)}" for name, share in zip(facts.groups, facts.shares, strict=True))
     st.caption(f"Shares in the game: {listed}. The smallest decides the noise: a row of its group weighs 1/share.")
     _diagnostics(prepared)
@@ -95,6 +95,7 @@ def _group_column(upload: GroupedFile, target: str | None) -> str:
     place = None if first is None else names.index(first)
     group = st.selectbox(options=names, index=place, **upload.widget("group"))
     if group is None:
+        upload.lacks.append("the group column")
         raise NotYet(f"It should name at most {MAX_GROUPS} groups.", title="No group column is chosen")
     return str(group)
 

@@ -29,6 +29,7 @@ GENERATORS: Mapping[str, type[datasets.DatasetSpecification]] = MappingProxyType
         "linear": datasets.UniformLinear,
     }
 )
+NAMED = 4  # columns without a range that are named
 CLASSES, NUMBER = "classes", "number"
 TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
@@ -62,6 +63,7 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
     target, positive = choose_target(upload, tuple(TARGETS))
     used = {target} if user is None else {target, user}
     features = choose_features(upload, used)
+    _offer_texts(upload, {*used, *features})
     columns = _choose_categories(upload, {*used, *features})
     numeric = [target, *features] if positive is None else features
     bounds = declare_ranges(upload, numeric, positive is None)
@@ -82,7 +84,7 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
         constant=constant,
     )
     made = f" from {len(features) + len(columns)} columns" if columns else ""
-    file.ready(len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{made}")
+    file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{made}")
     file.counted(prepared.notes)
     return prepared
 
@@ -146,6 +148,8 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
     place = listed.index(usual) if usual in listed else None
     positive = right.selectbox(options=listed, index=place, **upload.widget("positive"))
     right.caption(texts.CLASSES_SHOWN)
+    if not positive:
+        upload.lacks.append("the positive class")
     return Target(target, (positive or "").strip())
 
 
@@ -173,6 +177,15 @@ def choose_features(
         listed = ", ".join(map(shown, left_out[:8])) + (" and more" if len(left_out) > 8 else "")
         st.caption(f"Left out at first, because they hold texts: {listed}.")
     return features
+
+
+def _offer_texts(upload: File, used: Collection[str]) -> None:
+    """A button that uses the columns of texts as categories, with lists taken from the data."""
+    left_out = [column.name for column in upload.columns if not column.numeric and column.name not in used]
+    if left_out and not st.session_state.get(f"{upload.page}_upload_lists"):
+        label = "Use these columns as categories; list them from the data (not private)"
+        fill = partial(categories.use, upload, left_out)
+        file.fill_button(upload, fill, (), "The most frequent texts of each column.", "texts", label)
 
 
 def _choose_categories(upload: File, used: Collection[str]) -> list[str]:
@@ -207,6 +220,9 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
         filled = upload.filled.get(("bounds", features[row]), set())
         filled -= {part for part in filled if part[0] in ends}
     bounds = {name: upload.bounds[name] for name in features}
+    if unknown := [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]:
+        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
+        upload.lacks.append(f"the range of {', '.join(unknown[:NAMED])}{more}")
     file.marks(upload, {("bounds", name): file.ends(*found) for name, found in bounds.items()}, {"bounds": "ranges"})
     return bounds
 
