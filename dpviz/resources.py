@@ -18,6 +18,12 @@ def text(package: str, name: str) -> str:
 
 
 @cache
+def content(package: str, name: str) -> bytes:
+    """A file of a package that is no text. Raises FileNotFoundError."""
+    return resources.files(package).joinpath(name).read_bytes()
+
+
+@cache
 def data(package: str, name: str) -> dict[str, Any]:
     """What a file of a package says: `*.toml`, or else JSON. Raises FileNotFoundError, and ValueError for one that is
     damaged."""

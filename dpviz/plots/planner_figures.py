@@ -167,13 +167,15 @@ TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spen
 def two_densities(
     x: np.ndarray, densities: tuple[np.ndarray, np.ndarray], names: tuple[str, str], x_title: str
 ) -> go.Figure:
-    """The densities (k,) of a release on two neighbouring data sets, at x (k,), filled: where they overlap, it cannot
-    tell one data set from the other."""
+    """The densities (k,) of a release on two neighbouring data sets, at x (k,), filled, as shares of the highest, which
+    holds the axis still: where they overlap, it cannot tell one data set from the other."""
+    highest = max(density.max() for density in densities)
+    shares = [density / highest for density in densities]
     lines = [
-        Line(x, density, name, look, low=np.zeros_like(density), high=density, value=False)
-        for density, name, look in zip(densities, names, TWO, strict=True)
+        Line(x, share, name, look, low=np.zeros_like(share), high=share, value=False)
+        for share, name, look in zip(shares, names, TWO, strict=True)
     ]
-    return line_figure(lines, Axes(x_title, "Density", from_zero=True), labels=False, height=HEIGHT)
+    return line_figure(lines, Axes(x_title, "Likelihood, highest = 1", from_zero=True), labels=False, height=HEIGHT)
 
 
 def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[float, float], title: str) -> go.Figure:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from dpviz import resources
+from dpviz.ui.appearance import theme
 
 if TYPE_CHECKING:
     from dpviz.ui.experiment.page import FamilyPage
@@ -22,13 +23,12 @@ class Entry:
     """A family's page as others introduce it.
 
     name : of its packages in `dpviz.families` and `dpviz.ui`.
-    guarantee, question : the words of its card on the start page.
+    question : the words of its card on the start page.
     """
 
     name: str
     icon: str
     title: str
-    guarantee: str
     question: str
 
     @property
@@ -61,12 +61,13 @@ def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry 
 
 
 def card(family: Entry) -> None:
-    """What a family of methods is about."""
-    with st.container(border=True, height="stretch"):
-        st.subheader(f"{family.icon} {family.title}", anchor=False)
-        st.markdown(family.question)
-        st.caption(f"**Guarantee.** {family.guarantee}")
-        _open(f"card_{family.name}", f"Try {family.title.lower()}", family)
+    """What a family of methods is about, below the picture of its first preset."""
+    with st.container(border=True, height="stretch", gap="small", key=f"home_about_{family.name}"):
+        picture = resources.content(__package__, f"components/cards/{family.name}_{theme()}.png")
+        st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
+        st.markdown(f"**{family.title}**")
+        st.caption(family.question)
+        _open(f"card_{family.name}", "Open", family)
 
 
 def _open(key: str, label: str, page: Entry | str, preset: str = "") -> None:

@@ -1,21 +1,22 @@
 """The start page's story in three pictures, moved by one budget: one answer, every step, and the price."""
 
 import numpy as np
-import plotly.graph_objects as go
 import streamlit as st
 
+from dpviz.experiments.results import quantiles
 from dpviz.families.accelerated import story
 from dpviz.numbers import short
-from dpviz.plots import landscape, planner_figures
+from dpviz.plots import clouds, planner_figures
+from dpviz.plots.clouds import Animation, Trajectories
+from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.style import PALETTE, ArmStyle
-from dpviz.plots.landscape import Background, Cloud
+from dpviz.plots.landscape import Background
 from dpviz.privacy.budgets import PureDP
-from dpviz.ui import charts
+from dpviz.ui import charts, presenting
+from dpviz.ui.appearance import theme
+from dpviz.ui.components import cloud
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.explain import SETTINGS_ONLY
-
-LOOKS = {story.PRIVATE: ArmStyle(PALETTE["private"], "solid"), story.REFERENCE: ArmStyle(PALETTE["theory"], "dot")}
 
 
 @st.fragment
@@ -23,22 +24,24 @@ def told() -> None:
     """The budget, and below it three pictures side by side."""
     panel = Panel("home")
     (control,) = PureDP.controls()
-    with st.columns([2, 3])[0]:
+    budget, words = st.columns([2, 3], vertical_alignment="bottom")
+    with budget:
         epsilon = panel.number(control, "epsilon")
-        st.caption(f"{PureDP.direction} One budget moves all three pictures.")
+    words.caption(f"{PureDP.direction} One budget moves all three pictures.")
     if mistake(control, epsilon):
         return
     chosen = float(epsilon or PureDP().epsilon)
-    for column, picture in zip(st.columns(3, gap="medium"), (_one_answer, _every_step, _price), strict=True):
-        with column:
-            picture(chosen)
+    with st.container(key="home_pictures"):
+        for column, picture in zip(st.columns(3, gap="medium"), (_one_answer, _every_step, _price), strict=True):
+            with column:
+                picture(chosen)
 
 
 def _one_answer(epsilon: float) -> None:
-    st.subheader("1. Noise on one answer", anchor=False)
+    st.header("1. Noise on one answer", anchor=False)
     st.markdown(
-        f"{story.PEOPLE} people are asked a question, and the number of yes is published with noise. "
-        "The more the curves overlap, the less anyone can tell what **you** said."
+        f"{story.PEOPLE} people answer; the number of yes is published with noise. The more the curves overlap, the "
+        "less anyone can tell what **you** said."
     )
     found = story.answers(epsilon)
     figure = planner_figures.two_densities(
@@ -50,68 +53,57 @@ def _one_answer(epsilon: float) -> None:
         figure,
         "Noise on one answer",
         f"How likely each published count is, with noise of scale {noise}: {highest}",
-        f"Laplace noise of scale b = {noise}. No published count is more than {short(found.factor)} times "
-        f"(e^ε) as likely under one answer as under the other. {SETTINGS_ONLY}",
+        f"Laplace noise of scale b = {noise}: no count is more than {short(found.factor)} times (e^ε) as likely under "
+        f"one answer as under the other. {SETTINGS_ONLY}",
     )
     charts.picture(chart, "home_answer")
 
 
 @st.cache_resource(max_entries=64, show_spinner=False)
-def _walked(epsilon: float) -> tuple[go.Figure, dict[str, float]]:
-    """The picture of the walk, and how far above the lowest point half of the runs end, by name: for all visitors."""
-    trace = story.walk(epsilon)
-    clouds = {label: Cloud(lane.output["x"], np.array(lane.path["x"])) for label, lane in trace.lanes.items()}
-    places, heights = story.ground()
-    figure = landscape.contours(
-        Background(places, places, heights),
-        clouds,
-        LOOKS,
-        ("First parameter", "Second parameter"),
-        height=planner_figures.HEIGHT,
-    )
-    # Between two other pictures there is more room to the left of the frame than to its right.
-    figure.update_annotations({"x": 1, "xanchor": "right"}, selector={"name": "not private"})
-    return figure, {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
+def _walked(epsilon: float) -> tuple[Animation, dict[str, float]]:
+    """The runs downhill, and how far above the lowest point half of them end, by name: for all visitors."""
+    trace, places = story.walk(epsilon), story.ground()
+    ends = {label: float(np.median(trace.last(label, "objective_gap"))) for label in trace.lanes}
+    steps, heights = trace.cloud(story.PRIVATE)[0], trace.series(story.PRIVATE, "objective_gap")
+    private, plainly = (clouds.held(*trace.cloud(label), steps) for label in (story.PRIVATE, story.REFERENCE))
+    median = [short(height) for height in clouds.held(heights[0], quantiles(heights[1])[:, 1], steps)]
+    color, last = style.PALETTE["private"], int(steps[-1])
+    walk = Trajectories(story.PRIVATE, color, private, last, plainly[:, :1], story.REFERENCE, median=median)
+    ground = Background(places[0], places[0], places[1])
+    axes = clouds.on_ground(("First parameter", "Second parameter"), ground)
+    return Animation(steps, [walk], *axes, "height", ground), ends
 
 
 def _every_step(epsilon: float) -> None:
-    st.subheader("2. Noise on every step", anchor=False)
-    st.markdown(
-        f"Learning asks many questions: {story.WALK.iterations} steps downhill, each with noise, because all share "
-        "the budget. A line is one run, dots are where many end."
+    st.header("2. Noise on every step", anchor=False)
+    st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
+    animation, ends = _walked(epsilon)
+    cloud.draw(
+        "home_walk", clouds.packed(animation, style.NOT_PRIVATE[theme()], presenting.FACTOR if presenting.on() else 1.0)
     )
-    figure, ends = _walked(epsilon)
-    half = f"half of the runs end within {short(ends[story.PRIVATE])} of the lowest value"
-    chart = Chart(
-        figure,
-        "Noise on every step",
-        f"Runs downhill in a valley: with privacy, {half}",
-        f"With privacy, {half}; without, {short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which "
-        "are made up.",
-        "not private",
+    st.caption(
+        f"Half of the runs end within {short(ends[story.PRIVATE])} of the lowest value; without privacy, "
+        f"{short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."
     )
-    charts.picture(chart, "home_walk")
 
 
 _price_curve = st.cache_resource(show_spinner=False)(story.price)
 
 
 def _price(epsilon: float) -> None:
-    st.subheader("3. The price", anchor=False)
-    st.markdown(
-        "More privacy, less accuracy. Each step adds noise, so at every budget another number of steps is best."
-    )
+    st.header("3. The price", anchor=False)
+    st.markdown("More privacy, less accuracy. Each step adds noise: every budget has a best number of steps.")
     curve, (best, bound) = _price_curve(), story.planned(epsilon)
-    figure = planner_figures.price(*curve, (epsilon, bound), "Bound on the error")
-    charts.plain(figure, "home_price", f"Error bound against the budget; at yours it is {short(bound)}")
+    figure = planner_figures.price(*curve, (epsilon, bound), "Error bound, nats per row")
+    charts.plain(figure, "home_price", f"Error bound against ε; at yours it is {short(bound)} nats per row")
     st.metric(
         f"Best number of steps, {story.METHOD}",
         f"T = {best}",
-        f"error at most {short(bound)}",
+        f"error at most {short(bound)} nats per row",
         delta_color="off",
         delta_arrow="off",
     )
     st.caption(
-        f"Upper bound on the error of logistic regression, n = {story.EXAMPLE.facts().n:,}, at the best number of "
-        f"steps. {SETTINGS_ONLY}"
+        f"Upper bound on the excess loss of logistic regression, n = {story.EXAMPLE.facts().n:,}, at the best number "
+        f"of steps. {SETTINGS_ONLY}"
     )

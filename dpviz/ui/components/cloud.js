@@ -169,8 +169,14 @@ class View {
     const parts = [[0, fresh, walk.color, 1, 0.35], [fresh, step, this.look.page, 4, 1], [fresh, step, walk.color, 1.5, 1]];
     for (const [first, last, color, width, alpha] of parts) {
       pen.beginPath();
-      for (let i = first; i <= last; i++) pen.lineTo(...this.at(walk.places, walk.runs, 0, i, 0));
-      if (share && last === step) pen.lineTo(...this.at(walk.places, walk.runs, 0, step, share));
+      let seen = false;
+      for (let i = first; i <= last; i++) {
+        const at = this.at(walk.places, walk.runs, 0, i, 0);
+        if (seen) pen.lineTo(...at);
+        else pen.moveTo(...at);
+        seen = !outside(walk.places, i * walk.runs); // beyond the frame the way is not known
+      }
+      if (seen && share && last === step) pen.lineTo(...this.at(walk.places, walk.runs, 0, step, share));
       [pen.strokeStyle, pen.lineWidth, pen.globalAlpha] = [color, width * this.scale, alpha];
       pen.stroke();
     }
@@ -181,6 +187,7 @@ class View {
     const { pen } = this;
     [pen.fillStyle, pen.strokeStyle, pen.lineWidth, pen.globalAlpha] = [color, this.look.page, 0.75, alpha];
     for (let run = 0; run < runs; run++) {
+      if (outside(places, step * runs + run)) continue;
       pen.beginPath();
       pen.arc(...this.at(places, runs, run, step, share), radius * this.scale, 0, 2 * Math.PI);
       pen.fill();
@@ -238,6 +245,7 @@ function paint(state) {
     view.dots(walk.places, walk.runs, step, part, walk.color, 0.8, radius);
     view.dots(walk.plainly, walk.plain, step, part, PLAIN, 1, radius + 0.5);
     if (walk.region) view.region(walk.region, step, part);
+    if (beyond(walk, step) === walk.runs) view.text("off the map", view.left + view.w / 2, view.top + view.h / 2, "center");
     if (film.raw) {
       const words = view.w > 220 * view.scale ? "◉ not private: reads the raw data" : "◉ not private";
       view.text(words, view.left + 6, view.top + view.type + 4, "left", film.mark);
@@ -245,12 +253,12 @@ function paint(state) {
   });
 }
 
+// Whether a place is beyond the frame.
+const outside = (places, place) => [places[2 * place], places[2 * place + 1]].some((value) => Math.abs(value) === FULL);
+
 function beyond(walk, step) {
-  const places = walk.places.subarray(2 * step * walk.runs, 2 * (step + 1) * walk.runs);
   let count = 0;
-  for (let run = 0; run < walk.runs; run++) {
-    count += [places[2 * run], places[2 * run + 1]].some((value) => Math.abs(value) === FULL);
-  }
+  for (let run = 0; run < walk.runs; run++) count += outside(walk.places, step * walk.runs + run);
   return count;
 }
 
