@@ -5,6 +5,7 @@ A page is imported when it is opened or asked for a preset, so that the first pa
 the menu for none.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 import streamlit as st
 
 from dpviz import resources
-from dpviz.ui.appearance import theme
 
 if TYPE_CHECKING:
     from dpviz.ui.experiment.page import FamilyPage
@@ -63,9 +63,11 @@ def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry 
 def card(family: Entry) -> None:
     """What a family of methods is about, below the picture of its first preset."""
     with st.container(border=True, height="stretch", gap="small", key=f"home_about_{family.name}"):
-        picture = resources.content(__package__, f"components/cards/{family.name}_{theme()}.png")
-        st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
-        st.markdown(f"**{family.title}**")
+        theme = "dark" if st.context.theme.type == "dark" else "light"
+        with suppress(FileNotFoundError):  # a new family has one when the pictures are made anew
+            picture = resources.content(__package__, f"components/cards/{family.name}_{theme}.png")
+            st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
+        st.subheader(family.title, anchor=False)
         st.caption(family.question)
         _open(f"card_{family.name}", "Open", family)
 

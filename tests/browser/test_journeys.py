@@ -53,10 +53,10 @@ def test_from_the_start_page_to_a_run_a_word_and_a_link(visit: Visit) -> None:
     expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("0.01")
     ready(page)
 
-    page.get_by_role("button", name="Open Figure 3").click()
+    page.get_by_role("button", name="Run a method").click()
     menu = page.get_by_role("combobox", name="Preset")
-    expect(menu).to_have_value(re.compile("^Figure 3: logistic regression"))
-    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("10")
+    expect(menu).to_have_value(re.compile("^Start here"))
+    expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value("2")
     done(page)
     picture = page.locator(PICTURE)
     expect(picture.locator("path.js-line").first).to_be_attached()

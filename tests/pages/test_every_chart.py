@@ -68,4 +68,4 @@ def test_charts_of_the_budget_planner(tab: str, load: Load, drawn: dict[str, Cha
 def test_charts_of_the_start_page(load: Load, drawn: dict[str, Chart]) -> None:
     load("home")
     check(drawn)
-    assert len(drawn) > 1
+    assert drawn

@@ -46,18 +46,21 @@ class Range:
 def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) -> Range:
     """The range that shows all values, a little room beside them, and `above` of the height above the highest.
 
-    Its ends are round numbers, half powers of ten on a log axis: while a slider moves the lines, the axis holds still.
+    What it shows ends at round numbers, half powers of ten on a log axis: while a slider moves the lines, the axis
+    holds still.
     """
     if log:
         values = np.log10(values[values > 0]) if (values > 0).any() else np.zeros(1)
     low, high = float(values.min()), float(values.max())
     if from_zero and not log:
         low = min(low, 0.0)
-    width = (high - low) or (0.2 if log else abs(high) or 1.0)
+    step = 0.5 if log else _round_part((high - low) or abs(high) or 1.0)
+    alone = float(low == high)  # a constant has room on both sides
+    low = (math.floor(round(low / step, 9)) - alone) * step
+    high = (math.ceil(round(high / step, 9)) + alone) * step
+    width = high - low
     start = low if from_zero and low == 0.0 else low - _PADDING * width
-    end = high + (_PADDING + above / (1 - above)) * width
-    step = 0.5 if log else _round_part(end - start)
-    return Range(math.floor(start / step) * step, math.ceil(end / step) * step, log)
+    return Range(start, high + (_PADDING + above / (1 - above)) * width, log)
 
 
 def _round_part(width: float) -> float:
