@@ -21,11 +21,12 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.navigation import ensure_shell
 
 ensure_shell()
-panel = Panel("planner")
+panel, ANALYSES = Panel("planner"), "Your analyses"
 
 st.title("Budget planner", anchor=False)
-st.markdown("What is a privacy guarantee worth, and how much noise does it ask for? No data needed.")
-glossary.words("planner_words")
+with st.container(horizontal=True, vertical_alignment="center"):
+    st.markdown("**Is my budget enough?** What the guarantee is worth, and what it buys; no data needed.")
+    glossary.words("planner_words")
 worth, buys = st.container(), st.container()
 
 # Choose -----------------------------------------------------------------------------------------------------------
@@ -48,18 +49,11 @@ with st.sidebar:
 drawn: Shown = []
 if budget is not None and means is not None:
     with worth:
-        who = st.container()
-        st.header("What this guarantee is worth", anchor=False)
+        answer, chart = st.columns(2, gap="medium")
         planner_view.currencies(budget, delta)
-        words, chart = st.columns(2)
-        with words:
-            planner_view.consequences(budget, means.relation)
+        planner_view.consequences(budget, means.relation)
+        who = st.container()
     with buys:
-        st.header("What it buys", anchor=False)
-        st.caption(
-            "The first four: T means of clipped rows share the budget evenly, as in most private algorithms. **Your "
-            "analyses**: counts, sums, means, histograms and quantiles that you want to publish."
-        )
         chosen, asked_budget = means, budget
         planned: planner_view.Releases | None = planner_view.of_means(means, budget)
         looks: dict[str, Callable[[], Shown]] = {
@@ -72,9 +66,9 @@ if budget is not None and means is not None:
         set_here: dict[str, Callable[[bool], tuple[Shown, planner_view.Releases | None]]] = {
             "Start from the accuracy": lambda is_open: planner_accuracy.view(panel, delta, is_open),
             "Split a budget": lambda is_open: planner_split.view(panel, chosen, asked_budget, delta, is_open),
-            "Your analyses": lambda is_open: planner_analyses.view(panel, chosen, asked_budget, delta, is_open),
+            ANALYSES: lambda is_open: planner_analyses.view(panel, chosen, asked_budget, delta, is_open, answer),
         }
-        names = [*looks, *set_here]
+        names = [ANALYSES, *looks, *(name for name in set_here if name != ANALYSES)]
         tabs = dict(zip(names, st.tabs(names, key=panel.key("tabs"), bind="query-params"), strict=True))
         for name, look in looks.items():
             if tabs[name].open:
@@ -93,12 +87,13 @@ if budget is not None and means is not None:
                 planned = own or planned
         panel.query |= {panel.key("tabs"): name for name in names[1:] if tabs[name].open}
     protects = planned.protects if planned else planner_view.protected(means)
-    who.info(f"**Who is protected: {means.relation}.** {protects}", icon=":material/group:")
+    who.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
     with chart:
         drawn = planner_view.attack_chart(budget, means.relation, planned) + drawn
 
 panel.say_unread()
 with st.container(horizontal=True):
+    links.back_to_lesson()
     links.show(panel)
     if drawn:
         downloads.figures(panel, lambda: drawn)

@@ -277,14 +277,23 @@ class Lesson:
             answer for answer in self.answers if answer.low <= known < answer.high or known == answer.high == inf
         )
 
-    def told(self, template: str, before: Side, after: Side) -> str:
-        """A text with its numbers."""
-        fields: dict[str, object] = {
-            name: {key: _word(value) for key, value in self.measure.numbers(side).items()}
-            for name, side in (("before", before), ("after", after))
-        }
-        fields |= {name: _word(value) for name, value in self.also(before, after).items()}
-        return template.format(**fields).replace(" = ", EQUALS)
+    def told(self, template: str, before: Side, after: Side, there: bool = True) -> str:
+        """A text with its numbers; with dots for those that are unknown until the runs are `there`."""
+        known = dict if there else _Dotted
+        fields: dict[str, Any] = known(
+            {
+                name: known({key: _word(value) for key, value in self.measure.numbers(side).items()})
+                for name, side in (("before", before), ("after", after))
+            }
+        )
+        if there:
+            fields |= {name: _word(value) for name, value in self.also(before, after).items()}
+        return template.format_map(fields).replace(" = ", EQUALS)
+
+
+class _Dotted(dict[str, Any]):
+    def __missing__(self, _: str) -> str:
+        return "…"
 
 
 def load(package: str, slug: str, settings: type[Specification] = Experiment, **parts: Any) -> Lesson:

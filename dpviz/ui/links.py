@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EMBED = "embed"  # Streamlit's own
 PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"  # names in an address; the last is of several pins as one
+LESSON = "from_lesson"  # in the session: the address of the lesson that a page was opened from
 AS_IT_IS = "As it is"
 USES: Mapping[str, Mapping[str, str]] = {
     AS_IT_IS: {},
@@ -39,6 +40,13 @@ class Named:
 
     slug: str
     sets: Collection[str]
+
+
+def back_to_lesson() -> None:
+    """The way back, on a page that a lesson has opened."""
+    if slug := st.session_state.get(LESSON):
+        address = {"lesson": slug, "step": "4"}
+        st.page_link("pages/learn.py", label="Back to the lesson", icon=":material/arrow_back:", query_params=address)
 
 
 def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) -> None:

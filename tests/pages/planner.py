@@ -8,15 +8,15 @@ from streamlit.testing.v1 import AppTest
 from tests.pages.reading import Load, link
 
 TABS = (
+    "Your analyses",
     "Noise",
     "A given noise",
     "Rows",
     "What accounting saves",
     "Start from the accuracy",
     "Split a budget",
-    "Your analyses",
 )
-SPLIT, ANALYSES = TABS[-2:]
+SPLIT, ANALYSES = TABS[-1], TABS[0]
 SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # n = 1000, m = 100, T = 100: dpviz/privacy/THEORY.md, section 11
 
 

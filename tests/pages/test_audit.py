@@ -18,11 +18,12 @@ from tests.pages.reading import Load, charts, choose, curve, link, metrics, numb
 
 ROC, BOUND = "True against false", "What is proven"
 RUNS = "audit_accelerated_gradient_descent_runs"
+SOUND = {"audit_family": "Accelerated gradient"}
 
 
 def attacked(load: Load, **settings: str) -> AppTest:
     """The page when the audit that starts by itself has ended."""
-    return ended(load("audit", **{RUNS: "3000"} | settings))
+    return ended(load("audit", **{RUNS: "3000"} | SOUND | settings))
 
 
 def ended(app: AppTest) -> AppTest:
@@ -32,7 +33,12 @@ def ended(app: AppTest) -> AppTest:
     return app
 
 
-def test_at_first_sight_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
+def test_at_first_sight_a_mistake_is_caught(load: Load) -> None:
+    (verdict,) = ended(load("audit")).error
+    assert verdict.proto.title == "VIOLATION"
+
+
+def test_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
     app = attacked(load)
     (verdict,) = app.success
     assert verdict.proto.title == "No violation found" and "it does not make the claim true" in verdict.value
@@ -99,7 +105,7 @@ def test_a_mistake_that_hides_from_the_attack_is_found_beside_it(load: Load, mis
 
 
 def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Load) -> None:
-    app = load("audit", audit_follow="false", audit_needed="true", audit_one="true", audit_one_seed="3")
+    app = load("audit", **SOUND, audit_follow="false", audit_needed="true", audit_one="true", audit_one_seed="3")
     needed = runs_needed(Audit(families.audits()["accelerated"][0], PureDP(epsilon=1.0)))
     for row in needed[1:]:
         assert row.attack and row.tests and f"| {row.attack:,} | " in words(app)
@@ -138,7 +144,7 @@ def test_without_the_mistake_nothing_is_found_and_with_few_runs_it_is_not_caught
     ],
 )
 def test_a_number_out_of_range_is_named_and_nothing_runs(load: Load, settings: dict[str, str], sentence: str) -> None:
-    app = load("audit", **settings)
+    app = load("audit", **SOUND | settings)
     assert sentence in said(app) and "audit_job" not in app.session_state
     assert app.button(key="audit_run").disabled
 
@@ -170,7 +176,7 @@ def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> 
 
 
 def test_a_stopped_audit_says_what_it_has_proven(load: Load) -> None:
-    long = {"audit_method_accelerated": "DP-SGD, random batches", "audit_accelerated_batches_runs": "100000"}
+    long = SOUND | {"audit_method_accelerated": "DP-SGD, random batches", "audit_accelerated_batches_runs": "100000"}
     app = load("audit", **long)
     app.button(key="audit_run").click().run()
     app = ended(app.button(key="audit_stop").click().run())

@@ -94,12 +94,17 @@ SCHEMES = {  # the relation, what is said of it, and b for ε = 1, n = 1000, m =
 }
 
 
+def protected(app: AppTest) -> list[str]:
+    """Who is protected, as the page says first."""
+    return [caption.value for caption in app.caption if "Who is protected" in caption.value]
+
+
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_each_sampling_scheme_says_its_relation_and_has_its_noise(load: Load, scheme: str) -> None:
     relation, told, scale = SCHEMES[scheme]
     app = planner(load, epsilon="1", sampling=scheme, **SMALL)
-    (info,) = app.info
-    assert f"Who is protected: {relation}." in info.value and told in info.value
+    (who,) = protected(app)
+    assert f"Who is protected: {relation}." in who and told in who
     assert f"All releases here hold under {relation} neighbours." in words(app)
     added = relation == "add/remove-one"
     assert ("whether the row was in the data" in words(app)) == added
@@ -125,8 +130,8 @@ def test_poisson_sampling_halves_the_sensitivity_in_every_tab(load: Load) -> Non
 
 
 def test_a_batch_of_all_rows_is_not_called_a_secret_batch(load: Load) -> None:
-    (info,) = planner(load).info
-    assert "Every mean uses all rows" in info.value and "secret" not in info.value
+    (who,) = protected(planner(load))
+    assert "Every mean uses all rows" in who and "secret" not in who
 
 
 # ------------------------------------------------------------------------------------------------------ ends, and links
@@ -150,7 +155,7 @@ def test_the_ends_of_every_control_beside_the_tabs(load: Load, currency: str) ->
 @pytest.mark.parametrize("tab", TABS)
 def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab: str) -> None:
     app: AppTest = planner(load, tab)
-    assert settings_of(app) == ({} if tab == "Noise" else {"planner_tabs": tab})
+    assert settings_of(app) == ({} if tab == TABS[0] else {"planner_tabs": tab})
     labels = [button.proto.label for button in app.get("download_button")]
     wanted = 3 if tab == "A given noise" else 2  # in the currency of the budget, and as ε at δ
     of_charts = {label for label in labels if label.startswith("CSV *of the chart “")}  # each says of which

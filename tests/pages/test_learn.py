@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
+from dpviz.lessons.lesson import Side
 from dpviz.ui import families, visitors
 from dpviz.ui.learn import steps
 from dpviz.ui.learn.page import NO_LESSON
@@ -108,6 +109,16 @@ def test_a_run_that_fails_is_told_and_can_be_tried_again(load: Load, monkeypatch
     assert len(charts(run(app))) == 1
 
 
+def test_texts_are_there_before_the_runs_are() -> None:
+    for lesson in steps.ordered():
+        sides = [
+            Side(settings, settings.plans() if isinstance(settings, Experiment) else {})
+            for settings in (lesson.before, lesson.after)
+        ]
+        for template in (lesson.setting, lesson.question, lesson.why, lesson.try_it):
+            assert "{" not in lesson.told(template, *sides, there=False)
+
+
 @pytest.mark.parametrize("lesson", steps.ordered(), ids=lambda lesson: lesson.slug)
 def test_the_page_that_a_lesson_leads_to_can_express_its_settings(lesson: Any) -> None:
     if isinstance(lesson.after, Experiment):
@@ -139,6 +150,9 @@ def test_try_it_yourself_opens_the_page_with_the_lessons_settings(load: Load) ->
     ran = app.session_state["accel_job"].job.experiment
     assert json.loads(ran.to_json()) == json.loads(lesson.after.to_json())
     assert "accel_schedule" in app.query_params
+    assert lesson.before in [pinned.pin.experiment for pinned in app.session_state["accel_pins"]]
+    (back,) = (one for one in app.get("page_link") if "Back to the lesson" in one.proto.label)
+    assert "lesson=shrink" in back.proto.query_string
 
 
 def test_a_lesson_on_guarantees_opens_the_planner_with_its_settings(load: Load) -> None:

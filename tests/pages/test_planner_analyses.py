@@ -21,7 +21,7 @@ from dpviz.ui.budget_planner.view import NEIGHBOURS
 from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of
-from tests.pages.reading import Load, bars, curve, hinted, metrics, said, table, traces, words
+from tests.pages.reading import Load, bars, curve, hinted, metrics, said, table, text, traces, words
 
 
 def row(
@@ -257,5 +257,13 @@ def test_what_is_said_of_a_name_is_no_markup(load: Load, kind: str) -> None:
 def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load: Load) -> None:
     """They use all rows and publish n: an added row is no neighbour of theirs."""
     app = analyses(load, [row("count")])
-    assert app.info[0].value == f"**Who is protected: replace-one.** {NEIGHBOURS['replace-one']}"
+    said_first = next(caption.value for caption in app.caption if "Who is protected" in caption.value)
+    assert said_first.endswith(f"**Who is protected: replace-one.** {NEIGHBOURS['replace-one']}")
     assert "one row is exchanged, not added or removed" in said(analyses(load, [row("count")], sampling="Poisson"))
+
+
+def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: Load) -> None:
+    app = load("budget_planner", planner_tabs="Noise")
+    assert "**Yes**: at ε = 2, 10,000 rows are enough for a 95 % error of 5 %" in text(app)
+    app.number_input(key="planner_rows").set_value(500).run()
+    assert "**No**: at ε = 2, a 95 % error of 5 % needs more rows: “Age\\, median” 774." in text(app)

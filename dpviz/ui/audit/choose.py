@@ -38,8 +38,8 @@ def controls(panel: Panel) -> Chosen:
     """Draw the controls of the sidebar."""
     st.subheader("What is attacked", anchor=False)
     cases = families.audits()
-    titles = {family.name: family.title for family in pages.FAMILIES if family.name in cases}
-    titles[BROKEN] = "Broken on purpose"
+    titles = {BROKEN: "Broken on purpose"}
+    titles |= {family.name: family.title for family in pages.FAMILIES if family.name in cases}
     family = panel.choice("family", "Family", titles, next(iter(titles)), texts.FAMILY_HELP)
     rest: dict[str, Any] = {}
     budgets: tuple[Budget, ...]

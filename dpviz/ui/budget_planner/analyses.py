@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
 from dpviz.errors import NotYet, UserError, refusal
@@ -39,7 +40,7 @@ from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.markdown import plain
+from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import columns, show_table
 from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, chosen_file
@@ -66,8 +67,13 @@ class Names(File):
     shows_cells = False
 
 
-def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
-    """The table; while the tab is open, what each analysis gets, why, and what all of them cost and do to privacy."""
+def view(
+    panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool, head: DeltaGenerator
+) -> tuple[Shown, Releases | None]:
+    """The table; while the tab is open, what each analysis gets, why, and what all of them cost and do to privacy.
+
+    head : where the answer stands whether it is open or not.
+    """
     st.markdown(texts.ANALYSES)
     table = _table(panel)
     if is_open:
@@ -79,18 +85,20 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
         noise = panel.control(declared, "analyses_noise")
     with right:
         relative = panel.number(WANTED, WANTED.name)
-    if not is_open:
+    wanted, shown = float(relative or WANTED.default), []
+    try:
+        panel.check()
+        plan = _asked(means, rows, noise)
+        with head:
+            shown = _enough(plan.planned(budget), plan.rows, budget, wanted)
+    except UserError as error:
+        if is_open:
+            raise
+        head.caption(f"{sentence(error.title)}: see “Your analyses”.")
         return [], None
-    panel.check()
-    if means.relation != "replace-one":
-        raise refusal(__package__, "another_kind_of_neighbours")
-    statistics = _statistics(rows)
-    if not statistics:
-        raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
-    values = {"rows": means.rows, "noise": noise, "statistics": statistics}
-    plan = Settings(Analyses, values).build()
-    wanted = float(relative or WANTED.default)
-    shown = _answer(plan, budget, delta, wanted)
+    if not is_open:
+        return shown, None
+    _answer(plan, budget, delta, wanted)
     downloads.analyses(
         panel.page,
         plan,
@@ -98,6 +106,35 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open:
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
     )
     return shown, _releases(plan.planned(budget))
+
+
+def _asked(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
+    """The plan of the rows of the table. Raises UserError."""
+    if means.relation != "replace-one":
+        raise refusal(__package__, "another_kind_of_neighbours")
+    statistics = _statistics(rows)
+    if not statistics:
+        raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
+    return Settings(Analyses, {"rows": means.rows, "noise": noise, "statistics": statistics}).build()
+
+
+def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: float) -> Shown:
+    """Whether the budget is enough, in a sentence and a picture. Of a count its own size decides, of others n."""
+    percent = short(100 * relative)
+    needed = [(p, p.rows_needed(relative)) for p in planned]
+    counts = [f"“{plain(p.statistic.name)}” {count:,}" for p, count in needed if p.statistic.unit == "rows"]
+    others = [(count, plain(p.statistic.name)) for p, count in needed if p.statistic.unit != "rows"]
+    too_few = [f"“{name}” {count:,}" for count, name in others if count > rows]
+    said = f"**Yes**: at {budget.describe()}, {rows:,} rows are enough for a 95 % error of {percent} %."
+    if too_few:
+        said = f"**No**: at {budget.describe()}, a 95 % error of {percent} % needs more rows: {', '.join(too_few)}."
+    elif not others:
+        said = f"At {budget.describe()}, whether it is depends on the counts."
+    if counts:
+        said += f" Counts have to reach: {', '.join(counts)}."
+    st.markdown(said)
+    bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
+    return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent)
 
 
 def _releases(planned: Sequence[Planned]) -> Releases:
@@ -144,15 +181,12 @@ def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, coun
     panel.write({"rows": count, "columns": []})
 
 
-def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Shown:
+def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
     planned = plan.planned(budget)
     _numbers(planned, relative)
     st.caption(f"{texts.ERRORS} {SETTINGS_ONLY}")
     if lost := [plain(p.statistic.name) for p in planned if p.drowned]:
         st.warning(texts.DROWNED.format(lost=", ".join(lost), rows=plan.rows))
-    needed = planner_view.by_name((p.statistic.name, float(p.rows_needed(relative))) for p in planned)
-    percent = short(100 * relative)
-    shown = planner_view.chart("analyses", planner_figures.bars(needed, "Rows needed"), percent=percent)
     st.subheader("How far one row moves each of them", anchor=False)
     st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
@@ -164,7 +198,6 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> Sh
         f"for planned in plan.planned({budget.to_python()}):\n"
         "    print(planned.statistic.name, planned.scale, planned.error)"
     )
-    return shown
 
 
 def _numbers(planned: Sequence[Planned], relative: float) -> None:

@@ -34,10 +34,11 @@ class EditedTable:
     alt: str
 
     def rows(self, is_open: bool) -> list[Row]:
-        """The rows as edited; drawn only while its tab is open, because an editor is the heaviest part of a page."""
+        """The rows as edited, or those that it begins with; drawn only while its tab is open, because an editor is the
+        heaviest part of a page."""
         rows = self._edited() if is_open else self._kept()
         if rows is None:
-            return []
+            return [*self.start]
         if rows != st.session_state.get(self._last, rows):
             self._remember()
         st.session_state[self._last] = rows

@@ -372,6 +372,7 @@ class _Screen:
             if shown is not None:
                 guarantee.sentence(shown.experiment, shown.plans)
             pins.button(panel, page.picture, page.knows)
+            links.back_to_lesson()
         self.ready = ready
         return foot
 

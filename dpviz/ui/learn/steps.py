@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
+from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import budget_lessons
 from dpviz.lessons.budget_lessons import Released
@@ -19,9 +20,10 @@ from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Side
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.specification import Specification
-from dpviz.ui import charts, explain, families, glossary, visitors
+from dpviz.ui import charts, explain, families, glossary, links, visitors
 from dpviz.ui.components import curve
 from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import pins
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.run import FIRST_PICTURE, POLL, Run, runner
@@ -37,11 +39,13 @@ def show(lesson: Lesson, step: int) -> None:
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)
     st.caption(f"Step {step} of {len(NAMES)}: **{NAMES[step - 1]}**. {lesson.minutes} minutes in all.")
-    if ready(lesson, BOTH if step >= SEE else BOTH[:1]):
-        before, after = (_side(lesson, which) for which in BOTH)
-        words, chart = st.columns([4, 7], gap="large")
-        with words:
-            _words(lesson, step, before, after)
+    words, chart = st.columns([4, 7], gap="large")
+    with chart:
+        there = ready(lesson, BOTH if step >= SEE else BOTH[:1])
+    before, after = (_side(lesson, which) for which in BOTH)
+    with words:
+        _words(lesson, step, before, after, there)
+    if there:
         with chart:
             _chart(lesson, step, before, after)
     _onward(lesson, step)
@@ -70,24 +74,26 @@ def _key(lesson: Lesson, what: str) -> str:
 # ---------------------------------------------------------------------------------------------------------------- words
 
 
-def _words(lesson: Lesson, step: int, before: Side, after: Side) -> None:
+def _words(lesson: Lesson, step: int, before: Side, after: Side, there: bool) -> None:
+    """What is said at a step; numbers of runs that are under way stand as dots."""
     if step == SETTING:
-        st.markdown(lesson.told(lesson.setting, before, after))
+        st.markdown(lesson.told(lesson.setting, before, after, there))
         return
     was, becomes = lesson.change.texts
     if step != WHY:
         st.markdown(f"**{lesson.change.title}:** {was} → {becomes}")
     if step == PREDICT:
-        st.markdown(lesson.told(lesson.question, before, after))
+        st.markdown(lesson.told(lesson.question, before, after, there))
         if lesson.drawn:
             _say_drawn(_chosen(lesson))
         else:
             _ask(lesson)
     elif step == SEE:
-        _verdict(lesson, before, after)
+        if there:
+            _verdict(lesson, before, after)
     else:
-        st.markdown(lesson.told(lesson.why, before, after))
-        st.markdown(lesson.told(lesson.try_it, before, after))
+        st.markdown(lesson.told(lesson.why, before, after, there))
+        st.markdown(lesson.told(lesson.try_it, before, after, there))
         if st.button("Try it yourself", key="learn_try", icon=":material/tune:"):
             _open(lesson)
 
@@ -180,10 +186,14 @@ def _onward(lesson: Lesson, step: int) -> None:
 
 
 def _open(lesson: Lesson) -> None:
-    """Turn to the page that a lesson is about, with the settings after."""
+    """Turn to the page that a lesson is about, with the settings after, and those before as a pin."""
     family = next((family for family in families.FAMILIES if family.name == lesson.page), None)
-    if family is not None and isinstance(lesson.after, Experiment):
-        preset_menu.open_with(family.page().prefix, lesson.after)
+    st.session_state[links.LESSON] = lesson.slug
+    if family is not None and isinstance(lesson.after, Experiment) and isinstance(lesson.before, Experiment):
+        page, (was, _) = family.page(), lesson.change.texts
+        preset_menu.open_with(page.prefix, lesson.after)
+        before = Pin(clean(f"{lesson.change.title} {was}"), lesson.before)
+        pins.take([lambda: [before]], {page.prefix: page.knows}, page.prefix)
     st.switch_page(f"pages/{lesson.page}.py", query_params=_planned(lesson.after))
 
 
