@@ -24,12 +24,16 @@ USES: Mapping[str, Mapping[str, str]] = {
     AS_IT_IS: {},
     "Lecture hall": {presenting.NAME: "1"},
     "Another web page": {EMBED: "true"},
+    "Picture alone": {EMBED: "true", presenting.ONLY: presenting.PICTURE},
 }
-USE_HELP = "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe."
+USE_HELP = (
+    "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe; the picture with "
+    "its number fits into 700 × 500."
+)
 MOST_SETTINGS = 300  # in a packed link
 WORTH = 0.9  # of the length of the full link: a short one that is longer would not be of use
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
-_OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, EMBED}  # never packed
+_OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # never packed
 
 Query = Mapping[str, str | list[str]]
 

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
-from tests.browser.conftest import STILL
+from tests.browser.conftest import PICTURE, STILL
 from tests.browser.serving import Server
 
 SIDEBAR = '[data-testid="stSidebar"]'
@@ -51,6 +51,15 @@ def test_a_page_in_a_frame_runs_and_fits_and_a_lesson_turns_its_pages(browser: B
     frame.get_by_role("link", name="Lessons").click()
     expect(frame.get_by_role("heading", name="Lessons", level=1)).to_be_visible()
     assert page.url.startswith(course)
+
+    page.goto(f"{course}/accelerated?embed=true&only=picture")
+    frame = framed(page)
+    expect(frame.get_by_text("Done:")).to_be_visible()
+    expect(frame.locator(PICTURE)).to_be_visible()
+    expect(frame.get_by_text("DP-NAG-opt ends at")).to_be_visible()
+    for hidden in (frame.get_by_role("slider").first, frame.get_by_role("heading", level=1), frame.locator(SIDEBAR)):
+        expect(hidden).to_be_hidden()
+    assert frame.locator(".stMainBlockContainer").evaluate("node => node.scrollHeight") <= 500
 
     page.goto(f"{course}/learn?lesson=steps&embed=true&present=1")
     frame = framed(page)
