@@ -1,3 +1,70 @@
-"""dpviz: see what differential privacy costs an optimisation algorithm."""
+"""dpviz: see what differential privacy costs an optimisation algorithm.
+
+The names of `__all__` are the public ones; each is imported when it is first used. All other modules may move.
+
+>>> import dpviz
+>>> experiment = dpviz.Experiment(dpviz.LogisticRegression(), dpviz.Nesterov(iterations=30), epsilon=2)
+>>> round(float(experiment.plans()["DP-NAG"].noise["gradient"][0]), 6)  # a plan reads no data
+0.03
+"""
+
+from importlib import import_module
+from typing import Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "experiments.experiment": ("Arm", "Experiment"),
+    "experiments.plan": ("Plan",),
+    "experiments.trace": ("Trace",),
+    "sweeps.sweep": ("Sweep",),
+    "audits.audit": ("Audit",),
+    "privacy.budgets": (
+        "ApproximateDP",
+        "GaussianDP",
+        "NoPrivacy",
+        "PureDP",
+        "RenyiDP",
+        "TradeOff",
+        "ZeroConcentratedDP",
+    ),
+    "privacy.conversions": ("convert",),
+    "privacy.accounting.accountants": ("tightest",),
+    "privacy.calibration": ("calibrate_gaussian", "calibrate_laplace"),
+    "privacy.statistics.noisy_means": ("NoisyMeans",),
+    "datasets": ("read_table",),
+    "families": ("presets",),
+    "families.accelerated": ("GradientDescent", "HeavyBall", "MultistageNesterov", "Nesterov"),
+    "families.mirror_descent": (
+        "FictitiousPlay",
+        "FrankWolfe",
+        "GaussianMirrorDescent",
+        "SyntheticData",
+        "TwoDraws",
+        "VertexSampling",
+    ),
+    "families.second_order": ("LineSearch", "MiniBatch", "PerturbedDescent", "ShortStep", "TrustRegion"),
+    "families.zeroth_order": ("DirectionalDescent", "Naive", "VarianceReduced"),
+    "families.bayesian_optimization": ("Gibo", "GlobalSearch", "RandomSearch"),
+    "problems.linear.linear_models": ("LogisticRegression",),
+    "problems.linear.quadratic": ("Quadratic",),
+    "problems.linear.regression": ("HuberRegression", "LeastSquares"),
+    "problems.games.matrix_games": ("MatrixGame",),
+    "problems.games.quadratic_games": ("QuadraticGame",),
+    "problems.games.group_loss": ("GroupLoss",),
+    "problems.nonconvex": ("LogisticTukey", "RobustComponent"),
+    "problems.values.black_box": ("PhaseRetrieval",),
+    "problems.tuning.model_tuning": ("LengthScales",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"dpviz has no {name!r}. It has: {', '.join(__all__)}.")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

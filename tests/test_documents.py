@@ -22,6 +22,7 @@ def test_the_class_in_contributing_is_cut_from_the_file_that_the_tests_run() -> 
 
 
 EXAMPLES = {
+    "dpviz": ["dpviz"],
     "dpviz.audits.audit": ["Audit"],
     "dpviz.experiments.experiment": ["Experiment"],
     "dpviz.exports.export": ["to_csv", "to_script"],
@@ -47,7 +48,9 @@ def test_every_public_entry_point_has_an_example_that_gives_what_it_says(module:
 
 
 def test_the_examples_of_privacy_in_the_readme_print_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```python\n(from dpviz\.privacy\.statistics import.*?|import numpy.*?)```", README, re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(from dpviz import ApproximateDP, NoisyMeans.*?|import numpy.*?)```", README, re.DOTALL
+    )
     names: dict[str, Any] = {}
     for block in blocks:
         exec(block, names)

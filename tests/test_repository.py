@@ -1,6 +1,7 @@
 """Rules of the house that can be read off the files: packaging, README, who draws noise, who imports what."""
 
 import ast
+import importlib
 import itertools
 import os
 import re
@@ -16,7 +17,9 @@ import grimp
 import pytest
 import streamlit
 from packaging.requirements import Requirement
+from pydantic import ValidationError
 
+import dpviz
 from tests.conftest import QUICK
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -237,6 +240,42 @@ def test_random_generators_are_made_by_mechanisms_and_data_sets_only() -> None:
     ]
     assert found == []
     assert [name(path) for path in PRODUCT if "random" in imported(path)] == []
+
+
+def test_the_public_names_are_those_of_the_stub_and_are_imported_when_used() -> None:
+    stub = ast.parse((ROOT / "dpviz" / "__init__.pyi").read_text())
+    typed = {
+        alias.asname or "": f"{node.module}.{alias.name}"
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert sorted(typed) == dpviz.__all__ and (ROOT / "dpviz" / "py.typed").exists()
+    for public, address in typed.items():
+        module, _, inner = address.rpartition(".")
+        assert getattr(dpviz, public) is getattr(importlib.import_module(module), inner)
+        assert getattr(dpviz, public).__doc__ and public in dir(dpviz)
+    with pytest.raises(AttributeError, match="dpviz has no 'Nestorov'"):
+        dpviz.Nestorov  # type: ignore[attr-defined]  # noqa: B018
+    program = "import sys, dpviz; assert not {'numpy', 'pydantic'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+def test_an_experiment_has_short_forms() -> None:
+    problem, method = dpviz.LogisticRegression(), dpviz.Nesterov(iterations=3)
+    arm = dpviz.Arm(label="DP-NAG", algorithm=method)
+    whole = dpviz.Experiment(problem=problem, arms=(arm,), budget=dpviz.ApproximateDP(epsilon=1.0, delta=1e-6))
+    for arms in (method, [method], (arm,), {"DP-NAG": method}):
+        assert dpviz.Experiment(problem, arms, epsilon=1, delta=1e-6) == whole
+    assert dpviz.Experiment.from_json(whole.to_json()) == whole
+    for numbers, cls in (({"epsilon": 1}, dpviz.PureDP), ({"rho": 1}, dpviz.ZeroConcentratedDP)):
+        assert type(dpviz.Experiment(problem, method, **numbers).budget) is cls
+    for wrong in ({"epsilon": 1, "rho": 1}, {"epsilon": 1, "budget": dpviz.PureDP()}, {"epsilom": 1}):
+        with pytest.raises(ValidationError, match="not permitted"):
+            dpviz.Experiment(problem, method, **wrong)
+    run = dpviz.Experiment(problem, method, replicates=2)
+    assert repr(run.plans()["DP-NAG"]) == "<Plan of 3 iterations at ε = 2>"
+    assert repr(run.run()) == "<Trace of DP-NAG: 2 runs, 3 iterations>"
 
 
 @pytest.mark.slow

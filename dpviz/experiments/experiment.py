@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -13,13 +14,13 @@ from pydantic import Field, model_validator
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError, refusal
-from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot, Workload
+from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot, Workload
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import CLOUD, ArmTrace, Trace, recorded_points, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
-from dpviz.privacy.budgets import Budget, PureDP
+from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification, check_facts
@@ -104,9 +105,37 @@ class Recorded:
         return float(records * self.once + expensive * self.load.expensive + self.load.at_start)
 
 
+_BUDGETS: Mapping[frozenset[str], type[Budget]] = MappingProxyType(
+    {
+        frozenset({"epsilon"}): PureDP,
+        frozenset({"epsilon", "delta"}): ApproximateDP,
+        frozenset({"rho"}): ZeroConcentratedDP,
+        frozenset({"mu"}): GaussianDP,
+    }
+)
+
+
+def _labelled(arms: Any) -> Any:
+    """One algorithm, several, or algorithms by label, as arms; anything else as it is."""
+    if isinstance(arms, Algorithm):
+        arms = [arms]
+    if isinstance(arms, Mapping) and "kind" not in arms:
+        return tuple(Arm(label=label, algorithm=algorithm) for label, algorithm in arms.items())
+    if not isinstance(arms, list | tuple):
+        return arms
+    return tuple(Arm(label=arm.title, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms)
+
+
 class Experiment(Specification):
     """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting.
 
+    problem, arms : also by place. arms : Arms, an algorithm, several, or algorithms by label; by itself, an algorithm
+    is labelled by its title. In place of a budget: epsilon (pure), epsilon and delta, rho (zCDP), or mu (Gaussian DP).
+
+    >>> from dpviz.problems.linear.linear_models import LogisticRegression
+    >>> from dpviz.families.accelerated import Nesterov
+    >>> Experiment(LogisticRegression(), Nesterov(iterations=30), epsilon=2).budget
+    PureDP(epsilon=2.0)
     >>> from dpviz.families.accelerated import GradientDescent, Nesterov
     >>> from dpviz.problems.linear.quadratic import Quadratic
     >>> arms = tuple(Arm(label=c.title, algorithm=c(iterations=5)) for c in (GradientDescent, Nesterov))
@@ -129,6 +158,21 @@ class Experiment(Specification):
     seed: int | None = number(
         0, 0, 2**31 - 1, label="Seed", help="Same seed, same settings, same noise: makes the run reproducible."
     )
+
+    def __init__(self, problem: ProblemSpecification | None = None, arms: Any = None, **values: Any) -> None:
+        by_place = {"problem": problem, "arms": arms}
+        super().__init__(**{name: value for name, value in by_place.items() if value is not None}, **values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short_forms(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        numbers = frozenset(values) - set(cls.model_fields) - {"kind"}
+        if numbers in _BUDGETS and "budget" not in values:
+            budget = _BUDGETS[numbers](**{name: values[name] for name in numbers})
+            values = {name: value for name, value in values.items() if name not in numbers} | {"budget": budget}
+        return values | {"arms": _labelled(values["arms"])} if "arms" in values else values
 
     @model_validator(mode="after")
     def _only_public_runs_repeat_unasked(self) -> "Experiment":

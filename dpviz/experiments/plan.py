@@ -23,7 +23,7 @@ MOST_RECORDED = 1_000  # iterations that a plan may ask to be recorded
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """The events of every iteration, and the schedules that go with them. Computed without touching data.
 
@@ -72,6 +72,10 @@ class Plan:
     stops: bool = False
     noise_varies: bool = False
     sizes_vary: bool = False
+
+    def __repr__(self) -> str:
+        most = "at most " * self.stops
+        return f"<Plan of {most}{self.iterations:,} iterations at {self.budget.describe()}>"
 
     def __post_init__(self) -> None:
         """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""

@@ -180,6 +180,13 @@ class Trace:
             for label, chosen in metrics.items()
         }
 
+    def __repr__(self) -> str:
+        recorded = (
+            f"{label}: {len(lane.status)} runs, {lane.iterations[-1] if lane.iterations else 0} iterations"
+            for label, lane in self.lanes.items()
+        )
+        return f"<Trace of {'; '.join(recorded)}>"
+
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
