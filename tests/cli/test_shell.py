@@ -3,20 +3,23 @@
 import io
 import json
 import math
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpviz import families
-from dpviz.cli import executing, looking, main, running
+from dpviz.cli import executing, looking, main, running, serving
 from dpviz.cli.files import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
@@ -428,11 +431,29 @@ def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
     assert code == 0 and shell("store --store off")[1] == "Finished runs are not kept.\n"
 
 
-@pytest.mark.parametrize("command", ["run", "sweep", "plan", "presets", "settings", "store"])
+@pytest.mark.parametrize("command", ["run", "sweep", "plan", "presets", "serve", "settings", "store"])
 def test_every_command_explains_itself_with_an_example(shell, command: str) -> None:
     code, out, _ = shell(f"{command} --help")
     assert code == 0 and f"Example:\n    dpviz {command}" in out
     assert re.search(rf"^  {command} ", shell("--help")[1], re.M)
+
+
+def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[Path, list[str], Mapping[str, str]]] = []
+
+    def replaced(_: str, program: list[str], environment: Mapping[str, str]) -> NoReturn:
+        started.append((Path.cwd(), program, environment))
+        raise SystemExit(0)
+
+    monkeypatch.setattr(os, "execve", replaced)
+    with pytest.raises(SystemExit):
+        shell("serve --port 8600 --workers 0 --no-browser")
+    ((folder, program, environment),) = started
+    assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]
+    assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
+    monkeypatch.setattr(serving, "APP", "none.py")
+    code, _, err = shell("serve")
+    assert code == 2 and "The pages of the dashboard are missing" in err
 
 
 def test_help_lists_the_commands_in_their_own_words_and_imports_none() -> None:
