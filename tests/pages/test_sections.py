@@ -102,9 +102,11 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
     app.button(key="accel_own_file").click().run()
     assert not app.exception and app.selectbox(key="accel_data").value == "upload"
     assert "Before Run: your file." in text(app) and "Done:" not in text(app)
+    assert "runs start by click only" in text(app) and "accel_follow" not in [toggle.key for toggle in app.toggle]
     assert not [metric for metric in app.metric if "ends at" in metric.label]
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
-    confirmed(app.run())
+    assert "Before Run: how the file is read" in text(app.run())
+    confirmed(app)
     assert "Before Run: the range of" in text(app)
     app.button(key="accel_upload_fill").click().run()
     assert any("mine" in box.label for box in app.expander) and texts.FIRST_RELEASE in text(app)

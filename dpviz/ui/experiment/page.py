@@ -363,7 +363,7 @@ class _Screen:
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
-            active = run_panel.bar(panel, page.texts.TITLE, ready, beside)
+            active = run_panel.bar(panel, page.texts.TITLE, ready, beside, self.uploaded)
         with picture:
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else ())
             hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)

@@ -252,15 +252,15 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator) -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: bool = False) -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
     switch : the place of the switch that lets them. ready : None while the settings do not
-    make something to run; a run that is under way can still be stopped.
+    make something to run; a run that is under way can still be stopped. own : the page is about a visitor's own file.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
-    if ready is None or ready.public:
+    if not own and (ready is None or ready.public):
         with switch:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:

@@ -35,6 +35,7 @@ SETTING, PREDICT, SEE, WHY = range(1, 5)
 
 def show(lesson: Lesson, step: int) -> None:
     """Draw one step."""
+    st.session_state.pop(links.LESSON, None)  # nobody has to find back to it
     begin_runs(lesson)
     st.button("All lessons", key="learn_list", type="tertiary", icon=":material/arrow_back:", on_click=go)
     st.title(lesson.title, anchor=False)

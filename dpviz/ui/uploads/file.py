@@ -176,7 +176,9 @@ def uploaded(
         if file is not None:
             made = _made(file, make)
     now = "" if file is None or made is None else f"{file.name}: {file.contents}"
-    st.session_state[LACKS] = () if made else ("your file",) if file is None else tuple(file.lacks)
+    asked = getattr(st.session_state.get(f"{page}_upload"), "proposal", None)
+    without = ("your file" if asked is None else "how the file is read, to be confirmed",)
+    st.session_state[LACKS] = () if made else without if file is None else tuple(file.lacks)
     if now != line:
         st.session_state[said] = now
         if bool(now) != bool(line):
