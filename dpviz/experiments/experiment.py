@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -105,14 +104,9 @@ class Recorded:
         return float(records * self.once + expensive * self.load.expensive + self.load.at_start)
 
 
-_BUDGETS: Mapping[frozenset[str], type[Budget]] = MappingProxyType(
-    {
-        frozenset({"epsilon"}): PureDP,
-        frozenset({"epsilon", "delta"}): ApproximateDP,
-        frozenset({"rho"}): ZeroConcentratedDP,
-        frozenset({"mu"}): GaussianDP,
-    }
-)
+_BUDGETS: Mapping[frozenset[str], type[Budget]] = {
+    frozenset(cls.model_fields): cls for cls in (PureDP, ApproximateDP, ZeroConcentratedDP, GaussianDP)
+}
 
 
 def _labelled(arms: Any) -> Any:

@@ -49,21 +49,18 @@ def named(name: str) -> Entry:
     return next(family for family in FAMILIES if family.name == name)
 
 
-def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str, preset: str = "") -> None:
-    """One way into the tool: what it is for, and a button that opens the page.
-
-    preset : how the name of the preset begins that a family's page is to open with.
-    """
+def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str) -> None:
+    """One way into the tool: what it is for, and a button that opens the page; of a family, with its first preset."""
     with st.container(border=True, height="stretch"):
         st.subheader(f"{icon} {title}", anchor=False)
         st.markdown(text)
-        _open(key, label, page, preset)
+        _open(key, label, page)
 
 
 def card(family: Entry) -> None:
     """What a family of methods is about, below the picture of its first preset."""
     with st.container(border=True, height="stretch", gap="small", key=f"home_about_{family.name}"):
-        theme = "dark" if st.context.theme.type == "dark" else "light"
+        theme = import_module("dpviz.ui.appearance").theme()
         with suppress(FileNotFoundError):  # a new family has one when the pictures are made anew
             picture = resources.content(__package__, f"components/cards/{family.name}_{theme}.png")
             st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
@@ -72,10 +69,9 @@ def card(family: Entry) -> None:
         _open(f"card_{family.name}", "Open", family)
 
 
-def _open(key: str, label: str, page: Entry | str, preset: str = "") -> None:
+def _open(key: str, label: str, page: Entry | str) -> None:
     if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
         if isinstance(page, Entry):
             described = page.page()
-            chosen = next(known for known in described.presets if known.name.startswith(preset))
-            import_module("dpviz.ui.experiment.presets").open_with(described.prefix, chosen.experiment)
+            import_module("dpviz.ui.experiment.presets").open_with(described.prefix, described.presets[0].experiment)
         st.switch_page(page.address if isinstance(page, Entry) else page, query_params={})  # what is bound, too

@@ -27,6 +27,11 @@ def on() -> bool:
     return bool(st.session_state.get(NAME))
 
 
+def scale() -> float:
+    """Of type in what is drawn by components of our own."""
+    return FACTOR if on() else 1.0
+
+
 def _end() -> None:
     st.session_state[NAME] = False
     st.query_params.pop(NAME, None)

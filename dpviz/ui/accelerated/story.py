@@ -78,9 +78,7 @@ def _every_step(epsilon: float) -> None:
     st.header("2. Noise on every step", anchor=False)
     st.markdown(f"Learning asks many questions: {story.WALK.iterations} noisy steps downhill share the budget.")
     animation, ends = _walked(epsilon)
-    cloud.draw(
-        "home_walk", clouds.packed(animation, style.NOT_PRIVATE[theme()], presenting.FACTOR if presenting.on() else 1.0)
-    )
+    cloud.draw("home_walk", clouds.packed(animation, style.NOT_PRIVATE[theme()], presenting.scale()))
     st.caption(
         f"Half of the runs end within {short(ends[story.PRIVATE])} of the lowest value; without privacy, "
         f"{short(ends[story.REFERENCE])}. **Not private**: it reads the raw data, which are made up."

@@ -52,7 +52,7 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Plan
     labels = [label for label, lane in trace.lanes.items() if lane.private and len(lane.cloud) > 1]
     if plane is None or not labels:
         return False
-    look = style.NOT_PRIVATE[theme()], presenting.FACTOR if presenting.on() else 1.0
+    look = style.NOT_PRIVATE[theme()], presenting.scale()
     if look not in run.films:
         metric = next(iter(results.metrics(trace).values()), None)
         chosen = _chosen(trace, labels, metric)

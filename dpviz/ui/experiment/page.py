@@ -332,14 +332,14 @@ class _Screen:
         without = next((group.without for group in page.groups if group.without), "")
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             st.caption(f"{'' if shown is None else page.note(shown)} {without}")
-            if not self.uploaded and page.problems.own_file:
+            if not self.uploaded and (own_file := page.problems.own_file):
                 st.button(
                     "Use your own file",
                     key=panel.key("own_file"),
                     icon=":material/upload_file:",
                     type="tertiary",
                     on_click=panel.write,
-                    args=(page.problems.own_file,),
+                    args=(own_file,),
                 )
         return shown
 

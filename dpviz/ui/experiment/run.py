@@ -260,13 +260,13 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
-    if not own and (ready is None or ready.public):
+    if own:
+        switch.caption("Your own file: runs start by click only.")
+    else:
         with switch:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)
         if at_once and ready is not None:
             _follow(page, title, ready)
-    else:
-        switch.caption("Your own file: runs start by click only.")
     run, pressed = current(page), bool(st.session_state.get(f"{page}_run"))
     if pressed and run is not None and ready is not None and not freshness.belongs(ready, run.job):
         # A number that was typed just before Run was pressed: the button began what it was drawn with.
@@ -298,17 +298,13 @@ def _follow(page: str, title: str, ready: Startable) -> None:
         run.job.wait(FIRST_PICTURE)
 
 
-def _seen(_: Run) -> bool:
-    return False
-
-
 def live(
     page: str,
     active: bool,
     draw: Callable[[], None],
     none: str = "",
     whole: str = "app",
-    hidden: Callable[[Run], bool] = _seen,
+    hidden: Callable[[Run], bool] = lambda _: False,
 ) -> None:
     """What `draw` draws, again and again while the page's run is under way, and its progress.
 

@@ -77,14 +77,15 @@ def _key(lesson: Lesson, what: str) -> str:
 
 def _words(lesson: Lesson, step: int, before: Side, after: Side, there: bool) -> None:
     """What is said at a step; numbers of runs that are under way stand as dots."""
+    told = partial(lesson.told, before=before, after=after, there=there)
     if step == SETTING:
-        st.markdown(lesson.told(lesson.setting, before, after, there))
+        st.markdown(told(lesson.setting))
         return
     was, becomes = lesson.change.texts
     if step != WHY:
         st.markdown(f"**{lesson.change.title}:** {was} → {becomes}")
     if step == PREDICT:
-        st.markdown(lesson.told(lesson.question, before, after, there))
+        st.markdown(told(lesson.question))
         if lesson.drawn:
             _say_drawn(_chosen(lesson))
         else:
@@ -93,8 +94,8 @@ def _words(lesson: Lesson, step: int, before: Side, after: Side, there: bool) ->
         if there:
             _verdict(lesson, before, after)
     else:
-        st.markdown(lesson.told(lesson.why, before, after, there))
-        st.markdown(lesson.told(lesson.try_it, before, after, there))
+        st.markdown(told(lesson.why))
+        st.markdown(told(lesson.try_it))
         if st.button("Try it yourself", key="learn_try", icon=":material/tune:"):
             _open(lesson)
 

@@ -213,11 +213,9 @@ def removed() -> bool:
 
 
 def _remove(page: str, back: bool = False) -> None:
-    """Forget the file; back : to the demonstration."""
-    before: File | None = st.session_state.pop(f"{page}_upload", None)
-    if before is not None:
-        before.let_go()
-    how.forget(page)
+    """Remove the file; back : to the demonstration."""
+    _forget(page)
+    st.session_state.pop(f"{page}_upload", None)
     st.session_state[f"{page}_uploader"] = st.session_state.get(f"{page}_uploader", 0) + 1  # its widget holds a file
     st.session_state[WHOLE] = True
     if back:
@@ -278,13 +276,18 @@ def known_as(page: str) -> Hashable:
     return None if upload is None else upload.known_as
 
 
-def _read(page: str, kind: type[File]) -> None:
-    """Look at the file that was just chosen; forget the one before. A text is read when its reading is confirmed."""
+def _forget(page: str) -> None:
+    """The rows of the file, and how it was to be read."""
     before: File | None = st.session_state.get(f"{page}_upload")
     if before is not None:
         before.let_go()
-    visitors.here().lost.pop(f"{page}_upload", None)
     how.forget(page)
+
+
+def _read(page: str, kind: type[File]) -> None:
+    """Look at the file that was just chosen; forget the one before. A text is read when its reading is confirmed."""
+    _forget(page)
+    visitors.here().lost.pop(f"{page}_upload", None)
 
     def look(upload: File, data: bytes) -> None:
         upload.of_text = not is_parquet(data, upload.name)
