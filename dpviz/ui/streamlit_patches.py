@@ -1,24 +1,20 @@
 """Workarounds for Streamlit bugs: requests that arrive at the wrong moment.
 
 1. After the script of a page has ended, and before its last messages have left, a request starts another run and drops
-   those messages: the page stays half drawn, or a control keeps a value that a preset has replaced. Fragments with
-   `run_every` make such requests all the time. Here a request waits until the messages have left, in order.
-2. A request of a fragment with `run_every` carries the values of all controls as the browser knows them. If the browser
-   has not drawn the values of a preset yet, they would be overwritten. Here such a request carries no values: a change
-   by the visitor is always a request of its own. And of all tabs' such requests only seven are served in a second,
-   so that twenty tabs cannot keep a server from serving changes; the others come again.
-3. The first request of a tab names its page by the address. If it is repeated while the first page is drawn, Streamlit
+   those messages: the page stays half drawn, or a control keeps a value that a preset has replaced. Looks at a run
+   that is under way are such requests, too. Here a request waits until the messages have left, in order.
+2. The first request of a tab names its page by the address. If it is repeated while the first page is drawn, Streamlit
    takes it for a request of another page and drops the settings of a link. Here it is a request of the page it names.
-4. A request that a visitor's change has caused carries the old values of all other controls, too. Where the browser has
+3. A request that a visitor's change has caused carries the old values of all other controls, too. Where the browser has
    not drawn a value set by the server yet (a slider sets its number, a preset sets all), this looks like a change back.
    Here a value that is only repeated is no change beside one that is, nor is a value that the server had set meanwhile,
    and the newest value is sent again (see `alone` for controls of which the browser has said nothing yet). After the
    time that a browser needs to draw, every value is taken as meant.
-5. Of two waiting requests Streamlit drops the first. Here each one is served before the next.
-6. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
+4. Of two waiting requests Streamlit drops the first. Here each one is served before the next.
+5. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
    for the address of this one, and meanwhile answers nobody. Here it does not ask. Those that are not allowed
    `server.origins` refuses before.
-7. Before it draws a number or a menu, Streamlit collects the values of all controls to look at one. Here it looks at
+6. Before it draws a number or a menu, Streamlit collects the values of all controls to look at one. Here it looks at
    that one.
 
 The patches need private names of Streamlit. Where one of them is missing, Streamlit stays as it is, and the log of the
@@ -29,7 +25,6 @@ import asyncio
 import logging
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial, wraps
@@ -56,7 +51,6 @@ _DRAWN = "streamlit_patches_drawn"  # in the session: when its page was drawn to
 _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # kinds of values that the server can set
 _log = logging.getLogger(__name__)
 _reported: set[str] = set()
-_served: "deque[float]" = deque(maxlen=7)  # when the last requests that tabs make by themselves were served
 _waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
 _original: dict[str, Callable[..., None]] = {}
 
@@ -123,15 +117,9 @@ def _request(session: "AppSession", request: "ClientState | None") -> None:
 
 
 def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
-    """Whether to serve a request now. Others wait, or are dropped because they come again."""
+    """Whether to serve a request now. Others wait."""
     if request is not None:
         request.page_script_hash = _page_of(session, request)
-        if request.is_auto_rerun:
-            request.ClearField("widget_states")
-            now, full = time.monotonic(), len(_served) == _served.maxlen
-            if _has_unheard_change(session) or (full and now - _served[0] < 1.0):
-                return False
-            _served.append(now)
     if session in _waiting:
         _waiting[session].append(request)
         return False

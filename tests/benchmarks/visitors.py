@@ -185,12 +185,6 @@ class Visitor:
                 self.texts = {at: text for at, text in self.texts.items() if at[: len(path)] != path}
             case "delta" if message.delta.WhichOneof("type") == "new_element":
                 self._element(message)
-            case "auto_rerun":
-                self._poll(message.auto_rerun.fragment_id, message.auto_rerun.interval)
-            case "stop_auto_rerun":
-                for fragment in message.stop_auto_rerun.fragment_ids:
-                    if fragment in self._polling:
-                        self._polling.pop(fragment).cancel()
             case "script_finished" if message.script_finished in (
                 ForwardMsg.FINISHED_SUCCESSFULLY,
                 ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY,
@@ -234,19 +228,6 @@ class Visitor:
         if fragment in self._polling:
             self._polling.pop(fragment).cancel()
         self._polling[fragment] = asyncio.create_task(once())
-
-    def _poll(self, fragment: str, seconds: float) -> None:
-        async def again_and_again() -> None:
-            while True:
-                await asyncio.sleep(seconds)
-                message = self._rerun()
-                message.rerun_script.fragment_id, message.rerun_script.is_auto_rerun = fragment, True
-                self.polls += 1
-                await self._socket.send(message.SerializeToString())
-
-        if fragment in self._polling:
-            self._polling.pop(fragment).cancel()
-        self._polling[fragment] = asyncio.create_task(again_and_again())
 
     def _stop_polling(self) -> None:
         for task in self._polling.values():

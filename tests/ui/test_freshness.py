@@ -32,7 +32,7 @@ class Settings:
 
     @property
     def first(self) -> "Settings | None":
-        return replace(self, repeats=FIRST) if self.likely >= SOON and self.repeats >= 2 * FIRST else None
+        return replace(self, repeats=FIRST) if self.repeats >= 2 * FIRST else None
 
     def is_that_of(self, job: Any) -> bool:
         return bool(job.task == (self.name, self.repeats))
@@ -68,7 +68,14 @@ A = Settings("A")
     ],
 )
 def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings | None) -> None:
-    assert freshness.due(settings, newest) == begins
+    assert freshness.due(settings, newest, others_wait=False) == begins
+
+
+def test_where_others_wait_a_quick_run_begins_with_its_first_repeats_too() -> None:
+    quick = replace(A, likely=0.1)
+    assert freshness.due(quick, None, others_wait=True) == quick.first
+    assert freshness.due(quick, job("A", FIRST), others_wait=True) == quick
+    assert freshness.due(replace(quick, repeats=7), None, others_wait=True) == replace(quick, repeats=7)
 
 
 @pytest.mark.parametrize(
@@ -112,4 +119,4 @@ def test_every_preset_begins_by_itself(family: Entry) -> None:
     """Seventeen of them left another experiment's picture on the screen."""
     for preset in family.page().presets:
         planned = preset.experiment.planned()
-        assert freshness.due(Ready(planned.ready(), planned.plans), None) is not None, preset.name
+        assert freshness.due(Ready(planned.ready(), planned.plans), None, False) is not None, preset.name

@@ -39,6 +39,8 @@ PATIENCE = 20.0
 # Read on busy servers only.
 RARELY_READ = {
     "_query_param_bound_widget_ids",
+    "_requests",
+    "_state",
     "_rerun_data",
     "fragment_id_queue",
     "main_script_hash",
@@ -48,7 +50,7 @@ RARELY_READ = {
 PAGE = f"from {__name__} import page; page()"
 here: list[weakref.ref[Visitor]] = []  # those for whom a page was drawn, in that order
 abandoned: list["weakref.ref[Run]"] = []
-noted: list[int] = []  # what the polls of the page found there
+noted: list[int] = []  # values that the page was drawn with
 
 
 class Run:
@@ -71,7 +73,7 @@ def page() -> None:
         visitor.keep("toy_job", Run())
     here.append(weakref.ref(visitor))
     st.slider("Number", 0, 20, key="toy_number")
-    st.fragment(lambda: noted.append(st.session_state["toy_number"]), run_every=3600.0)()
+    noted.append(st.session_state["toy_number"])
 
 
 class Client(SessionClient):
@@ -79,7 +81,6 @@ class Client(SessionClient):
 
     def __init__(self) -> None:
         self.drawn = 0
-        self.poll = BackMsg()
         self.slider = ""
 
     def write_forward_msg(self, msg: Any) -> None:
@@ -88,9 +89,6 @@ class Client(SessionClient):
                 self.drawn += 1
             case "delta" if msg.delta.new_element.WhichOneof("type") == "slider":
                 self.slider = msg.delta.new_element.slider.id
-            case "auto_rerun":
-                asked = self.poll.rerun_script
-                asked.fragment_id, asked.is_auto_rerun = msg.auto_rerun.fragment_id, True
 
     client_context: Any = None
 
@@ -234,7 +232,7 @@ def _private_names() -> list[str]:
     """What `streamlit_patches` reads of Streamlit although it is not documented: attributes and modules."""
     source = Path(streamlit_patches.__file__).read_text()
     undocumented = "id_key_mapping|get_pages|main_script_hash|page_script_hash|fragment_ids_this_run|fragment_id_queue"
-    undocumented += "|is_auto_rerun|request_rerun|set_widgets_from_proto|get_external_ip|get_internal_ip"
+    undocumented += "|request_rerun|set_widgets_from_proto|get_external_ip|get_internal_ip"
     attributes = re.findall(rf"(?<=\.)(?:_[a-z]\w+|{undocumented})", source)
     return sorted({*attributes, *re.findall(r'import_module\("([\w.]+)"\)(?=\.)', source), "get_script_run_ctx"})
 
@@ -260,7 +258,6 @@ def test_a_name_that_streamlit_renames_costs_a_workaround_and_not_the_page(
         said.id, said.double_array_value.data[:] = server.clients[session].slider, [7.0]
         server.runtime.handle_backmsg(session, changed)
         await until(lambda: noted[-1] == 7)
-        server.runtime.handle_backmsg(session, server.clients[session].poll)
         await server.draw(session)
         assert noted[-1] == 7
 

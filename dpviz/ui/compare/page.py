@@ -28,7 +28,7 @@ from dpviz.ui.experiment import pins, results
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.pins import Pinned
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import Run, until_ended
 from dpviz.ui.families import Entry
 from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import show_table
@@ -102,7 +102,7 @@ def _example(pages: Mapping[Entry, FamilyPage]) -> Sequence[_PinnedRun]:
     ]
     missing = [one for one in runs if one.pinned.summary is None]
     computing = (pins.computed(panel, "Example", one.pinned, one.page.picture, one.page.ready) for one in missing)
-    pins.wait(list(chain(*computing)))
+    until_ended("compare_example_look", list(chain(*computing)))
     return runs
 
 
@@ -146,7 +146,7 @@ def _list(pinned_runs: Sequence[_PinnedRun]) -> None:
             _open(one)
         if one.pinned.summary is None:
             under_way += pins.computed(Panel(page.prefix), one.entry.title, one.pinned, page.picture, page.ready)
-    pins.wait(under_way)
+    until_ended("compare_look", under_way)
 
 
 def _about(one: _PinnedRun) -> str:

@@ -28,7 +28,7 @@ class Startable(Protocol):
 
     @property
     def first(self) -> Optional["Startable"]:
-        """Its first repeats, if they are to be run before all; else None."""
+        """Its first repeats, if all are more than twice as many; else None."""
 
     @property
     def times(self) -> float:
@@ -68,13 +68,15 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
     return "first repeats" if pictured is not None and not ready.is_that_of(pictured) else "all repeats"
 
 
-def due(ready: Startable, newest: Job | None) -> Startable | None:
+def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:
     """What is to begin by itself now, where that is allowed; None if nothing is, or what was begun goes on or ended.
 
-    All repeats follow the first ones if these took so little time that all will not take long."""
+    All repeats begin at once where they are likely to be quick and nobody else stands in line. They follow the first
+    ones if these took so little time that all will not take long."""
     if not ready.public or ready.too_much:
         return None
     if newest is None or not belongs(ready, newest):
-        return (ready.first or ready) if ready.likely < ready.until else None
+        at_once = ready.likely < SOON and not others_wait
+        return (ready if at_once or ready.first is None else ready.first) if ready.likely < ready.until else None
     few = newest.state == "done" and not ready.is_that_of(newest)
     return ready if few and newest.seconds * ready.times < FOLLOW else None

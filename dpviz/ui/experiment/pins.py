@@ -28,7 +28,6 @@ from dpviz.ui.markdown import plain
 
 ADDRESS = links.PIN  # name of a pin in the address, once for each
 AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any are computed without asking
-LOOK = 0.5  # seconds between two looks at that
 NOTHING = Drawn(("", ""), (), False)
 _PINS, _REFUSED = "pins", "pins_refused"
 
@@ -145,7 +144,7 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
         row(panel.page, pinned, pinned.pin.name, _changed(pinned, experiment))
         if pinned.drawn is None:
             under_way += computed(panel, title, pinned, draw, view)
-    wait(under_way)
+    run_panel.until_ended(panel.key("pins_look"), under_way)
 
 
 def refusals(page: str) -> None:
@@ -315,16 +314,3 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
     keep(panel.page, [filled if one.key == pinned.key else one for one in of(panel.page)])
     visitors.here().drop(key)
     st.rerun()
-
-
-def wait(runs: Sequence[Run]) -> None:
-    """Look whether one of these runs has ended; then the page is drawn again."""
-    if not runs:
-        return
-
-    @st.fragment(run_every=LOOK)
-    def poll() -> None:
-        if any(not run.job.active for run in runs):
-            st.rerun()
-
-    poll()

@@ -3,7 +3,7 @@
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,6 +27,7 @@ POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
 TIMES = 4.0  # a look took, that pass until the next; and the part of a run's time that does
 LOOKS = 7.0  # in a second, at most about, of all tabs that have runs in line
+STATUS = 2.0  # seconds at least between two looks at the state of all runs
 AT_ONCE = 0.05  # seconds until the next, where the run has ended while the page was drawn
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 PRESSED = 0.3  # and for one that was asked for by Run
@@ -71,7 +72,7 @@ class Ready:
     @cached_property
     def first(self) -> "Ready | None":
         """As `Startable`."""
-        if self.likely < freshness.SOON or self.experiment.replicates < 2 * freshness.FIRST:
+        if self.experiment.replicates < 2 * freshness.FIRST:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
@@ -291,7 +292,8 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
 def _follow(page: str, title: str, ready: Startable) -> None:
     """Start what new settings make, in place of what older ones made; in line, the visitor keeps the place."""
     run = current(page)
-    while (due := freshness.due(ready, None if run is None else run.job)) is not None:
+    waiting = runner().waiting - (run is not None and run.job.state == "queued")  # others', as this one is replaced
+    while (due := freshness.due(ready, None if run is None else run.job, waiting > 0)) is not None:
         start(page, title, due)
         run = current(page)
         assert run is not None
@@ -323,23 +325,46 @@ def live(
         if run is not None and ((active and not run.job.active) or (waits and not run.waits)):
             st.rerun(whole)
 
-    @st.fragment
-    def poll() -> None:
+    def poll() -> float | None:
         began = time.perf_counter()
         draw()
         took = time.perf_counter() - began
         run = current(page)
         if run is None:
             _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
-            return
+            return None
         if not hidden(run):
             _progress(run)
-        if active:
-            seconds = max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
-            components.look(f"{page}_look", seconds, look)
+        if not active:
+            return None
+        return max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
+
+    watch(f"{page}_look", poll, look)
+
+
+def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None]) -> None:
+    """A part of a page that is drawn again after as many seconds as `draw` returns, if it returns any; `on_look` is
+    called before, and may have more drawn."""
+
+    @st.fragment
+    def part() -> None:
+        seconds = draw()
+        if seconds is not None:
+            components.look(key, seconds, on_look)
         streamlit_patches.page_drawn()
 
-    poll()
+    part()
+
+
+def until_ended(key: str, runs: Sequence[Run]) -> None:
+    """Have the page drawn again when one of these runs, which were under way, has ended."""
+
+    def look() -> None:
+        if any(not run.job.active for run in runs):
+            st.rerun()
+
+    if runs:
+        watch(key, lambda: min(run.look() for run in runs), look)
 
 
 def _none_yet(lost: str | None, none: str) -> None:
@@ -377,14 +402,14 @@ def sidebar_status() -> None:
     if not active:
         return
 
-    @st.fragment(run_every=max(2.0, min(run.look() for run in active)))
-    def poll() -> None:
+    def poll() -> float | None:
         for run in active:
             state = progress.active(run.job, run.done) if run.job.active else progress.ended(run.job, run.done)
             st.caption(f":material/directions_run: {run.title}: {state}")
+        return max(STATUS, min(run.look() for run in active)) if any(run.job.active for run in active) else None
 
     with place:
-        poll()
+        watch("status_look", poll, lambda: None)
 
 
 def start(page: str, title: str, ready: Startable) -> None:

@@ -18,7 +18,7 @@ from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.freshness import LONG
-from dpviz.ui.experiment.run import POLL, Run, runner
+from dpviz.ui.experiment.run import POLL, Run, runner, watch
 from dpviz.ui.tables import show_table
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
@@ -163,11 +163,15 @@ def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
 def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResult], None]) -> None:
     """Progress and, while the sweep goes on, its figure; when it has ended, the page is drawn again."""
 
-    @st.fragment(run_every=POLL if active else None)
-    def poll(was_active: bool) -> None:
+    def look() -> None:
+        run = current(page)
+        if run is not None and not run.job.active:
+            st.rerun()
+
+    def poll() -> float | None:
         run = current(page)
         if run is None:
-            return
+            return None
         job, result = run.job, run.job.result
         if job.state == "failed":
             st.error(job.message, title="The sweep failed")
@@ -176,12 +180,11 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         else:
             ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
             st.progress(job.progress, text=f"{ended}: {run.done}{progress.took(job)}{_known(result)}")
-        if was_active and not job.active:
-            st.rerun()
-        if was_active and result is not None:
+        if active and result is not None:
             draw(_visible(run, result, diagnostics))
+        return POLL if active else None
 
-    poll(active)
+    watch(f"{page}_sweep_look", poll, look)
 
 
 def _known(result: SweepResult | None) -> str:

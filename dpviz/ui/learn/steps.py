@@ -26,7 +26,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import pins
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.run import FIRST_PICTURE, POLL, Run, runner
+from dpviz.ui.experiment.run import FIRST_PICTURE, Run, runner, until_ended
 
 NAMES = ("Setting", "Predict", "See", "Why")
 PLANNER = "planner"  # the prefix of its addresses
@@ -281,7 +281,8 @@ def ready(lesson: Lesson, needed: Sequence[Which]) -> bool:
     for run in runs:
         run.job.wait(FIRST_PICTURE)
     if any(run.job.active for run in runs):
-        _look_again(runs)
+        st.caption(":material/directions_run: The runs of this lesson are under way.")
+        until_ended("learn_look", runs)
         return False
     failed = next((run for run in runs if run.job.state != "done"), None)
     if failed is not None:
@@ -306,16 +307,6 @@ def _run(lesson: Lesson, which: Which) -> Run | None:
 def _forget(lesson: Lesson) -> None:
     for which in BOTH:
         st.session_state.pop(_key(lesson, which), None)
-
-
-def _look_again(runs: Sequence[Run]) -> None:
-    @st.fragment(run_every=max(POLL, *(run.look() for run in runs)))
-    def look() -> None:
-        st.caption(":material/directions_run: The runs of this lesson are under way.")
-        if not any(run.job.active for run in runs):
-            st.rerun()
-
-    look()
 
 
 GUARANTEES = "What a guarantee means"
