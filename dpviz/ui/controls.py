@@ -5,10 +5,11 @@ address; the slider shows the same value, also where it lies between the points 
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from streamlit.errors import StreamlitAPIException
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.specification import Control, Specification, address_text, sentences, several_between
+from dpviz.ui import streamlit_patches
 from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
@@ -36,6 +38,7 @@ MANTISSAS = (
     (1, 2, 5),
 )
 WHOLE = "draw_the_whole_page"  # in the session: controls were set from code, also such as are not drawn again alone
+SECTIONS = "What stands below. The link of the page remembers it."
 SEGMENTS = 5  # the most options that a segmented control shows
 SEGMENTS_LENGTH = 30  # characters of their labels that fit side by side in the sidebar
 
@@ -265,6 +268,18 @@ class Panel:
 
         return self._bound(name, label, default, draw, text)
 
+    def sections(self, parts: Mapping[str, Callable[[], None]]) -> None:
+        """The sections of a page, by their titles: a bar, and the one that is open; only that one is computed."""
+        for name in self.opened(parts):
+            with st.container(key=self.key(f"heard_{[*parts].index(name)}")):
+                st.header(name, anchor=False)
+            parts[name]()
+
+    def opened(self, titles: Iterable[str]) -> Sequence[str]:
+        """Draw the bar of sections; the one that is open, if one is."""
+        chosen = self.choice("section", "Section", {title: title for title in titles}, "", SECTIONS, bar=True)
+        return (chosen,) if chosen else ()
+
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
         """One of `options`, shown as they are; at first `first`, else the first of them, which also stands in for one
         that is no longer among them."""
@@ -370,6 +385,51 @@ class Panel:
             given, usual = self._given[key]
             if not _same(given, st.query_params.get_all(key) if key in st.query_params else usual):
                 self.unread.append(self.titles[name])
+
+
+@dataclass
+class Part(ABC):
+    """All of a page but its sidebar, which a change of its own controls draws again alone.
+
+    aside : the controls as the sidebar has left them. panel : these, and those that are drawn here. led : the values of
+    the numbers above the picture when the sidebar was drawn. again : whether it is drawn without the sidebar now.
+    """
+
+    aside: Panel
+    panel: Panel = field(init=False)
+    led: Sequence[Any] = field(init=False)
+    again: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.led = self.aside.led()
+
+    def show(self) -> None:
+        """Draw it, and have it drawn again."""
+        st.fragment(self._drawn, key=self.aside.key("whole"))()
+
+    @abstractmethod
+    def draw(self) -> None:
+        """Draw it once."""
+
+    def draw_leads(self, all_read: bool = False) -> None:
+        """Draw the numbers above the picture. If the sidebar shows what follows from them, or `all_read`, the whole
+        page is drawn where they have changed."""
+        with st.container(key=self.panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
+            self.panel.draw_leads()
+        if self.again and (self.panel.reads_leads or all_read) and self.panel.led() != self.led:
+            st.rerun()
+
+    def _drawn(self) -> None:
+        """Draw it, or the whole page if that is to change as well."""
+        asked = st.session_state.get(WHOLE)
+        if self.again and asked:
+            st.rerun()
+        self.panel = self.aside.copy()
+        self.draw()
+        self.again = True
+        if asked:
+            del st.session_state[WHOLE]
+        streamlit_patches.page_drawn()
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Loading a page with an address."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,16 +20,16 @@ def all_sections(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     """All sections of a page are drawn, below each other, so that a test can look at any of them, but for a sweep that
     is not open; all charts of the plan are in one tab. With the mark `one_section` it is as a visitor has it."""
     if request.node.get_closest_marker("one_section") is None:
-        bar = sections.opened
+        bar = Panel.opened
 
-        def opened(panel: Panel) -> list[str]:
-            chosen = bar(panel)
-            return [name for name in sections.NAMES if name in (*chosen, *set(sections.NAMES) - {sections.SWEEP})]
+        def opened(panel: Panel, titles: Iterable[str]) -> list[str]:
+            chosen = bar(panel, titles)
+            return [title for title in titles if title in chosen or title != sections.SWEEP]
 
         def tabs(small: Sequence[Chart], drawings: Iterator[Chart], key: str) -> dict[str, Callable[[], None]]:
             return {"Plan": lambda: plan.draw([*small, *drawings], key)}
 
-        monkeypatch.setattr(sections, "opened", opened)
+        monkeypatch.setattr(Panel, "opened", opened)
         monkeypatch.setattr(plan, "tabs", tabs)
 
 

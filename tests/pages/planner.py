@@ -9,6 +9,7 @@ from tests.pages.reading import Load, link
 
 TABS = (
     "Your analyses",
+    "Other currencies",
     "Noise",
     "A given noise",
     "Rows",

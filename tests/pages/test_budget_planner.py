@@ -35,7 +35,7 @@ REASONS = {
 @pytest.mark.parametrize("currency", STATED)
 def test_a_guarantee_is_read_in_every_currency_or_the_page_says_why_not(load: Load, currency: str) -> None:
     settings, expected = STATED[currency]
-    app = planner(load, currency=currency, **settings)
+    app = planner(load, TABS[1], currency=currency, **settings)
     shown = metrics(app)
     assert tuple(shown[name] for name in READ) == expected
     for name, value in zip(READ, expected, strict=True):
@@ -158,7 +158,7 @@ def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab
     assert settings_of(app) == ({} if tab == TABS[0] else {"planner_tabs": tab})
     labels = [button.proto.label for button in app.get("download_button")]
     # Beside rows needed and what an attacker can do, one; a given noise in the currency of the budget, and as ε at δ.
-    wanted = 2 + {TABS[0]: 0, "A given noise": 2}.get(tab, 1)
+    wanted = 2 + {TABS[0]: 0, TABS[1]: 0, "A given noise": 2}.get(tab, 1)
     of_charts = {label for label in labels if label.startswith("CSV *of the chart “")}  # each says of which
     assert len(of_charts) == len(drawn(app)) == wanted and labels.count("Figures (HTML)") == 1
     assert all(alt for alt, _ in drawn(app))

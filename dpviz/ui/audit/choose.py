@@ -60,8 +60,8 @@ def controls(panel: Panel) -> Chosen:
     budget = _budget(panel, prefix, budgets)
     st.subheader("Attack", anchor=False)
     declared = {control.name: control for control in Auditing.controls()}
-    rest |= {"runs": panel.number(replace(declared["runs"], default=usual), f"{prefix}_runs")}
-    rest |= {"seed": panel.control(declared["seed"], "seed")}
+    panel.lead(1, replace(declared["runs"], default=usual), rest, prefix=f"{prefix}_")
+    rest["seed"] = panel.control(declared["seed"], "seed")
     return Chosen(family, name, budget, rest)
 
 
@@ -83,8 +83,10 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
         names = {name: cls.name for name, cls in currencies.items()}
         currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
     cls = currencies[currency]
-    controls = [replace(control, default=getattr(audited[cls], control.name)) for control in cls.controls()]
-    return Settings(cls, {control.name: panel.control(control, f"{prefix}_{control.name}") for control in controls})
+    first, *others = [replace(control, default=getattr(audited[cls], control.name)) for control in cls.controls()]
+    values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
+    panel.lead(0, first, values, prefix=f"{prefix}_")
+    return Settings(cls, values)
 
 
 def described(auditing: Auditing) -> str:

@@ -1,9 +1,11 @@
 """The audit page: choose, run, and see what an attacker can tell, and whether releases are what was declared."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import privacy
 from dpviz.audits.audit import Progress
@@ -18,7 +20,7 @@ from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
 from dpviz.ui.audit import choose, guess, results, texts
 from dpviz.ui.audit import verdict as verdicts
-from dpviz.ui.controls import Panel, in_place
+from dpviz.ui.controls import Panel, Part, in_place
 from dpviz.ui.experiment import freshness
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.plan import Shown
@@ -78,70 +80,150 @@ class Ready:
 
 
 def show() -> None:
-    """The whole page."""
+    """Draw the page: the sidebar, and all else as a part that is drawn again alone."""
     panel = Panel("audit")
     st.title(texts.TITLE, anchor=False)
-    st.markdown(explain.document(audit, "about.md"))
-    glossary.words(panel.key("words"))
-    messages = st.container()
-    auditing: Auditing | None = None
+    st.markdown(texts.QUESTION)
+    tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
         chosen = choose.controls(panel)
         guessing = guess.wanted(panel)
-        with in_place(messages):
+    _Screen(panel, chosen, guessing, tools).show()
+    with tools:
+        glossary.words(panel.key("words"))
+
+
+@dataclass
+class _Screen(Part):
+    """All of the page but its sidebar: the case, the verdict beside its picture, and the sections.
+
+    tools : the place beside the title. guessing : whether the visitor guesses first. auditing : what is audited; None
+    while the controls make no audit.
+    """
+
+    chosen: choose.Chosen
+    guessing: bool
+    tools: DeltaGenerator
+    auditing: Auditing | None = None
+
+    def draw(self) -> None:
+        """As `Part`."""
+        panel, self.auditing = self.panel, None
+        self.draw_leads()
+        with in_place():
             panel.check()
-            auditing = chosen.build()
-    if auditing is not None:
-        st.markdown(choose.described(auditing))
-    ready = None if auditing is None else Ready(auditing)
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        active = run_panel.bar(panel, texts.TITLE, ready, st.container(width="content"))
-    if ready is not None:
-        _forecast(ready)
-    run_panel.live(panel.page, active, partial(_draw, panel, guessing), texts.NONE)
-    run, shown = run_panel.current(panel.page), False
-    if isinstance(run, AuditRun) and not run.job.active:
-        shown = run.progress is not None and (not guessing or guess.seen(panel, run.auditing) is not None)
-        if guessing and not shown and run.progress is not None:
+            self.auditing = self.chosen.build()
+        ready = None if self.auditing is None else Ready(self.auditing)
+        run_panel.settled(panel.page, ready)
+        if self.auditing is not None:
+            st.markdown(choose.described(self.auditing))
+        switch = st.container(horizontal=True, vertical_alignment="center")
+        with self.tools:
+            active = run_panel.bar(panel, texts.TITLE, ready, switch.container(width="content"))
+        if ready is not None:
+            with switch:
+                _forecast(ready)
+        run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
+        run = self.run
+        if self.guessing and run is not None and run.progress is not None and not (active or self.shows(run)):
             guess.place(panel, run.auditing, run.progress)
-        if auditing is not None and run.auditing != auditing:
-            st.info("Settings changed since this audit. Press Run.", icon=":material/history:")
-    if auditing is not None:
-        _runs_needed(panel, auditing)
-    _single_run(panel)
-    with st.expander("What an audit can and cannot show", icon=":material/rule:"):
-        st.markdown(explain.document(audit, "limits.md"))
-    if auditing is not None:
-        _python(auditing)
-    panel.say_unread()
-    with st.container(horizontal=True):
+        if not self.again:
+            panel.say_unread()
+        self._sections()
         links.show(panel)
-        if isinstance(run, AuditRun) and shown:
-            threshold = guess.seen(panel, run.auditing) if guessing else None
-            downloads.figures(panel, partial(_drawn, run, threshold))
-    explain.theory("audit", privacy)
 
+    @property
+    def run(self) -> AuditRun | None:
+        """The audit that is shown."""
+        run = run_panel.current(self.panel.page)
+        return run if isinstance(run, AuditRun) else None
 
-def _draw(panel: Panel, guessing: bool) -> None:
-    """What the run has found so far."""
-    run = run_panel.current(panel.page)
-    if not isinstance(run, AuditRun):
-        components.awaited(panel.key("chart_roc"))
-        return
-    auditing, progress, ended = run.auditing, run.progress, not run.job.active
-    threshold = guess.seen(panel, auditing) if guessing else None
-    if guessing and threshold is None:
-        return
-    guess.shown(panel, auditing)
-    st.header("What the attack has found", anchor=False)
-    words, picture = st.columns([6, 7], gap="medium")
-    with words:
-        verdicts.box(auditing, progress, ended)
-        verdicts.cards(auditing, progress)
-        if threshold is not None and progress is not None:
-            guess.score(panel, auditing, progress, threshold)
-    if progress is not None:
-        results.figures(panel, auditing, progress, threshold, picture)
+    def shows(self, run: AuditRun) -> bool:
+        """Whether the visitor may see what it has found."""
+        return not self.guessing or guess.seen(self.panel, run.auditing) is not None
+
+    def threshold(self, run: AuditRun) -> float | None:
+        """The visitor's own."""
+        return guess.seen(self.panel, run.auditing) if self.guessing else None
+
+    def _found(self) -> None:
+        """What the run has found so far."""
+        panel, run = self.panel, self.run
+        if run is None or not self.shows(run):
+            components.awaited(panel.key("chart_roc"))
+            return
+        auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
+        guess.shown(panel, auditing)
+        pale = run_panel.state(panel.page)[1]
+        if pale:
+            st.caption(f":material/history: {texts.EARLIER}")
+        with st.container(key=panel.key(f"number{'_pale' * pale}")):
+            words, picture = st.columns([6, 7], gap="medium")
+        with words:
+            verdicts.box(auditing, progress, ended=not run.job.active)
+            verdicts.cards(auditing, progress)
+            if threshold is not None and progress is not None:
+                guess.score(panel, auditing, progress, threshold)
+        if progress is not None:
+            with picture:
+                results.show(panel, "roc", results.rates_chart(auditing, progress, threshold))
+
+    def _sections(self) -> None:
+        """The bar, and the section that is open."""
+        parts: dict[str, Callable[[], None]] = {
+            "Evidence": self._evidence,
+            "Runs needed": self._runs_needed,
+            "A single run": partial(_single_run, self.panel),
+            "Take away": self._take_away,
+            "Background": self._background,
+        }
+        self.panel.sections(parts)
+
+    def _evidence(self) -> None:
+        """The rising bound, the scores, and what was tested of the implementation."""
+
+        def draw() -> float | None:
+            run = self.run
+            if run is None or run.progress is None or not self.shows(run):
+                st.caption(texts.NONE)
+                return None if run is None or not run.job.active else run.look()
+            threshold = self.threshold(run)
+            drawn = [*results.pictures(run.auditing, run.progress, threshold).items()][1:]
+            for place, (name, chart) in zip(st.columns(2), drawn, strict=False):
+                with place:
+                    results.show(self.panel, name, chart)
+            if run.job.active:
+                return run.look()
+            verdicts.tests(run.auditing, run.progress)
+            return None
+
+        run_panel.watch(self.panel.key("evidence_look"), draw, lambda: None)
+
+    def _runs_needed(self) -> None:
+        """Runs that flag smaller noise."""
+        if self.auditing is None:
+            return
+        st.markdown(texts.NEEDED_HELP)
+        rows = "\n".join(
+            f"| ×\N{NO-BREAK SPACE}{short(row.factor, 2)} | {_runs(row.attack)} | {_runs(row.tests)} |"
+            for row in _needed(self.auditing.to_json())
+        )
+        st.markdown(f"| noise | the attack on the claim | the tests of the implementation |\n|---|---|---|\n{rows}")
+        st.caption(texts.NEEDED)
+
+    def _take_away(self) -> None:
+        """The figures as a file, and the lines that find the same."""
+        run = self.run
+        if run is not None and not run.job.active and run.progress is not None and self.shows(run):
+            downloads.figures(self.panel, partial(_drawn, run, self.threshold(run)))
+        if self.auditing is not None:
+            st.code(_python(self.auditing), language="python")
+
+    def _background(self) -> None:
+        """What an audit is, what it can show, and the theory."""
+        st.markdown(explain.document(audit, "about.md"))
+        st.markdown(explain.document(audit, "limits.md"))
+        explain.theory("audit", privacy)
 
 
 def _drawn(run: AuditRun, threshold: float | None) -> Shown:
@@ -150,18 +232,16 @@ def _drawn(run: AuditRun, threshold: float | None) -> Shown:
     return list(results.pictures(run.auditing, run.progress, threshold).values())
 
 
-def _python(auditing: Auditing) -> None:
+def _python(auditing: Auditing) -> str:
     """The lines that find the same."""
     budget, mended = auditing.budget, "\n    mended=True," if auditing.mended else ""
-    with st.expander("The same in Python", icon=":material/code:"):
-        st.code(
-            f"from dpviz.execution.auditing import Auditing\n"
-            f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
-            f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
-            f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
-            f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())",
-            language="python",
-        )
+    return (
+        f"from dpviz.execution.auditing import Auditing\n"
+        f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
+        f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
+        f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
+        f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())"
+    )
 
 
 def _forecast(ready: Ready) -> None:
@@ -178,21 +258,6 @@ def _forecast(ready: Ready) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------------------- below an audit
-
-
-def _runs_needed(panel: Panel, auditing: Auditing) -> None:
-    """Runs that flag smaller noise, if asked for."""
-    if not panel.switch("needed", "Runs needed to flag a fault", False, texts.NEEDED_HELP):
-        return
-    rows = "\n".join(
-        f"| ×\N{NO-BREAK SPACE}{short(row.factor, 2)} | {_runs(row.attack)} | {_runs(row.tests)} |"
-        for row in _needed(auditing.to_json())
-    )
-    st.markdown(f"| noise | the attack on the claim | the tests of the implementation |\n|---|---|---|\n{rows}")
-    st.caption(texts.NEEDED)
-
-
 def _runs(runs: int | None) -> str:
     if runs is None:
         return f"more than {MOST:,}, or not known before the runs"
@@ -207,9 +272,7 @@ def _needed(text: str) -> tuple[Needed, ...]:
 
 
 def _single_run(panel: Panel) -> None:
-    """A single run with many canaries, if asked for."""
-    if not panel.switch("one", "An audit from a single run", False, texts.ONE_HELP):
-        return
+    """A single run with many canaries."""
     st.markdown(texts.ONE)
     (epsilon,) = PureDP.controls()
     (seed,) = (control for control in Auditing.controls() if control.name == "seed")

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import plotly.graph_objects as go
-import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.audits.audit import Attack, Progress
 from dpviz.execution.auditing import Auditing, rates
@@ -24,15 +22,6 @@ WORLDS = "on D", "on D'"
 BINS = 40
 
 
-def figures(panel: Panel, auditing: Auditing, progress: Progress, guess: float | None, first: DeltaGenerator) -> None:
-    """Rates in the first place; below, from the first look on, the bound, and the scores of the runs that count.
-    guess : the visitor's threshold, if there is one."""
-    drawn = pictures(auditing, progress, guess)
-    for place, (name, chart) in zip((first, *st.columns(2)), drawn.items(), strict=False):
-        with place:
-            show(panel, name, chart)
-
-
 def show(panel: Panel, name: str, chart: Chart) -> None:
     """Draw a chart; name : of its key."""
     charts.show(replace(chart, caption=f"{chart.caption} {texts.PUBLIC}"), panel.key(f"chart_{name}"))
@@ -40,7 +29,7 @@ def show(panel: Panel, name: str, chart: Chart) -> None:
 
 def pictures(auditing: Auditing, progress: Progress, guess: float | None) -> dict[str, Chart]:
     """All charts of an audit so far, by the names in their keys."""
-    drawn = {"roc": Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)}
+    drawn = {"roc": rates_chart(auditing, progress, guess)}
     if progress.looks:
         drawn["bound"] = Chart(
             bound(auditing, progress),
@@ -49,6 +38,11 @@ def pictures(auditing: Auditing, progress: Progress, guess: float | None) -> dic
             texts.LOOKS,
         )
     return drawn | {"scores": scores(auditing, progress, guess, practice=len(progress.present) <= progress.tuning)}
+
+
+def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> Chart:
+    """The rates so far against the claim. guess : the visitor's threshold, if there is one."""
+    return Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)
 
 
 def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:

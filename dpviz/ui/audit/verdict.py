@@ -28,7 +28,7 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
         return
     _boxed(auditing, outcome, ended)
     if ended:
-        _tests(auditing, outcome)
+        _implementation(auditing, outcome)
 
 
 def _boxed(auditing: Auditing, outcome: Verdict, ended: bool) -> None:
@@ -57,7 +57,7 @@ def _boxed(auditing: Auditing, outcome: Verdict, ended: bool) -> None:
         st.success(text + texts.ONLY, title="No violation found", icon=":material/verified_user:")
 
 
-def _tests(auditing: Auditing, outcome: Verdict) -> None:
+def _implementation(auditing: Auditing, outcome: Verdict) -> None:
     """What the tests of the implementation have found; of a refuted claim that is said with it."""
     implementation, mistake = outcome.implementation, auditing.mistake
     if implementation is None:
@@ -71,13 +71,20 @@ def _tests(auditing: Auditing, outcome: Verdict) -> None:
         if mistake is not None and mistake.by == "tests":
             hidden = texts.HIDDEN_FROM_TESTS.format(why=mistake.why)
             st.warning(hidden, title="Not caught", icon=":material/search_off:")
-    with st.expander("What was tested of the implementation", icon=":material/fact_check:"):
-        rows = [
-            (texts.TESTS[finding.kind], "not as declared" if finding.fault else "as declared", texts.chance(finding.p))
-            for finding in implementation.findings
-        ]
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        st.markdown(f"| test | found | chance, at most, in a sound implementation |\n|---|---|---|\n{table}")
+
+
+def tests(auditing: Auditing, progress: Progress) -> None:
+    """What was tested of the implementation, when all runs are done."""
+    outcome = verdict(auditing, progress)
+    if outcome is None or outcome.implementation is None:
+        return
+    st.subheader("What was tested of the implementation", anchor=False)
+    rows = [
+        (texts.TESTS[finding.kind], "not as declared" if finding.fault else "as declared", texts.chance(finding.p))
+        for finding in outcome.implementation.findings
+    ]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    st.markdown(f"| test | found | chance, at most, in a sound implementation |\n|---|---|---|\n{table}")
 
 
 def cards(auditing: Auditing, progress: Progress | None) -> None:

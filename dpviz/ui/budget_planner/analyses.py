@@ -68,26 +68,21 @@ class Names(File):
 
 
 def view(
-    panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool, head: DeltaGenerator
+    panel: Panel, means: NoisyMeans, budget: Budget, delta: float, wanted: float, is_open: bool, head: DeltaGenerator
 ) -> tuple[Shown, Releases | None]:
     """The table; while the tab is open, what each analysis gets, why, and what all of them cost and do to privacy.
 
-    head : where the answer stands whether it is open or not.
+    wanted : the 95 % error that one can live with, as a share of what it is compared with. head : where the answer
+    stands whether it is open or not.
     """
     st.markdown(texts.ANALYSES)
     table = _table(panel)
     if is_open:
         _columns_of_a_file(panel, table)
     rows = table.rows(is_open)
-    left, right = st.columns(2, gap="large")
-    with left:
-        (declared,) = (control for control in Analyses.controls() if control.name == "noise")
-        noise = panel.control(declared, "analyses_noise")
-    with right:
-        relative = panel.number(WANTED, WANTED.name)
-    wanted, shown = float(relative or WANTED.default), []
+    (declared,) = (control for control in Analyses.controls() if control.name == "noise")
+    noise, shown = panel.control(declared, "analyses_noise"), []
     try:
-        panel.check()
         plan = _asked(means, rows, noise)
         with head:
             shown = _enough(plan.planned(budget), plan.rows, budget, wanted)

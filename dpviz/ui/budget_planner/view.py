@@ -86,7 +86,7 @@ def names(delta: float, order: float) -> dict[str, str]:
     }
 
 
-def currencies(budget: Budget, delta: float) -> None:
+def currencies(budget: Budget, delta: float) -> Shown:
     """The same guarantee in the other currencies; a dash and the reason where it implies none."""
     order = budget.own_order(ORDER)
     implied = conversions.implied(budget, delta, order)
@@ -103,6 +103,12 @@ def currencies(budget: Budget, delta: float) -> None:
     missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
         st.caption(" ".join(missing))
+    return []
+
+
+def consequences(budget: Budget, relation: Relation) -> None:
+    """The guarantee in words: the best attacker's success, and what a suspicion can become."""
+    st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
 
 
 def of_events(cost: Guarantee) -> None:
@@ -138,11 +144,6 @@ def in_python(program: str) -> None:
     """The lines that compute the same."""
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(program, language="python")
-
-
-def consequences(budget: Budget, relation: Relation) -> None:
-    """The guarantee in words: the best attacker's success, and what a suspicion can become."""
-    st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
 
 
 def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -> Shown:

@@ -2,8 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, count
 
 import pandas as pd
@@ -61,7 +62,8 @@ def show() -> None:
         pins.take(pins.linked(MOST), places, PREFIX)
     st.title("Compare", anchor=False)
     st.markdown(texts.QUESTION)
-    glossary.words(panel.key("words"))
+    with st.container(key=panel.key("tools"), horizontal=True):
+        glossary.words(panel.key("words"))
     pinned_runs = _pinned_runs(pages)
     pins.address(panel, [one.pinned for one in pinned_runs[:MOST]])
     pins.refusals(PREFIX)
@@ -181,7 +183,6 @@ def _side(one: _PinnedRun) -> Side | None:
 
 
 def _compared(panel: Panel, sides: Sequence[Side]) -> None:
-    st.header("Side by side", anchor=False)
     first, second, third, fourth = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with first:
@@ -198,9 +199,12 @@ def _compared(panel: Panel, sides: Sequence[Side]) -> None:
         return
     currency = _currency(panel, sides, delta) if axis == PRIVACY else None
     _chart(panel, sides, metric=metric, title=labels[metric], axis=axis, every=every, currency=currency, delta=delta)
-    _ends(sides, metric, every, delta)
-    _settings(sides)
-    _together(panel, sides, delta)
+    parts: dict[str, Callable[[], None]] = {
+        "Final numbers": partial(_ends, sides, metric, every, delta),
+        "What is set differently": partial(_settings, sides),
+        "What they cost together": partial(_together, panel, sides, delta),
+    }
+    panel.sections(parts)
 
 
 def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
@@ -272,9 +276,8 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
     numbers = comparison.ends(sides, metric, every)
     if numbers.empty:
         return
-    with explain.heading("Final numbers"):
-        if (status := worst(numbers["status"])) != "private":
-            explain.privacy_badge(status)
+    if (status := worst(numbers["status"])) != "private":
+        explain.privacy_badge(status)
     read = {side.name: _readings(side.experiment.to_json(), delta, side) for side in sides}
     guessed = numbers["guess"].notna().any()
     columns = {
@@ -304,9 +307,6 @@ def _range(low: float, high: float) -> str | None:
 
 
 def _settings(sides: Sequence[Side]) -> None:
-    if len(sides) < 2:
-        return
-    st.subheader("What is set differently", anchor=False)
     rows = changes.table([side.experiment for side in sides])
     if not rows:
         st.caption("Nothing: these are the same settings.")
@@ -322,7 +322,6 @@ def _together(panel: Panel, sides: Sequence[Side], delta: float) -> None:
     methods, runs = comparison.publishable(sides)
     if not methods:
         return
-    st.subheader("What publishing all of them costs", anchor=False)
     fixed = len(sides) < 2 or panel.switch("fixed", texts.FIXED, False, texts.FIXED_HELP)
     totals = _costs(tuple(side.experiment.to_json() for side in sides), delta, fixed, sides)
     costs = [f"one run of each of {methods} methods: {totals[0].describe()}"]

@@ -20,8 +20,8 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import charts, downloads, explain, glossary, links, streamlit_patches
-from dpviz.ui.controls import WHOLE, Panel, Settings, in_place
+from dpviz.ui import charts, downloads, explain, glossary, links
+from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import (
     cloud,
     controls,
@@ -183,15 +183,13 @@ class _Chosen:
     """What the controls in the sidebar say.
 
     build : an experiment of these and of the present values of the numbers above the picture; None while there are no
-    data. error : why there is none. led : the values of these numbers when the sidebar was drawn.
+    data. error : why there is none.
     """
 
-    panel: Panel
     source: Selection | None = None
     build: Callable[[], Experiment] | None = None
     delta: float = guarantee.DELTA
     error: UserError | None = None
-    led: Sequence[Any] = ()
 
     def experiment(self, panel: Panel) -> Experiment | None:
         """What is compared now; raises UserError for a mistake in the controls."""
@@ -209,15 +207,15 @@ def show(page: FamilyPage) -> None:
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
     tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="center")
-    screen = _Screen(page, _choose(page, panel, st.container()), tools)
-    st.fragment(screen.draw, key=f"{key}_whole")()
+    chosen = _choose(page, panel, st.container())
+    _Screen(panel, page, chosen, tools).show()
     with tools:
         glossary.words(panel.key("words"))
 
 
 def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
     """Draw the controls in the sidebar. uploads : the place of a visitor's own file."""
-    chosen = _Chosen(panel)
+    chosen = _Chosen()
     with st.sidebar:
         try:
             st.subheader(page.data_heading, anchor=False)
@@ -252,7 +250,6 @@ def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
             on_click=preset_menu.open_with,
             args=(page.prefix, page.presets[0].experiment),
         )
-    chosen.led = panel.led()
     return chosen
 
 
@@ -269,20 +266,16 @@ def _built(
 
 
 @dataclass
-class _Screen:
+class _Screen(Part):
     """All of a page but its sidebar.
 
-    tools : the place beside the title. again : whether it is drawn again without the sidebar.
-    panel : the controls, with those that are drawn here. experiment : what is compared; None while the controls make
-    none. preset : that was picked last. ready : what can be run. small, drawings : the plan's first two charts, and
-    what makes the others.
+    tools : the place beside the title. experiment : what is compared; None while the controls make none. preset : that
+    was picked last. ready : what can be run. small, drawings : the plan's first two charts, and what makes the others.
     """
 
     page: FamilyPage
     chosen: _Chosen
     tools: DeltaGenerator
-    again: bool = False
-    panel: Panel = field(init=False)
     experiment: Experiment | None = None
     preset: Preset | None = None
     ready: Ready | None = None
@@ -290,11 +283,7 @@ class _Screen:
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
 
     def draw(self) -> None:
-        """Draw it, or the whole page if that is to change as well."""
-        asked = st.session_state.get(WHOLE)
-        if self.again and asked:
-            st.rerun()
-        self.panel = self.chosen.panel.copy()
+        """As `Part`."""
         pins.arrive(self.panel, self.page.knows)
         shown = self._controls()
         foot = self._picture(shown)
@@ -303,19 +292,12 @@ class _Screen:
         _Sections(self.page, self, shown).show()
         with foot:
             self._link()
-        self.again = True
-        if asked:
-            del st.session_state[WHOLE]
-        streamlit_patches.page_drawn()
 
     def _controls(self) -> PlanView | None:
         """Draw the numbers above the picture, with a line on what they are about, and the menu of presets. The plan of
         what they make, if they make one."""
         page, panel, chosen, shown = self.page, self.panel, self.chosen, None
-        with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
-            panel.draw_leads()
-        if self.again and (panel.reads_leads or chosen.error is not None) and panel.led() != chosen.led:
-            st.rerun()  # what the sidebar says of them changes as well
+        self.draw_leads(all_read=chosen.error is not None)
         self.experiment = None
         with st.container(), in_place():
             self.experiment = chosen.experiment(panel)
@@ -406,7 +388,7 @@ class _Sections:
 
     def show(self) -> None:
         """The bar, and what is open."""
-        parts = {
+        parts: dict[str, Callable[[], Any]] = {
             sections.PLAN: self.plan,
             sections.RESULTS: self.results,
             sections.WATCH: self.watch,
@@ -415,13 +397,9 @@ class _Sections:
             sections.TAKE_AWAY: self.take_away,
             sections.BACKGROUND: self.background,
         }
-        for name in sections.opened(self.screen.panel):
-            with st.container(key=self.screen.panel.key(f"heard_{parts[name].__name__}")):
-                st.header(name, anchor=False)
-            if self.shown is None and name in (sections.PLAN, sections.SWEEP, sections.CHECK):
-                st.caption(texts.NO_PLAN)
-            else:
-                parts[name]()
+        if self.shown is None:
+            parts |= dict.fromkeys((sections.PLAN, sections.SWEEP, sections.CHECK), lambda: st.caption(texts.NO_PLAN))
+        self.screen.panel.sections(parts)
 
     def plan(self) -> None:
         """What the settings buy: cards, figures and closer looks, of which only the open one is computed."""

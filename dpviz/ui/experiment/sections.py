@@ -1,13 +1,11 @@
-"""The sections of a page below its first screen: a bar, and the one that is open. Only that one is computed."""
+"""The names of the sections of a family's page, and the one that links to audits."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
 from dpviz import families
 from dpviz.experiments.experiment import Experiment
-from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.controls import CURRENCIES
 
@@ -17,13 +15,6 @@ if TYPE_CHECKING:
 PLAN, RESULTS, WATCH, SWEEP = "Plan", "Results", "Watch", "Sweep"
 CHECK, TAKE_AWAY, BACKGROUND = "Check", "Take away", "Background"
 NAMES = (PLAN, RESULTS, WATCH, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
-
-
-def opened(panel: Panel) -> Sequence[str]:
-    """Draw the bar; the section that is open, if one is."""
-    titles = {name: name for name in NAMES}
-    chosen = panel.choice("section", "Section", titles, "", texts.SECTIONS_HELP, bar=True)
-    return (chosen,) if chosen else ()
 
 
 def check(family: str, title: str, experiment: Experiment) -> None:
