@@ -79,17 +79,17 @@ def ended(found: advice.Finish) -> str:
 
 
 def when_and_where(found: advice.Finish) -> str:
-    """At which step the runs that stopped did, and whether at a minimum."""
+    """At which step the runs that stopped did, and whether gradient and curvature meet their targets there."""
     where = "" if found.solved is None else f", **{_where(found.solved, found.finished)}**"
     return f"{'median ' * (found.finished > 1)}step {short(found.median_step, 4)}{where}"
 
 
 def _where(solved: int, finished: int) -> str:
     if finished == 1:
-        return "at a minimum" if solved else "not at a minimum: only flat"
+        return "within both targets" if solved else "not within both targets: only flat"
     if not solved:
-        return "none of them at a minimum: only flat"
-    return "all of them at a minimum" if solved == finished else f"{solved} of them at a minimum"
+        return "none within both targets: only flat"
+    return "all within both targets" if solved == finished else f"{solved} within both targets"
 
 
 LIGHTS: Mapping[theory.Light, tuple[str, str]] = {

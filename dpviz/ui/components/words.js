@@ -56,7 +56,7 @@ function read(node, found, seen, all) {
   for (const match of node.data.matchAll(known.any)) {
     const term = known.said.get(match[0].toLowerCase());
     const parent = node.parentElement;
-    if (seen.has(term) || !parent.checkVisibility()) continue;
+    if (seen.has(term) || parent.closest("h1, h2, h3, h4") || !parent.checkVisibility()) continue;
     seen.add(term);
     all.add(term);
     const range = new StaticRange({
