@@ -53,7 +53,7 @@ def roc(
         marks=marks,
         notes=["shaded: would refute the claim"],
         labels=False,  # all end in the same corner
-        height=style.ALONE,
+        height=style.HEIGHT,
     )
 
 

@@ -31,7 +31,8 @@ _STROKE, _GAP = (4, 20), 24  # pixels right of the line's end: where the stroke 
 @dataclass(frozen=True)
 class End:
     """The end of a line: its value and its place, from 0 to 1 along both axes, and what is to be written there: a name
-    and, if it is told, a number; and how wide the frame is at least."""
+    and, if it is told, a number; how wide the frame is at least; and whether another line goes on where the text would
+    stand beside the end."""
 
     x: float
     y: float
@@ -41,6 +42,12 @@ class End:
     number: str
     style: ArmStyle
     frame: float  # pixels, that are sure to be there
+    crossed: bool = False
+
+    @property
+    def reach(self) -> float:
+        """Pixels from the left of the frame up to which it stands, beside its end."""
+        return self.across * self.frame + _GAP + wide(self.lines)
 
     @property
     def lines(self) -> list[str]:
@@ -50,7 +57,7 @@ class End:
     @property
     def outside(self) -> bool:
         """Whether it stands in the margin, right of the curves: there is no room for it in the frame."""
-        return self.across > FRAME or self.across * self.frame + _GAP + wide(self.lines) > self.frame
+        return self.crossed or self.across > FRAME or self.reach > self.frame
 
 
 def least(height: int) -> float:

@@ -22,6 +22,7 @@ MAX_POINTS, FLAT = 1000, 100  # per trace; and of a constant
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # of the height, above the highest value: for words in the frame
+CLEAR = 0.1  # of the height, that a line keeps from a text beside the end of another one
 LIMIT = {"color": style.GREY, "dash": "dashdot", "width": 1}
 _USUAL_WIDTH = 420  # pixels, of the frame of one of two charts side by side
 
@@ -173,8 +174,18 @@ def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale
         across = along.place(x) if along.high > along.low else 0.0
         number = f"{number} {line.unit}".rstrip() if line.value else ""
         up = min(1.0, max(0.0, shown.place(y)))
-        found.append(End(x, y, across, up, line.name, number, line.style, frame))
+        end = End(x, y, across, up, line.name, number, line.style, frame)
+        crossed = not end.outside and any(_passes(other, end, along, shown, scale) for other in lines)
+        found.append(replace(end, crossed=crossed))
     return found
+
+
+def _passes(line: "Line", end: End, along: Range, shown: Range, scale: "Scale") -> bool:
+    """Whether a line goes on where the text beside an end would stand."""
+    for x, y in zip(line.x.tolist(), scale.clip(line.y).tolist(), strict=True):
+        if x > end.x and along.place(x) * end.frame < end.reach and abs(shown.place(y) - end.up) < CLEAR:
+            return True
+    return False
 
 
 def _reach(lines: Sequence["Line"]) -> int:

@@ -56,9 +56,8 @@ def controls(panel: Panel) -> Chosen:
         budgets, usual = worst[methods[method]].budgets, worst[methods[method]].runs
         prefix = f"{family}_{method}"
         name = _canary(panel, prefix, [case for case in cases[family] if case.title == methods[method]])
-    st.subheader("Claim", anchor=False)
+    st.subheader("Claim and attack", anchor=False)
     budget = _budget(panel, prefix, budgets)
-    st.subheader("Attack", anchor=False)
     declared = {control.name: control for control in Auditing.controls()}
     panel.lead(1, replace(declared["runs"], default=usual), rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
@@ -100,4 +99,4 @@ def described(auditing: Auditing) -> str:
         return f"{text} This is “{mistake.title}” without the mistake."
     catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
     enough = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
-    return f"{text}\n\n**The mistake.** {mistake.mistake} {enough}"
+    return f"{text}  \n**The mistake.** {mistake.mistake} {enough}"

@@ -120,9 +120,10 @@ class _Screen(Part):
         switch = st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, switch.container(width="content"))
-        if ready is not None:
-            with switch:
+        with switch:
+            if ready is not None:
                 _forecast(ready)
+            link = st.container(width="content")
         run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
         run = self.run
         if self.guessing and run is not None and run.progress is not None and not (active or self.shows(run)):
@@ -130,7 +131,8 @@ class _Screen(Part):
         if not self.again:
             panel.say_unread()
         self._sections()
-        links.show(panel)
+        with link:
+            links.show(panel)
 
     @property
     def run(self) -> AuditRun | None:
@@ -157,7 +159,7 @@ class _Screen(Part):
         pale = run_panel.state(panel.page)[1]
         if pale:
             st.caption(f":material/history: {texts.EARLIER}")
-        with st.container(key=panel.key(f"number{'_pale' * pale}")):
+        with st.container(key=panel.key(f"found{'_pale' * pale}")):
             words, picture = st.columns([6, 7], gap="medium")
         with words:
             verdicts.box(auditing, progress, ended=not run.job.active)
@@ -188,6 +190,7 @@ class _Screen(Part):
                 st.caption(texts.NONE)
                 return None if run is None or not run.job.active else run.look()
             threshold = self.threshold(run)
+            verdicts.guesses(run.auditing, run.progress)
             drawn = [*results.pictures(run.auditing, run.progress, threshold).items()][1:]
             for place, (name, chart) in zip(st.columns(2), drawn, strict=False):
                 with place:

@@ -88,18 +88,24 @@ def tests(auditing: Auditing, progress: Progress) -> None:
 
 
 def cards(auditing: Auditing, progress: Progress | None) -> None:
-    """The claim, what is proven of it, and how good the attacker's guesses were."""
+    """The claim, and what is proven of it."""
     claim, outcome = auditing.audit.claim, verdict(auditing, progress)
     left, right = st.columns(2)
     left.metric(f"Claimed {claim.symbol}", short(claim.value), border=True, help=_kept(auditing))
-    if progress is None or outcome is None:
+    if outcome is not None:
+        help = texts.PROVEN_HELP.format(tightness=short(100 * outcome.tightness), looks=auditing.audit.looks)
+        right.metric(f"Proven {claim.symbol}", f"≥ {short(outcome.bound)}", border=True, help=help)
+
+
+def guesses(auditing: Auditing, progress: Progress) -> None:
+    """How good the attacker's were."""
+    if (outcome := verdict(auditing, progress)) is None:
         return
-    help = texts.PROVEN_HELP.format(tightness=short(100 * outcome.tightness), looks=auditing.audit.looks)
-    right.metric(f"Proven {claim.symbol}", f"≥ {short(outcome.bound)}", border=True, help=help)
     which, side, hits, false_hits = recognised(outcome)
     rule = f"The attacker says {which} for every run whose score is {side} {short(outcome.attack.threshold)}."
-    left.metric(f"{which} recognised", f"{short(100 * hits)} %", border=True, help=rule)
-    right.metric("False alarms", f"{short(100 * false_hits)} %", border=True, help=f"Guessed {which} where it was not.")
+    row = st.container(horizontal=True)
+    row.metric(f"{which} recognised", f"{short(100 * hits)} %", border=True, help=rule)
+    row.metric("False alarms", f"{short(100 * false_hits)} %", border=True, help=f"Guessed {which} where it was not.")
 
 
 def recognised(outcome: Verdict) -> tuple[str, str, float, float]:

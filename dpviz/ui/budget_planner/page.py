@@ -23,9 +23,9 @@ def show() -> None:
     """Draw the page: the sidebar, and all else as a part that is drawn again alone."""
     panel = Panel("planner")
     st.title("Budget planner", anchor=False)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(texts.QUESTION)
-        glossary.words("planner_words")
+    st.markdown(texts.QUESTION)
+    with st.container(key=panel.key("tools"), horizontal=True):
+        glossary.words(panel.key("words"))
     with st.sidebar:
         st.subheader("Privacy", anchor=False)
         budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, leads=True)

@@ -37,7 +37,7 @@ from dpviz.ui.tables import show_table
 PREFIX = "compare"
 SHARE_TITLE = "Share of the start that is left"
 EXAMPLE = "compare_example"  # in place of a page's prefix: the runs of the example are no pins of any page
-DELTA = Control("delta", "δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
+DELTA = Control("delta", "ε is read at δ", "At which every ε here is read.", 1e-6, float, 1e-12, 0.1, scale="log")
 BEST, EVERY = "best", "all"
 SETTING = "Setting"  # above the names of settings
 
@@ -71,7 +71,7 @@ def show() -> None:
         chosen = _chosen(panel, pinned_runs)
         _list(pinned_runs)
     else:
-        st.info(texts.EMPTY, icon=":material/keep:")
+        st.caption(f":material/keep: {texts.EMPTY}")
         with st.container(horizontal=True):
             for entry in families.FAMILIES:
                 st.page_link(entry.address, label=entry.title, icon=entry.icon)
@@ -183,17 +183,13 @@ def _side(one: _PinnedRun) -> Side | None:
 
 
 def _compared(panel: Panel, sides: Sequence[Side]) -> None:
-    first, second, third, fourth = st.columns([3, 2, 4, 2], vertical_alignment="bottom")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
-    with first:
+    with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
         metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)
-    with second:
         axes = comparison.axes(sides)
         axis = panel.choice("axis", "Along", axes, next(iter(axes)), texts.ALONG_HELP)
-    with third:
-        options = {BEST: "The best of each run", EVERY: "All"}
+        options = {BEST: "Best of each run", EVERY: "All"}
         every = panel.choice("methods", "Methods", options, BEST, "With privacy, and lowest in the end.") == EVERY
-    with fourth:
         delta = panel.number(DELTA, "delta", slider=False)
     if panel.mistakes or delta is None:
         return

@@ -84,7 +84,7 @@ def _why_none(run: Run, label: str) -> str:
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:
-    """How many runs of the first method stopped, how many of these at a minimum, and how that compares."""
+    """How many runs of the first method stopped, how many of these within the targets, and how that compares."""
     arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
     found = {arm: advice.finish(trace, arm, run.plans[arm.label]) for arm in arms}
     told = {arm.label: finish for arm, finish in found.items() if finish is not None and trace.lanes[arm.label].private}
@@ -98,6 +98,6 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
         f"Runs of {first} that stopped",
         f"{told[first].finished} of {told[first].runs}",
         "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
-        + " Whether that is at a minimum reads the raw data: **not private**." * raw,
+        + " Whether exact gradient and curvature are within the targets reads the raw data: **not private**." * raw,
         " ".join(words),
     )
