@@ -30,6 +30,7 @@ _HOMES = {
     ),
     "privacy.conversions": ("convert",),
     "privacy.accounting.accountants": ("tightest",),
+    "library": ("audit", "calibrate", "epsilon", "load_table", "open"),
     "privacy.calibration": ("calibrate_gaussian", "calibrate_laplace"),
     "privacy.statistics.noisy_means": ("NoisyMeans",),
     "datasets": ("read_table",),

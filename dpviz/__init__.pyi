@@ -28,6 +28,11 @@ from dpviz.families.second_order import TrustRegion as TrustRegion
 from dpviz.families.zeroth_order import DirectionalDescent as DirectionalDescent
 from dpviz.families.zeroth_order import Naive as Naive
 from dpviz.families.zeroth_order import VarianceReduced as VarianceReduced
+from dpviz.library import audit as audit
+from dpviz.library import calibrate as calibrate
+from dpviz.library import epsilon as epsilon
+from dpviz.library import load_table as load_table
+from dpviz.library import open as open
 from dpviz.privacy.accounting.accountants import tightest as tightest
 from dpviz.privacy.budgets import ApproximateDP as ApproximateDP
 from dpviz.privacy.budgets import GaussianDP as GaussianDP

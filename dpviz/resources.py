@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 
@@ -15,6 +16,18 @@ from typing import Any
 def text(package: str, name: str) -> str:
     """A file of a package. Raises FileNotFoundError."""
     return resources.files(package).joinpath(name).read_text("utf-8")
+
+
+def dashboard() -> Path:
+    """The folder of `app.py`, its pages and settings: in the wheel beside the modules, else above them. Raises
+    FileNotFoundError where there is none."""
+    house = Path(__file__).parent
+    for folder in (house / "dashboard", house.parent):
+        if (folder / "app.py").exists() and (folder / "pages").is_dir():
+            return folder
+    raise FileNotFoundError(
+        "The pages of the dashboard are missing. Install dpviz anew, or start it in its own folder."
+    )
 
 
 @cache

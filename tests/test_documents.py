@@ -29,6 +29,7 @@ EXAMPLES = {
     "dpviz.audits.one_run": ["OneRun"],
     "dpviz.experiments.plan": ["Plan"],
     "dpviz.sweeps.sweep": ["Sweep"],
+    "dpviz.library": ["audit", "calibrate", "epsilon", "load_table", "open"],
     "dpviz.privacy.accounting.accountants": ["tightest"],
     "dpviz.privacy.statistics.analyses": ["Analyses"],
     "dpviz.privacy.audit": ["epsilon_lower_bound"],

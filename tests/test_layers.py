@@ -20,6 +20,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "dpviz": (
         "__main__",
         "ui cli",
+        "library",
         "execution",
         "families",
         "exports plots",
@@ -27,7 +28,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "experiments",
         "problems",
         "privacy datasets",
-        "specification",
+        "displays specification",
         "errors",
         "checkpoints messages numbers one_thread processes resources templates",
     ),
@@ -67,7 +68,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     # Pages' parts above the page engine, uploads below it, what every page uses at the bottom.
     "dpviz.ui": (
-        "audit compare learn navigation server",
+        "addresses audit compare learn navigation server",
         "families shell",
         f"{' '.join(FAMILIES)} budget_planner",
         "experiment",

@@ -20,6 +20,7 @@ import numpy as np
 
 from dpviz.audits.claims import Claim
 from dpviz.checkpoints import checkpoint
+from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short
@@ -147,7 +148,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(Displayed):
     """How an audit ended.
 
     claim, symbol : the claimed number and what it counts. bound : what is proven of it, at least, with `confidence`.

@@ -3,26 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import click
 
-import dpviz
+from dpviz import resources
 from dpviz.errors import UserError
-
-APP = "app.py"
-
-
-def dashboard() -> Path:
-    """The folder of the dashboard's pages and settings: in the wheel beside the modules, else above them. Raises
-    UserError where there is none."""
-    house = Path(dpviz.__file__).parent
-    for folder in (house / "dashboard", house.parent):
-        if (folder / APP).exists() and (folder / "pages").is_dir():
-            return folder
-    raise UserError(
-        "Install dpviz anew, or start it in its own folder.", title="The pages of the dashboard are missing"
-    )
 
 
 @click.command()
@@ -36,8 +21,11 @@ def serve(port: int, workers: int | None, browser: bool) -> int:
     """
     environment = dict(os.environ) if workers is None else {**os.environ, "DPVIZ_WORKERS": str(workers)}
     options = [f"--server.port={port}", f"--server.headless={str(not browser).lower()}"]
-    program = [sys.executable, "-m", "streamlit", "run", APP, *options]
-    os.chdir(dashboard())
+    program = [sys.executable, "-m", "streamlit", "run", "app.py", *options]
+    try:
+        os.chdir(resources.dashboard())
+    except FileNotFoundError as error:
+        raise UserError(str(error), title="There is no dashboard") from None
     if os.name == "nt":
         return subprocess.call(program, env=environment)
     os.execve(sys.executable, program, environment)  # in its place, so that it gets the signals

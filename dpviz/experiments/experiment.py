@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
+from dpviz.displays import Displayed, bar
 from dpviz.errors import UserError, refusal
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot, Workload
 from dpviz.experiments.plan import Plan
@@ -120,7 +121,7 @@ def _labelled(arms: Any) -> Any:
     return tuple(Arm(label=arm.title, algorithm=arm) if isinstance(arm, Algorithm) else arm for arm in arms)
 
 
-class Experiment(Specification):
+class Experiment(Displayed, Specification):
     """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting.
 
     problem, arms : also by place. arms : Arms, an algorithm, several, or algorithms by label; by itself, an algorithm
@@ -285,10 +286,25 @@ class Experiment(Specification):
         found = [metric for metrics in each for metric in metrics]
         return {metric.name: metric for metric in sorted(found, key=lambda metric: -found.count(metric))}
 
-    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Trace:
-        """Run all arms to their end and return what was recorded."""
-        for step in self.stream(tables):  # noqa: B007 (an experiment has at least one arm, and an arm one step)
-            pass
+    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES, *, progress: bool = False) -> Trace:
+        """Run all arms to their end and return what was recorded.
+
+        Parameters
+        ----------
+        tables : mapping of str to (n, d) array
+            The user's own tables, by their identity; data that are generated or bundled need none.
+        progress : bool
+            Show a bar, by tqdm. Then Ctrl-C, or the button that interrupts a notebook, ends the run and keeps what was
+            recorded until then.
+
+        Raises
+        ------
+        UserError
+            If the settings do not go together, or tqdm is missing.
+        """
+        with bar("dpviz", progress) as tell:
+            for step in self.stream(tables):  # an experiment has at least one arm, and an arm one step
+                tell(step.progress)
         return step.trace
 
     @steps_on_one_thread
@@ -313,7 +329,7 @@ class Experiment(Specification):
             problem.prepare()  # once, and in no arm's time
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
-        trace = Trace(metrics, references, self.problem.public)
+        trace = Trace(metrics, references, self.problem.public, self.arms)
         for label, lane in trace.lanes.items():
             lane.currency, lane.from_data = plans[label].currency, plans[label].facts.from_data
         seed = drawn_seed(self.seed)

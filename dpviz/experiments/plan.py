@@ -9,6 +9,7 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 
+from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets import Budget
@@ -24,7 +25,7 @@ NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Plan:
+class Plan(Displayed):
     """The events of every iteration, and the schedules that go with them. Computed without touching data.
 
     facts : what was known; `run` refuses a problem with other facts.

@@ -1,12 +1,14 @@
 """Traces: the recorded series of a run, written by one thread and read by another."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import Snapshot, Status
 from dpviz.experiments.plan import Privacy, privacy_of
 from dpviz.privacy.accounting.currencies import Currency
@@ -165,16 +167,21 @@ class ArmTrace:
         self.iterations.append(snapshot.iteration)
 
 
-class Trace:
+class Trace(Displayed):
     """Everything that was recorded of an experiment, arm by arm.
 
     metrics : what each arm records. references : labels of the arms without privacy. public : whether the data are; the
-        exact iterates of a reference on other data are not kept.
+        exact iterates of a reference on other data are not kept. arms : as the experiment has them, for their looks.
     """
 
     def __init__(
-        self, metrics: Mapping[str, Iterable[Metric]], references: Collection[str] = (), public: bool = True
+        self,
+        metrics: Mapping[str, Iterable[Metric]],
+        references: Collection[str] = (),
+        public: bool = True,
+        arms: Sequence[Any] = (),
     ) -> None:
+        self.public, self.arms = public, tuple(arms)
         self.lanes: dict[str, ArmTrace] = {
             label: ArmTrace(tuple(chosen), label not in references, public or label not in references)
             for label, chosen in metrics.items()
@@ -210,19 +217,19 @@ class Trace:
         """
         if diagnostics:
             return self
-        view = Trace({})
+        view = Trace({}, public=self.public, arms=self.arms)
         view.lanes = {label: lane.without_diagnostics() for label, lane in self.lanes.items() if lane.private}
         return view
 
     def ends(self) -> "Trace":
         """The last record of every arm, without outputs."""
-        ends = Trace({})
+        ends = Trace({}, public=self.public, arms=self.arms)
         ends.lanes = {label: lane.end() for label, lane in self.lanes.items()}
         return ends
 
     def only(self, labels: Collection[str]) -> "Trace":
         """A view of these arms."""
-        view = Trace({})
+        view = Trace({}, public=self.public, arms=self.arms)
         view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
         return view
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.displays import bar
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
@@ -17,6 +18,7 @@ from dpviz.experiments.task import Cell, Executor, InThread, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
 from dpviz.specification import Specification, sentences
+from dpviz.sweeps.settings import named, settings
 from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
 
 MOST_VALUES, MOST_POINTS = 24, 200
@@ -78,17 +80,18 @@ class Sweep(Specification):
     Every point has noise and batches of its own, drawn from the experiment's seed and from what is released there; so
     both the data and the noise differ between data sets. Points on one problem share where runs start.
 
-    fields, values : of the setting, as of an `Axis`. second : another setting, whose values are taken with each of
-        these. metric : what is kept of every run, at its last iteration. data_seed : address of the seed that the data
-        are generated from, "problem.data.seed". data_seeds : its values, one for each data set; without any, the
-        experiment's own data are the only ones.
+    experiment : also by place. fields, values : of the setting, as of an `Axis`; or its values by its name alone, such
+        as `epsilon=(0.5, 1, 2)`. second : another setting, whose values are taken with each of these. metric : what is
+        kept of every run, at its last iteration; by itself the most telling one. data_seed : address of the seed that
+        the data are generated from, "problem.data.seed". data_seeds : its values, one for each data set; without any,
+        the experiment's own data are the only ones.
 
     >>> from dpviz.experiments.experiment import Arm
     >>> from dpviz.families.accelerated import Nesterov
     >>> from dpviz.problems.linear.quadratic import Quadratic
     >>> arm = Arm(label="NAG", algorithm=Nesterov(iterations=5))
     >>> experiment = Experiment(problem=Quadratic(), arms=(arm,), replicates=2)
-    >>> sweep = Sweep(experiment=experiment, fields=("budget.epsilon",), values=(5.0, 0.05), metric="objective_gap")
+    >>> sweep = Sweep(experiment, epsilon=(5.0, 0.05))
     >>> values, medians = sweep.run().medians("NAG")
     >>> values.tolist(), bool(medians[0] > medians[1])  # with less budget it is worse
     ([0.05, 5.0], True)
@@ -99,9 +102,36 @@ class Sweep(Specification):
     fields: Fields
     values: Values
     second: Axis | None = None
-    metric: str = Field(min_length=1, max_length=100)
+    metric: str = Field("", max_length=100)
     data_seed: str = Field("", max_length=100)
     data_seeds: tuple[int, ...] = Field((), max_length=32)
+
+    def __init__(self, experiment: Experiment | None = None, **values: Any) -> None:
+        super().__init__(**({} if experiment is None else {"experiment": experiment}), **values)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short_forms(cls, values: Any) -> Any:
+        experiment = values.get("experiment") if isinstance(values, dict) else None
+        if not isinstance(experiment, Experiment):
+            return values
+        names = [name for name in values if name not in cls.model_fields and name != "kind"]
+        if len(names) == 1 and "fields" not in values and (setting := settings(experiment).get(names[0])):
+            values = {name: value for name, value in values.items() if name != names[0]} | {
+                "fields": setting.fields,
+                "values": values[names[0]],
+            }
+        return values
+
+    @model_validator(mode="after")
+    def _most_telling_metric(self) -> "Sweep":
+        if not self.metric:
+            found = self.experiment.metrics().values()
+            shown = [metric for metric in found if metric.released or self.experiment.public]
+            if not shown:
+                raise ValueError("name a metric: these methods release no series")
+            object.__setattr__(self, "metric", shown[0].name)  # frozen, but not finished before its validators
+        return self
 
     @model_validator(mode="after")
     def _data_sets_differ(self) -> "Sweep":
@@ -193,10 +223,13 @@ class Sweep(Specification):
         finally:
             outcomes.close()  # type: ignore[attr-defined]  # executors are generators
 
-    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES, executor: Executor = _HERE) -> SweepResult:
-        """Run all points to their end."""
-        for step in self.stream(tables, executor):  # noqa: B007 (a sweep has at least one point)
-            pass
+    def run(
+        self, tables: Mapping[str, np.ndarray] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
+    ) -> SweepResult:
+        """Run all points to their end. progress : as of `Experiment.run`."""
+        with bar("dpviz sweep", progress) as tell:
+            for step in self.stream(tables, executor):  # a sweep has at least one point
+                tell(step.progress)
         return step.result
 
     def _first(self) -> list[tuple[Place, Experiment]]:
@@ -251,6 +284,9 @@ class _UnderWay:
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         self.result.finished = len(points) - len(self._run)
+        self.result.public = sweep.experiment.public
+        if setting := named(sweep.experiment, sweep.fields):
+            self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
         self.result.leave_out(
             LeftOut(point.place, label, reason)
             for point in points[: sweep.places]

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from dpviz.displays import Displayed
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Privacy
 from dpviz.experiments.results import Endings, endings
@@ -117,7 +118,7 @@ class Curve:
         return {end.place.value: end.samples for end in self.ends if end.place.data_seed == data_seed}
 
 
-class SweepResult:
+class SweepResult(Displayed):
     """The outcome of a sweep, arm by arm. Written by one thread and read by others.
 
     It depends on the points that are finished, not on the order in which they were.
@@ -126,7 +127,8 @@ class SweepResult:
     from the first iteration on. guess, guesses : what a constant guess reaches in it is called, and is at every point;
     None and empty without one. points, finished : how many there are, and how many have a result; restored : how many
     of these were known before. second : the values of a second setting, ascending; empty without one. left_out : which
-    arms have no result where. cut : why points are missing that nobody will add, "" if none are.
+    arms have no result where. cut : why points are missing that nobody will add, "" if none are. public : whether the
+    data are. axis : title and symbol of the setting, and whether its values are spaced by factors.
     """
 
     def __init__(self, arms: Sequence[Arm], metric_name: str, points: int, second: Sequence[float] = ()) -> None:
@@ -139,6 +141,8 @@ class SweepResult:
         self.finished = self.restored = 0
         self.left_out: list[LeftOut] = []
         self.cut: Literal["", "stopped", "timeout"] = ""
+        self.public = False
+        self.axis: tuple[str, str, bool] = ("value", "", False)
 
     def visible(self, diagnostics: bool) -> "SweepResult":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
@@ -167,6 +171,7 @@ class SweepResult:
         view = SweepResult(self.arms, self.metric_name, self.points, self.second)
         view.curves, view.metric, view.left_out, view.cut = curves, self.metric, self.left_out, self.cut
         view.finished, view.restored = self.finished, self.restored
+        view.public, view.axis = self.public, self.axis
         return view
 
     def series(self, arm: str) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -18,8 +18,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpviz import families
-from dpviz.cli import executing, looking, main, running, serving
+from dpviz import families, resources
+from dpviz.cli import executing, looking, main, running
 from dpviz.cli.files import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
@@ -451,7 +451,7 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
     ((folder, program, environment),) = started
     assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]
     assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
-    monkeypatch.setattr(serving, "APP", "none.py")
+    monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
     code, _, err = shell("serve")
     assert code == 2 and "The pages of the dashboard are missing" in err
 

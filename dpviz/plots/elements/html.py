@@ -20,7 +20,7 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
     """
     drawn = [
         pio.to_html(
-            _on_white(chart.figure),
+            on_white(chart.figure),
             config=PLOT_CONFIG,
             full_html=False,
             include_plotlyjs=number == 0,
@@ -29,19 +29,19 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
         )
         for number, chart in enumerate(charts)
     ]
-    sections = [(chart.heading, one, _bold(chart.caption)) for chart, one in zip(charts, drawn, strict=True)]
+    sections = [(chart.heading, one, bold(chart.caption)) for chart, one in zip(charts, drawn, strict=True)]
     return templates.document(
         "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
     )
 
 
-def _bold(caption: str) -> str:
+def bold(caption: str) -> str:
     """The caption, taken literally but for **bold** words."""
     literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # what Markdown escapes
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
 
 
-def _on_white(figure: go.Figure) -> go.Figure:
+def on_white(figure: go.Figure) -> go.Figure:
     """The figure in a template of its own: on screen, colours come from the page's theme, which stays behind."""
     specification = printed(values(figure))
     specification["layout"]["template"] = pio.templates["plotly_white"]

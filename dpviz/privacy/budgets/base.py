@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpviz.displays import Displayed
 from dpviz.errors import refusal
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -20,7 +21,7 @@ FALSE_ALARMS = 0.01  # that an attacker may raise, where the guarantee is put in
 _NOTHING_LEFT = 1e-9  # of a budget: the rest would be a rounding error
 
 
-class Budget(Specification):
+class Budget(Displayed, Specification):
     """A privacy guarantee to be met by the whole run, under replace-one neighbours: one class per currency.
 
     All that is known of a currency is an attribute or a method here, so nobody has to ask of which class a budget is.

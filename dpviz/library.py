@@ -1,0 +1,240 @@
+"""Short forms of what the library is asked for most: an ε, a noise scale, an audit, a table, saved settings."""
+
+import json
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from dpviz import families
+from dpviz.audits.audit import Audit, Verdict
+from dpviz.datasets import read_table
+from dpviz.errors import UserError
+from dpviz.execution.auditing import Auditing
+from dpviz.experiments.algorithm import AnyAlgorithm
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.privacy.accounting import accountants
+from dpviz.privacy.budgets import Budget
+from dpviz.privacy.calibration import calibrate_gaussian, calibrate_laplace
+from dpviz.privacy.events import Event
+from dpviz.sweeps.sweep import Sweep
+
+Settings = Experiment | Sweep | Auditing
+_KINDS: tuple[type[Settings], ...] = (Experiment, Sweep, Auditing)
+
+
+def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: float) -> float:
+    """The smallest ε that is proven at δ.
+
+    Parameters
+    ----------
+    of : Budget, Plan, Event or sequence of Events
+        A bare guarantee, of which nothing else is known; or releases, composed by the tightest accountant that applies.
+    delta : float
+        In (0, 1).
+
+    Returns
+    -------
+    float
+        Infinity where no ε is proven at this δ.
+
+    Source
+    ------
+    `dpviz/privacy/THEORY.md`, sections 3 (conversions) and 4 (accountants).
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> round(dpviz.epsilon(dpviz.GaussianDP(mu=1), delta=1e-6), 2)
+    4.89
+    >>> from dpviz.privacy.events import Laplace, Sub
+    >>> round(dpviz.epsilon([Sub("wor", 100, 1000, Laplace(1.0))] * 100, delta=1e-6), 2)
+    5.24
+    """
+    if not 0 < delta < 1:
+        raise UserError("δ must lie between 0 and 1, both excluded.", title="This δ makes no sense")
+    if isinstance(of, Budget):
+        found = of.to_epsilon_at(delta)
+        return float("inf") if found is None else found
+    if isinstance(of, Plan):
+        return accountants.tightest(of.events, delta, of.facts.released).epsilon
+    events = of if isinstance(of, Sequence) else [of]
+    return accountants.tightest(events, delta).epsilon
+
+
+def calibrate(
+    budget: Budget, releases: int = 1, *, sensitivity: float = 1.0, noise: Literal["laplace", "gaussian"] | None = None
+) -> float:
+    """The scale of the noise with which releases of one size use up a budget together.
+
+    Parameters
+    ----------
+    budget : Budget
+    releases : int
+        How many, each of which reads all rows.
+    sensitivity : float
+        How far one row moves a release: in the L1 norm for Laplace noise, in the L2 norm for Gaussian noise.
+    noise : "laplace" or "gaussian", optional
+        By itself Laplace noise for pure ε, Gaussian noise for the others.
+
+    Returns
+    -------
+    float
+        The scale b of Laplace noise, or the standard deviation σ of Gaussian noise, in the unit of the sensitivity.
+
+    Raises
+    ------
+    UserError
+        If no noise of this kind meets the budget, or a number is out of range.
+
+    Source
+    ------
+    `dpviz/privacy/THEORY.md`, section 6.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> dpviz.calibrate(dpviz.PureDP(epsilon=1), releases=10)
+    10.0
+    >>> round(dpviz.calibrate(dpviz.GaussianDP(mu=1), releases=100, sensitivity=2.0), 6)
+    20.0
+    """
+    if releases < 1 or not 0 < sensitivity < float("inf"):
+        raise UserError("Releases are at least one, and the sensitivity is a positive number.")
+    if not budget.private:
+        raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
+    each = np.ones(releases)
+    if (noise or ("laplace" if budget.pure else "gaussian")) == "laplace":
+        return float(sensitivity / calibrate_laplace(budget, each, m=1, n=1)[0])
+    return float(sensitivity / np.sqrt(2 * calibrate_gaussian(budget, each, m=1, n=1)[0]))
+
+
+def audit(
+    method: type[AnyAlgorithm] | AnyAlgorithm,
+    budget: Budget | None = None,
+    *,
+    runs: int = 10_000,
+    seed: int | None = None,
+) -> Verdict:
+    """Attack a method on its worst known pair of data sets, and test its releases.
+
+    Parameters
+    ----------
+    method : Algorithm or its class
+        Of an algorithm only the class counts: the audit has settings of its own, on a few rows.
+    budget : Budget, optional
+        That the method claims to keep. By itself the first at which the method is audited.
+    runs : int
+        On each of the two data sets, fixed beforehand.
+    seed : int, optional
+        Drawn if None.
+
+    Returns
+    -------
+    Verdict
+        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether all releases
+        are what was declared.
+
+    Raises
+    ------
+    UserError
+        If there is no audit of the method, or none in this currency.
+
+    Source
+    ------
+    Jagielski, Ullman, Oprea (2020); `dpviz/privacy/THEORY.md`, section 9.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> dpviz.audit(dpviz.GradientDescent, dpviz.PureDP(epsilon=1), runs=2_000, seed=1).violation
+    False
+    """
+    kind = method if isinstance(method, type) else type(method)
+    cases = [case for cases in families.audits().values() for case in cases if type(case.algorithm) is kind]
+    if not cases:
+        raise UserError(f"There is no audit of {kind.__name__}. `dpviz.families.audits()` has those that there are.")
+    chosen = cases[0].budgets[0] if budget is None else budget
+    case = next((case for case in cases if type(chosen) in map(type, case.budgets)), None)
+    if case is None:
+        names = ", ".join(dict.fromkeys(type(one).__name__ for case in cases for one in case.budgets))
+        raise UserError(f"{kind.__name__} is audited under {names}, not under {type(chosen).__name__}.")
+    return Audit(case, chosen, runs=runs, seed=seed).run()
+
+
+def load_table(path: str | Path) -> pd.DataFrame:
+    """The table in a file of your own.
+
+    Parameters
+    ----------
+    path : str or Path
+        Parquet, or text in UTF-8 with commas between cells and a header, either packed by gzip or not.
+        `dpviz.read_table` reads other texts by a declared `Reading`.
+
+    Returns
+    -------
+    DataFrame
+        Of at most 200,000 rows; nothing in the file is executed.
+
+    Raises
+    ------
+    UserError
+        If there is no such file, or it is no table.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> dpviz.load_table("data/breast_cancer.parquet").shape
+    (569, 31)
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}.", title="This file cannot be read") from None
+    return read_table(data, Path(path).name)
+
+
+def open(source: str | Path) -> Settings:
+    """What was saved on a page, or what its link opens.
+
+    Parameters
+    ----------
+    source : str or Path
+        A file of "Settings (JSON)", the text itself, or the address of an algorithm's page.
+
+    Returns
+    -------
+    Experiment, Sweep or Auditing
+        An address gives an Experiment.
+
+    Raises
+    ------
+    UserError
+        If it is none of these, or the address makes no experiment.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> settings = dpviz.Experiment(dpviz.Quadratic(), dpviz.Nesterov(iterations=5), epsilon=1).to_json()
+    >>> dpviz.open(settings).budget
+    PureDP(epsilon=1.0)
+    """
+    text = str(source).strip()
+    if text.startswith(("http://", "https://")):
+        found: Experiment = import_module("dpviz.ui.addresses").experiment(text)
+        return found
+    if not text.startswith("{"):
+        try:
+            text = Path(source).read_text("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{source}: {error}.", title="These settings cannot be read") from None
+    try:
+        kind = json.loads(text).get("kind", "")
+    except (ValueError, AttributeError):
+        raise UserError("Give the settings that a page saves as JSON.", title="These are no settings") from None
+    cls = next((cls for cls in _KINDS if cls.kind == kind), Experiment)
+    return cls.from_json(text)

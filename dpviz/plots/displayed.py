@@ -1,0 +1,155 @@
+"""The pictures of the public objects in a notebook: the figures of the pages, with what may be published of them."""
+
+from functools import singledispatch
+from html import escape
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import plotly.io as pio
+
+from dpviz.audits.audit import Verdict
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import headlined
+from dpviz.experiments.summary import PRIVATE, pictured
+from dpviz.experiments.trace import Trace
+from dpviz.numbers import short
+from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figures
+from dpviz.plots.elements import style
+from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, provenance
+from dpviz.plots.elements.html import bold, on_white
+from dpviz.plots.elements.lines import Limit, Line, line_figure
+from dpviz.plots.elements.style import ArmStyle, arm_styles
+from dpviz.privacy.budgets import Budget
+from dpviz.sweeps.sweep_result import SweepResult
+
+NOTHING = "These methods release no series of data that are not public. figure(diagnostics=True) reads the raw data."
+_ONE = ArmStyle(style.PALETTE["private"], "solid")
+_libraries = 0  # pictures so far: the first brings plotly.js, which the others of a notebook use
+
+
+def figure(subject: Any, diagnostics: bool) -> go.Figure:
+    """The picture of an object, with a template of its own, and with arrays. Raises UserError where nothing may be
+    drawn."""
+    plain = chart(subject, diagnostics).figure
+    drawn = on_white(plain)
+    for trace, before in zip(drawn.data, plain.data, strict=True):
+        trace.update({name: before[name] for name in ("x", "y", "z") if name in before and before[name] is not None})
+    return drawn
+
+
+def html(subject: Any) -> str:
+    """What a notebook shows: the object in a line, its picture, and what may be published of it."""
+    global _libraries
+    line = f"<p><code>{escape(_line(subject))}</code></p>"
+    try:
+        drawn = chart(subject, False)
+    except UserError as error:
+        return f"{line}<p>{escape(str(error))}</p>"
+    library: bool = not _libraries
+    _libraries += 1
+    picture = pio.to_html(on_white(drawn.figure), full_html=False, include_plotlyjs=library, include_mathjax=False)
+    return f"{line}<p><strong>{escape(drawn.heading)}</strong></p>{picture}<p>{bold(drawn.caption)}</p>"
+
+
+@singledispatch
+def chart(subject: object, _diagnostics: bool) -> Chart:
+    """The chart of an object. Raises UserError where nothing may be drawn."""
+    raise TypeError(f"There is no picture of {type(subject).__name__}.")
+
+
+@singledispatch
+def _line(subject: object) -> str:
+    return repr(subject)
+
+
+@_line.register
+def _(subject: Experiment) -> str:
+    return f"{', '.join(arm.label for arm in subject.arms)} on {subject.problem.title}: {subject.promise}"
+
+
+@_line.register
+def _(subject: Verdict) -> str:
+    return subject.sentence()
+
+
+@chart.register
+def _(subject: Budget, _diagnostics: bool) -> Chart:
+    curve = planner_figures.tradeoff(subject.tradeoff(planner_figures.RATES))
+    alt = "Lowest possible rate of missed rows against the rate of false alarms"
+    caption = f"No test of one row replaced lies below the curve of {subject.describe()}. {SETTINGS_ONLY}"
+    return Chart(curve, "What an attacker can do", alt, caption)
+
+
+@chart.register
+def _(subject: Plan, _diagnostics: bool) -> Chart:
+    return plan_figures.noise_schedule({"plan": subject}, {"plan": _ONE}, height=style.HEIGHT)
+
+
+@chart.register
+def _(subject: Experiment, _diagnostics: bool) -> Chart:
+    planned = subject.planned()
+    return plan_figures.noise_schedule(planned.plans, arm_styles(planned.ready().arms), height=style.HEIGHT)
+
+
+@chart.register
+def _(subject: Trace, diagnostics: bool) -> Chart:
+    trace = subject.visible(diagnostics or subject.public)
+    name = next(iter(headlined(trace)), None) or next(iter(trace.metrics), None)
+    if name is None:
+        raise UserError(NOTHING, title="Nothing to draw")
+    few, metric = trace.only(pictured(trace, name, PRIVATE)), trace.metrics[name]
+    statuses = few.statuses(metric)
+    caption = (
+        f"{metric.label}: median of the runs, with a band from 10 to 90 %. {_said(statuses.values(), subject.public)}"
+    )
+    drawn = run_figures.convergence(few, name, _styles(subject))
+    return Chart(drawn, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
+
+
+def _styles(trace: Trace) -> dict[str, ArmStyle]:
+    """As on the page, where the trace knows its methods."""
+    known = arm_styles(trace.arms)
+    hues = iter(style.HUES * len(trace.lanes))
+    return {label: known.get(label) or ArmStyle(next(hues), "solid") for label in trace.lanes}
+
+
+@chart.register
+def _(subject: SweepResult, diagnostics: bool) -> Chart:
+    result = subject.visible(diagnostics or subject.public)
+    if result.metric is None or not any(curve.ends for curve in result.curves.values()):
+        raise UserError(NOTHING, title="Nothing to draw")
+    if result.second:
+        result = result.at(result.second[0])
+    title, symbol, log = result.axis
+    statuses = [curve.status for curve in result.curves.values() if curve.ends]
+    label = subject.metric.label if subject.metric is not None else ""
+    caption = f"{label}: median of all runs, with a band from 10 to 90 %. {_said(statuses, subject.public)}"
+    drawn = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
+    return Chart(drawn, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
+
+
+@chart.register
+def _(subject: Verdict, _diagnostics: bool) -> Chart:
+    practice = subject.runs - subject.looks[-1].runs
+    runs, bounds = np.array([(look.runs + practice, look.bound) for look in subject.looks], dtype=float).T
+    drawn = line_figure(
+        [Line(runs, bounds, "proven", _ONE, width=3.0)],
+        Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True),
+        limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short(subject.claim)}")],
+    )
+    caption = f"{subject.sentence()} The data sets are made up, so nobody's data are read."
+    return Chart(drawn, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
+
+
+def _said(statuses: Any, public: bool) -> str:
+    """What may be published of curves."""
+    found = set(statuses)
+    if "not private" in found:
+        return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
+    if found == {"private"}:
+        return "**Private**, each run of each method at its own budget."
+    return "**Private only if known beforehand** what was read from the data."

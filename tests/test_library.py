@@ -1,0 +1,123 @@
+"""The library as a notebook has it: pictures, short forms, a bar, saved settings."""
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+import dpviz
+from dpviz.datasets import UploadedTable
+from dpviz.errors import UserError
+from dpviz.execution.auditing import Auditing
+from dpviz.experiments.experiment import Experiment, Step
+from dpviz.privacy.events import Laplace
+from dpviz.sweeps.sweep import Sweep
+from dpviz.ui.families import FAMILIES
+
+SMALL = dpviz.Experiment(
+    dpviz.Quadratic(), [dpviz.Nesterov(iterations=6), dpviz.GradientDescent(iterations=6)], epsilon=1, replicates=3
+)
+
+
+@pytest.fixture(scope="module")
+def verdict() -> Any:
+    return dpviz.audit(dpviz.GradientDescent, runs=400, seed=1)
+
+
+def subjects(verdict: Any) -> Iterator[Any]:
+    yield from (SMALL, SMALL.budget, SMALL.plans()["DP-NAG"], SMALL.run(), verdict)
+    yield dpviz.Sweep(SMALL, epsilon=(0.5, 1, 2)).run()
+
+
+def test_every_public_result_has_a_picture_and_shows_itself_in_a_notebook(verdict: Any) -> None:
+    for subject in subjects(verdict):
+        figure, shown = subject.figure(), subject._repr_html_()
+        assert isinstance(figure, go.Figure) and figure.data, subject
+        assert "Plotly.newPlot" in shown and ("private" in shown or "settings" in shown or "made up" in shown), subject
+
+
+def test_the_lines_of_a_run_are_the_medians_of_its_page() -> None:
+    trace = SMALL.run()
+    (line,) = (line for line in trace.figure().data if line.name == "DP-NAG" and line.mode == "lines")
+    _, values = trace.series("DP-NAG", "objective_gap")
+    np.testing.assert_allclose(line.y, np.median(values, axis=1), rtol=1e-6)
+
+
+def test_of_data_that_are_not_public_nothing_is_drawn_but_what_methods_release() -> None:
+    own = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0), (0.0, 1.0)), names=("a", "b"))
+    table = np.column_stack([np.random.default_rng(0).uniform(size=(40, 2)), [1.0, -1.0] * 20])
+    trace = SMALL.replaced(problem=dpviz.LogisticRegression(data=own)).run({own.identity: table})
+    assert not any("not private" in note.text for note in trace.figure().layout.annotations)
+    assert "Not private" not in trace._repr_html_()
+    asked = trace.figure(diagnostics=True)
+    assert any("not private" in note.text for note in asked.layout.annotations)
+
+
+def test_noise_that_is_calibrated_spends_the_budget_and_no_more() -> None:
+    scale = dpviz.calibrate(dpviz.PureDP(epsilon=2), releases=8, sensitivity=3.0)
+    assert scale == pytest.approx(12.0)
+    assert dpviz.epsilon([Laplace(3.0 / scale)] * 8, delta=1e-12) <= 2 + 1e-9
+    assert dpviz.calibrate(dpviz.ZeroConcentratedDP(rho=0.5), releases=4) == pytest.approx(2.0)
+    plan = SMALL.plans()["DP-NAG"]
+    assert dpviz.epsilon(plan, 1e-9) <= 1 + 1e-9 and dpviz.epsilon(SMALL.budget, 1e-6) <= 1
+    for wrong in (lambda: dpviz.epsilon(plan, 0.0), lambda: dpviz.calibrate(dpviz.NoPrivacy())):
+        with pytest.raises(UserError):
+            wrong()
+    with pytest.raises(UserError, match="Gaussian"):
+        dpviz.calibrate(dpviz.PureDP(epsilon=1), noise="gaussian")
+
+
+def test_an_audit_by_a_method_is_that_of_its_worst_case(verdict: Any) -> None:
+    case = dpviz.families.audits()["accelerated"][0]
+    again = dpviz.Audit(case, case.budgets[0], runs=400, seed=1).run()
+    assert (verdict.bound, verdict.runs) == (again.bound, 400)
+    with pytest.raises(UserError, match="is audited under"):
+        dpviz.audit(dpviz.GradientDescent, dpviz.GaussianDP(mu=1))
+
+
+def test_settings_of_every_kind_are_opened_again(tmp_path: Any) -> None:
+    auditing = Auditing(family="accelerated", case="gradient_descent", runs=300)
+    for saved in (SMALL, Sweep(SMALL, epsilon=(1, 2)), auditing):
+        path = tmp_path / "settings.json"
+        path.write_text(saved.to_json())
+        assert dpviz.open(path) == saved and dpviz.open(str(path)) == saved and dpviz.open(saved.to_json()) == saved
+    for wrong in (tmp_path / "none.json", "{", "[1]", "http://localhost:8501/audit"):
+        with pytest.raises(UserError):
+            dpviz.open(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", [family.name for family in FAMILIES])
+def test_a_link_opens_the_experiment_of_its_page(family: str) -> None:
+    first = next(entry for entry in FAMILIES if entry.name == family).page().presets[0].experiment
+    assert dpviz.open(f"http://localhost:8501/{family}") == first
+
+
+def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = SMALL.run(progress=True)
+    assert whole.lanes["DP-NAG"].iterations[-1] == 6
+    stream = Experiment.stream
+
+    def interrupted(self: Experiment, tables: Any) -> Iterator[Step]:
+        for number, step in enumerate(stream(self, tables)):
+            if number == 4:
+                raise KeyboardInterrupt
+            yield step
+
+    monkeypatch.setattr(Experiment, "stream", interrupted)
+    part = SMALL.run(progress=True)
+    assert 0 < part.lanes["DP-NAG"].iterations[-1] < 6
+    with pytest.raises(KeyboardInterrupt):
+        SMALL.run()
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    with pytest.raises(UserError, match="pip install tqdm"):
+        SMALL.run(progress=True)
+
+
+def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:
+    short = dpviz.Sweep(SMALL, epsilon=(2, 0.5))
+    assert short == Sweep(experiment=SMALL, fields=("budget.epsilon",), values=(0.5, 2.0), metric="objective_gap")
+    assert short.run().axis == ("Privacy budget ε", "ε", True)
