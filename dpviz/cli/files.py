@@ -4,10 +4,11 @@ import difflib
 import math
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import wraps
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 import pandas as pd
@@ -23,18 +24,24 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.sweeps.settings import settings
+from dpviz.sweeps.sweep import with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 ENDINGS = (".csv", ".parquet")
 
 
 def settings_options(command: Command) -> Command:
-    """Adds the argument EXPERIMENT and the option --preset; `experiment_of` reads them."""
-    file = click.File("rb")
-    command = click.option(
-        "--preset", metavar="NAME", help="A named experiment instead of a file: see `dpviz presets`."
-    )(command)
-    return click.argument("file", type=file, required=False, metavar="[EXPERIMENT.json]")(command)
+    """Adds the argument EXPERIMENT and the options --preset and --set; the command takes `experiment`."""
+
+    @wraps(command)
+    def with_experiment(*, file: str | None, preset: str | None, changes: tuple[str, ...], **others: Any) -> Any:
+        return command(experiment=experiment_of(file, preset, changes), **others)
+
+    named = click.option("--preset", metavar="NAME", help="A named experiment, whatever files there are.")
+    help = "Change a number, such as epsilon=0.5; again for others. `dpviz settings` lists the names."
+    changed = click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help=help)
+    settings = click.argument("file", required=False, metavar="[EXPERIMENT.json | PRESET]")
+    return cast(Command, settings(named(changed(with_experiment))))
 
 
 def table_option(command: Command) -> Command:
@@ -43,17 +50,32 @@ def table_option(command: Command) -> Command:
     return click.option("--table", type=path, help="Your own file, for settings that were made for one.")(command)
 
 
-def experiment_of(file: IO[bytes] | None, preset: str | None) -> Experiment:
-    """The experiment of a file or a preset; raises UserError."""
+def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] = ()) -> Experiment:
+    """The experiment of a file, "-" for what comes in, or of a preset, with numbers changed; raises UserError."""
     if (file is None) == (preset is None):
-        raise click.UsageError("Give a file with settings, or --preset NAME (dpviz presets lists them).")
-    if preset is not None:
-        return preset_named(preset).experiment
-    assert file is not None
+        raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
+    if preset is None and file is not None and (file == "-" or Path(file).exists()):
+        experiment = _read(file)
+    elif file is not None and file.endswith(".json"):
+        raise click.UsageError(f"There is no file {file}.")
+    else:
+        experiment = preset_named(preset or file or "").experiment
+    for text in changes:
+        fields, values = varied(experiment, text)
+        if len(values) > 1:
+            raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
+        experiment = with_numbers(experiment, [(field.split("."), values[0]) for field in fields])
+    return experiment
+
+
+def _read(file: str) -> Experiment:
     try:
-        text = file.read().decode("utf-8-sig")
+        with click.open_file(file, "rb") as opened:
+            text = opened.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("This file is no text. Give the settings that a page saves as JSON.") from None
+    except OSError as error:
+        raise click.UsageError(f"{file}: {error.strerror or error}.") from None
     return Experiment.from_json(text)
 
 

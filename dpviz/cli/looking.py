@@ -3,14 +3,14 @@
 import json
 import math
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import Any
 
 import click
 import pandas as pd
 
 from dpviz import families
 from dpviz.cli.executing import delta_option
-from dpviz.cli.files import experiment_of, preset_named, settings_options, shown
+from dpviz.cli.files import preset_named, settings_options, shown
 from dpviz.cli.running import refused
 from dpviz.execution.store import VARIABLE, usual
 from dpviz.experiments import results
@@ -26,12 +26,12 @@ from dpviz.sweeps.settings import data_seed, settings
 @settings_options
 @delta_option
 @click.option("--json", "as_json", is_flag=True, help="The same as JSON, with all digits.")
-def plan(file: IO[bytes] | None, preset: str | None, delta: float, as_json: bool) -> int:
+def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     """What a budget buys: noise and ε at δ of every method.
 
     From public facts alone; no data are read.
     """
-    planned = experiment_of(file, preset).planned()
+    planned = experiment.planned()
     experiment = planned.ready()
     at = experiment.budget.own_delta(delta)
     methods = [_planned(label, found, at) for label, found in planned.plans.items()]
@@ -122,12 +122,11 @@ def presets(name: str | None) -> int:
 
 @click.command("settings")
 @settings_options
-def settings_command(file: IO[bytes] | None, preset: str | None) -> int:
+def settings_command(experiment: Experiment) -> int:
     """List the numbers that a sweep can vary: name, value now, range.
 
     The name is what --grid takes, and means all methods that have such a setting. For one of them, take its address.
     """
-    experiment = experiment_of(file, preset)
     rows = [
         {
             "name": name,

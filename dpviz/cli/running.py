@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import click
 import numpy as np
@@ -33,14 +32,15 @@ LARGE = 1e9  # bytes of memory that a run may take without saying so
 @click.command()
 @files.settings_options
 @files.out_option("Every recorded value: .csv, as the page saves it, or .parquet.")
+@click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="The picture and the plan, as HTML.")
 @files.table_option
 @delta_option
 @common_options
 def run(
     *,
-    file: IO[bytes] | None,
-    preset: str | None,
+    experiment: Experiment,
     out: Path | None,
+    figure: Path | None,
     table: Path | None,
     delta: float,
     diagnostics: bool,
@@ -51,7 +51,7 @@ def run(
 
     The numbers are those of the page. A run that was made before is found in the store, and takes no time.
     """
-    planned = files.experiment_of(file, preset).planned()
+    planned = experiment.planned()
     experiment = planned.ready()
     refused(planned.refused)
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
@@ -66,6 +66,8 @@ def run(
     if outcome.trace is not None:
         trace = outcome.trace.visible(diagnostics or experiment.problem.public)
         _tell(trace, experiment, planned.plans, experiment.budget.own_delta(delta), out)
+        if figure is not None:
+            _draw(trace, experiment, diagnostics, figure)
     if outcome.state == "done":
         return 0
     kept = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
@@ -102,12 +104,36 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
                 write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
         finally:  # a file that cannot be written takes no table away
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
-            click.echo(shown(table if experiment.problem.public else marked(table, trace)))
+            click.echo(shown(_as_on_the_page(table if experiment.problem.public else marked(table, trace), trace)))
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     if experiment.condition:
         click.echo(f"Guarantee of each method: {experiment.promise}.")
+
+
+def _as_on_the_page(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
+    """The table with the headings of the page."""
+    named = {name: column.label for name, column in results.columns(trace).items()}
+    titles = {name: name.replace(key, label, 1) for key, label in named.items() for name in table if _is(name, key)}
+    return table.rename(columns=titles)
+
+
+def _is(name: str, key: str) -> bool:
+    """Whether a column is that of this key, also where its heading says that it is not private."""
+    return name in (key, key + results.NOT_PRIVATE)
+
+
+def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -> None:
+    """Write the picture of the run and the noise of its plan as a page of their own."""
+    from dpviz.plots.displayed import chart  # plotly, which nothing else here needs
+    from dpviz.plots.elements.html import to_html
+
+    charts = [chart(subject, diagnostics) for subject in (trace, experiment)]
+    try:
+        path.write_text(to_html(charts, f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."), "utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
 
 
 @click.command()
@@ -136,8 +162,7 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
 @common_options
 def sweep(
     *,
-    file: IO[bytes] | None,
-    preset: str | None,
+    experiment: Experiment,
     grid: tuple[str, ...],
     seeds: str | None,
     metric: str,
@@ -154,7 +179,6 @@ def sweep(
     The grid has the values of one setting, or of two. Every finished point is kept in the store. Stop with Ctrl+C, or
     lose the machine: the same command goes on from there, and a sweep that is repeated is there at once.
     """
-    experiment = files.experiment_of(file, preset)
     tables = files.tables_of(experiment, table)
     everything = diagnostics or experiment.problem.public
     varied = _sweep(experiment, grid, seeds, _metric(experiment, metric, everything))
@@ -205,6 +229,7 @@ def _metric(experiment: Experiment, name: str, everything: bool) -> str:
     """The metric that is asked for, or else the first one of the page. Raises UserError for one that is not there, or
     may not be shown of the user's own file: what is not released reads the raw data."""
     recorded = experiment.metrics()
+    name = next((key for key, metric in recorded.items() if name in (key, metric.label)), name)
     shown = [name for name, metric in recorded.items() if everything or metric.released]
     if not shown:
         raise UserError("These methods release no series. --diagnostics shows what reads your raw data.")

@@ -351,14 +351,14 @@ def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[C
 
 
 def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], where: str) -> Experiment:
-    """`_replaced`, where a refusal says of which point it is."""
+    """`with_numbers`, where a refusal says of which point it is."""
     try:
-        return _replaced(experiment, changes)
+        return with_numbers(experiment, changes)
     except UserError as error:
         raise UserError(f"{where}: {error}", title="This sweep is not possible") from None
 
 
-def _replaced(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
+def with_numbers(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
     """A validated copy of a specification, or a tuple of them, with the numbers at the addresses replaced."""
     fresh: dict[str, Any] = {}
     for name in dict.fromkeys(address[0] for address, _ in changes):
@@ -366,9 +366,9 @@ def _replaced(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
         if not all(address for address, _ in below):
             fresh[name] = _number(owner, name, below[0][1])
         elif isinstance(owner, tuple) and name in map(str, range(len(owner))):
-            fresh[name] = _replaced(owner[int(name)], below)
+            fresh[name] = with_numbers(owner[int(name)], below)
         elif isinstance(owner, Specification) and name in type(owner).model_fields:
-            fresh[name] = _replaced(getattr(owner, name), below)
+            fresh[name] = with_numbers(getattr(owner, name), below)
         else:
             raise _no_number(name)
     if isinstance(owner, tuple):

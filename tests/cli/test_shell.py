@@ -208,9 +208,9 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "sentence"),
     [
-        ("run", 2, "Give a file with settings, or --preset NAME"),
-        ("run experiment.json --preset x", 2, "Give a file with settings, or --preset NAME"),
-        ("run absent.json", 2, "No such file"),
+        ("run", 2, "Give a file with settings, or the name of a preset"),
+        ("run experiment.json --preset x", 2, "Give a file with settings, or the name of a preset"),
+        ("run absent.json", 2, "There is no file absent.json"),
         ("run binary.json", 2, "This file is no text."),
         ("run words.json", 2, "These settings are not valid JSON."),
         ("run other.json", 2, "problem: Field required."),
@@ -454,6 +454,17 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
     monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
     code, _, err = shell("serve")
     assert code == 2 and "The pages of the dashboard are missing" in err
+
+
+def test_a_preset_runs_by_its_name_with_numbers_changed_and_leaves_a_picture(shell) -> None:
+    name = "Start here: same"
+    code, out, _ = shell(
+        f'run "{name}" --set epsilon=1 --set iterations=5 --set replicates=2 --figure out.html --store off'
+    )
+    assert code == 0 and "Excess loss F(x_t) - F*" in out and "objective_gap" not in out
+    page = Path("out.html").read_text()
+    assert page.count("Plotly.newPlot") == 2 and "Not private" in page and "ε = 1, one row replaced" in page
+    assert shell(f'run "{name}" --set epsilon=1,2')[0] == 2 and shell(f'run "{name}" --set no=1')[0] == 2
 
 
 def test_help_lists_the_commands_in_their_own_words_and_imports_none() -> None:
