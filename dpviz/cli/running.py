@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -126,12 +127,10 @@ def _is(name: str, key: str) -> bool:
 
 def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -> None:
     """Write the picture of the run and the noise of its plan as a page of their own."""
-    from dpviz.plots.displayed import chart  # plotly, which nothing else here needs
-    from dpviz.plots.elements.html import to_html
-
-    charts = [chart(subject, diagnostics) for subject in (trace, experiment)]
+    displayed = import_module("dpviz.plots.displayed")  # brings plotly, which nothing else here needs
+    settings = f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."
     try:
-        path.write_text(to_html(charts, f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."), "utf-8")
+        path.write_text(displayed.page((trace, experiment), settings, diagnostics), "utf-8")
     except OSError as error:
         raise click.ClickException(f"{path} could not be written: {error.strerror or error}.") from None
 

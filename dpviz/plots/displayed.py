@@ -1,5 +1,6 @@
 """The pictures of the public objects in a notebook: the figures of the pages, with what may be published of them."""
 
+from collections.abc import Sequence
 from functools import singledispatch
 from html import escape
 from typing import Any
@@ -20,7 +21,7 @@ from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figure
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, provenance
-from dpviz.plots.elements.html import bold, on_white
+from dpviz.plots.elements.html import bold, on_white, to_html
 from dpviz.plots.elements.lines import Limit, Line, line_figure
 from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import Budget
@@ -53,6 +54,11 @@ def html(subject: Any) -> str:
     _libraries += 1
     picture = pio.to_html(on_white(drawn.figure), full_html=False, include_plotlyjs=library, include_mathjax=False)
     return f"{line}<p><strong>{escape(drawn.heading)}</strong></p>{picture}<p>{bold(drawn.caption)}</p>"
+
+
+def page(subjects: Sequence[Any], settings: str, diagnostics: bool) -> str:
+    """Pictures of several objects, then the settings, as a page that opens offline. Raises UserError as `figure`."""
+    return to_html([chart(subject, diagnostics) for subject in subjects], settings)
 
 
 @singledispatch
