@@ -6,12 +6,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 
 from dpviz.privacy.events import Gaussian
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
+DOCS = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md"))}
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 
 
@@ -48,14 +50,50 @@ def test_every_public_entry_point_has_an_example_that_gives_what_it_says(module:
         assert doctest.DocTestRunner(verbose=False).run(test, out=said.append).failed == 0, "".join(said)
 
 
-def test_the_examples_of_privacy_in_the_readme_print_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(
-        r"```python\n(from dpviz import ApproximateDP, NoisyMeans.*?|import numpy.*?)```", README, re.DOTALL
-    )
+def blocks(text: str) -> list[str]:
+    """The Python programs of a document, but for the class that CONTRIBUTING.md has whole."""
+    return [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if not block.startswith("class ")]
+
+
+@pytest.mark.parametrize("name", ["README", *(name for name, text in DOCS.items() if blocks(text))])
+def test_every_program_of_the_documents_runs(name: str) -> None:
     names: dict[str, Any] = {}
-    for block in blocks:
+    for block in blocks({"README": README, **DOCS}[name]):
         exec(block, names)
-    assert len(blocks) == 2
+
+
+def test_the_readme_is_short_and_its_pictures_and_papers_are_there() -> None:
+    assert len(README.split()) <= 900
+    for path in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_is_valid_imports_the_face_and_stores_no_outputs(path: Path) -> None:
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    programs = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert any("import dpviz" in cell.source for cell in programs)
+    assert all(not cell.outputs and cell.execution_count is None for cell in programs)
+    for cell in programs:
+        compile(cell.source, path.name, "exec")
+
+
+def test_every_page_of_the_documentation_is_in_its_index() -> None:
+    listed = set(re.findall(r"(?m)^([a-z_/]+)$", DOCS["index"]))
+    pages = (ROOT / ".docs").rglob("*")
+    found = {
+        path.relative_to(ROOT / ".docs").with_suffix("").as_posix()
+        for path in pages
+        if path.suffix in (".md", ".ipynb")
+    }
+    assert found - {"index"} | {"api"} == listed
+
+
+def test_the_examples_of_privacy_print_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, Any] = {}
+    for block in (*blocks(DOCS["planning"]), blocks(DOCS["library"])[-1]):
+        exec(block, names)
     _, reading, audited = capsys.readouterr().out.splitlines()
     assert "epsilon=5.23" in reading and "method='pld'" in reading and "'basic': 15.85" in reading
     assert float(audited) == pytest.approx(1.18, abs=0.005)

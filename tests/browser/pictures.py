@@ -1,15 +1,22 @@
-"""The README's pictures, and those of the cards on the start page, made anew: python -m tests.browser.pictures"""
+"""The README's pictures, one of which moves, and those of the cards on the start page, made anew:
+python -m tests.browser.pictures"""
 
+import io
 from typing import Literal
 
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
+import dpviz
 from dpviz.ui.families import FAMILIES
 from tests.browser.conftest import CHART, PICTURE, SECONDS, done
 from tests.browser.serving import ROOT, chromium, serve
 
 CARDS = ROOT / "dpviz" / "ui" / "components" / "cards"
 FRAME = "node => { const {x, y, width, height} = node.getBoundingClientRect(); return {x, y, width, height} }"
+PICTURES = ROOT / ".github"
+MOVES = 9  # of the slider, down and up again
+FRAME_TIME, WIDTH = 700, 1000  # milliseconds, pixels
 TOOLS = ".pointer, .modebar, .annotation { visibility: hidden; }"
 
 
@@ -20,12 +27,32 @@ def main() -> None:
     with serve() as server, chromium() as browser:
         for family in FAMILIES:
             page = opened(browser, f"{server.url}/{family.name}", "light")
-            page.screenshot(path=ROOT / ".github" / f"{family.name}.png")
+            page.screenshot(path=PICTURES / f"{family.name}.png")
             card(page, f"{family.name}_light")
             page.close()
             page = opened(browser, f"{server.url}/{family.name}", "dark")
             card(page, f"{family.name}_dark")
             page.close()
+        moving(opened(browser, f"{server.url}/accelerated", "light"))
+        page = browser.new_page(viewport={"width": 720, "height": 420})
+        experiment = dpviz.Experiment(dpviz.LogisticRegression(), dpviz.Nesterov(iterations=30), epsilon=2)
+        page.set_content(experiment.run()._repr_html_())
+        page.locator(".plotly-graph-div").screenshot(path=PICTURES / "trace.png")
+
+
+def moving(page: Page) -> None:
+    """The page while the budget is moved, each frame with its run."""
+    slider, frames = page.get_by_role("slider", name="Privacy budget ε"), []
+    for key in ["ArrowLeft"] * MOVES + ["ArrowRight"] * MOVES:
+        slider.press(key)
+        page.wait_for_timeout(300)
+        done(page)
+        page.wait_for_timeout(700)
+        image = Image.open(io.BytesIO(page.screenshot()))
+        frames.append(image.resize((WIDTH, WIDTH * image.height // image.width)))
+    first, *others = frames
+    options = {"save_all": True, "append_images": others, "duration": FRAME_TIME, "loop": 0, "quality": 70}
+    first.save(PICTURES / "moving.webp", **options)
 
 
 def opened(browser: Browser, url: str, theme: Literal["light", "dark"]) -> Page:

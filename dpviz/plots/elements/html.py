@@ -1,6 +1,7 @@
 """Figures as one self-contained page: opens offline, and asks the network for nothing."""
 
 import html
+import math
 import re
 from collections.abc import Sequence
 
@@ -11,6 +12,9 @@ from dpviz import templates
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import PLOT_CONFIG
 from dpviz.plots.elements.typeset import printed, values
+
+WIDER = 1.3  # types of other pages, beside ours
+_WORDLESS = 16  # pixels of a margin in which nothing stands
 
 
 def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
@@ -44,5 +48,8 @@ def bold(caption: str) -> str:
 def on_white(figure: go.Figure) -> go.Figure:
     """The figure in a template of its own: on screen, colours come from the page's theme, which stays behind."""
     specification = printed(values(figure))
-    specification["layout"]["template"] = pio.templates["plotly_white"]
+    layout = specification["layout"]
+    layout["template"] = pio.templates["plotly_white"]
+    if (right := layout.get("margin", {}).get("r", 0)) > _WORDLESS:  # there are words, in a wider type than the page's
+        layout["margin"]["r"] = math.ceil(WIDER * right)
     return go.Figure(specification)
