@@ -23,13 +23,15 @@ html_theme, html_title = "furo", f"dpviz {release}"
 nb_execution_mode, nb_execution_raise_on_error, nb_execution_timeout = "force", True, 300
 
 GROUPS = {
-    "Experiments": ("Experiment", "Arm", "Plan", "Trace", "Sweep", "Audit"),
+    "Experiments": ("Experiment", "Arm", "Plan", "Trace", "Sweep", "Audit", "UserError"),
     "Functions": (
         "audit",
         "calibrate",
         "convert",
         "epsilon",
+        "final_table",
         "load_table",
+        "marked",
         "open",
         "presets",
         "read_table",

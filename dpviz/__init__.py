@@ -15,7 +15,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "experiments.experiment": ("Arm", "Experiment"),
+    "errors": ("UserError",),
     "experiments.plan": ("Plan",),
+    "experiments.results": ("final_table", "marked"),
     "experiments.trace": ("Trace",),
     "sweeps.sweep": ("Sweep",),
     "audits.audit": ("Audit",),

@@ -2,9 +2,12 @@
 
 from dpviz.audits.audit import Audit as Audit
 from dpviz.datasets import read_table as read_table
+from dpviz.errors import UserError as UserError
 from dpviz.experiments.experiment import Arm as Arm
 from dpviz.experiments.experiment import Experiment as Experiment
 from dpviz.experiments.plan import Plan as Plan
+from dpviz.experiments.results import final_table as final_table
+from dpviz.experiments.results import marked as marked
 from dpviz.experiments.trace import Trace as Trace
 from dpviz.families import presets as presets
 from dpviz.families.accelerated import GradientDescent as GradientDescent

@@ -187,7 +187,7 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
     <code object <module> ...>
     """
     name = file_name(page, experiment, "py")
-    values = _values(experiment)
+    values = _values(experiment) | {"picture": name.removesuffix("py") + "html"}
     return templates.document("exports/templates/experiment.py.j2", version=dpviz.__version__, name=name, **values)
 
 

@@ -57,7 +57,12 @@ def ran(script: str, folder: Path, *arguments: str) -> subprocess.CompletedProce
     path.write_text(script, encoding="utf-8")
     environment = {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "PYTHONUTF8": "1"}
     command = [sys.executable, str(path), *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, encoding="utf-8")
+    table, drawn, name = done.stdout.partition("The picture: ")
+    if drawn:
+        assert "Plotly.newPlot" in (folder / name.strip()).read_text(encoding="utf-8")
+    done.stdout = table
+    return done
 
 
 TEXTS = ("algorithm", "status")
