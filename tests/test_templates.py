@@ -22,10 +22,10 @@ def test_a_value_that_is_missing_is_an_error() -> None:
 def test_no_value_begins_a_cell_and_empty_cells_are_left_out() -> None:
     hostile = {**VALUES, "unit": "x\n# %% code\nimport os\n{{ version }}", "version": "1"}
     kinds = [kind for kind, _ in cells(EXPERIMENT, **hostile)]
-    assert kinds == ["markdown", "code", "code"]
-    assert [kind for kind, _ in cells(EXPERIMENT, **{**hostile, "upload": True})] == ["markdown", *["code"] * 3]
+    assert kinds == ["markdown", "code", "code", "code"]
+    assert [kind for kind, _ in cells(EXPERIMENT, **{**hostile, "upload": True})] == ["markdown", *["code"] * 4]
     assert "{{ version }}" in cells(EXPERIMENT, **hostile)[0][1]
-    assert notebook("experiment", **{**VALUES, "unit": hostile["unit"]}).count('"cell_type": "code"') == 2
+    assert notebook("experiment", **{**VALUES, "unit": hostile["unit"]}).count('"cell_type": "code"') == 3
 
 
 def test_what_is_filled_into_a_page_is_escaped_unless_it_says_safe() -> None:

@@ -1,4 +1,4 @@
-"""Start from the accuracy: the smallest budget whose error bound is small enough, and what else would reduce the error.
+"""From the accuracy: the smallest budget whose error bound is small enough, and what else would reduce the error.
 
 A family that can bound its error from public numbers alone declares an `ErrorBound`; the questions are asked here, for
 all of them alike.

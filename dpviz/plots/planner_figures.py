@@ -150,6 +150,9 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = 
     return attackers(curves)
 
 
+LOWER = 250  # pixels: it stands beside bars, with a legend below it
+
+
 def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
     """The same of several best attackers, by name; the diagonal is guessing."""
     guessing = Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)
@@ -157,6 +160,7 @@ def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
         [guessing, *(Line(RATES, missed, name, look) for name, (missed, look) in curves.items())],
         Axes("False positive rate", "False negative rate", from_zero=True),
         labels=False,  # all end in the same corner
+        height=LOWER,
     )
 
 

@@ -6,7 +6,7 @@ address; the slider shows the same value, also where it lies between the points 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
@@ -254,31 +254,63 @@ class Panel:
         bar: bool = False,
     ) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu. bar : side by side in
-        any case, and over the whole width; with the default "" none need be chosen."""
+        any case, and over the whole width, and none need be chosen."""
         text, values = {"": "", **options}.__getitem__, list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
             if bar:
-                look: Any = {"label_visibility": "collapsed", "width": "stretch", "required": bool(default)}
+                look: Any = {"label_visibility": "collapsed", "width": "stretch"}
                 return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **look) or ""
             if len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH:
                 return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)
 
-        return self._bound(name, label, default, draw, text)
+        return self._bound(name, label, default, draw, text, may_be_empty=bar)
 
-    def sections(self, parts: Mapping[str, Callable[[], None]]) -> None:
-        """The sections of a page, by their titles: a bar, and the one that is open; only that one is computed."""
-        for name in self.opened(parts):
+    def sections(self, parts: Mapping[str, Callable[[], None]], first: str = "", keeps: bool = False) -> None:
+        """The sections of a page, by their titles: a bar, and the one that is open; only that one is computed.
+
+        first : that is open at first. keeps : whether what was set in the others stays, in the address, too.
+        """
+        outside = set(map(self.key, self.titles))
+        for name in self.opened(parts, first):
             with st.container(key=self.key(f"heard_{[*parts].index(name)}")):
                 st.header(name, anchor=False)
             parts[name]()
+        if keeps:
+            self._keep(outside)
 
-    def opened(self, titles: Iterable[str]) -> Sequence[str]:
+    def opened(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
         """Draw the bar of sections; the one that is open, if one is."""
-        chosen = self.choice("section", "Section", {title: title for title in titles}, "", SECTIONS, bar=True)
+        chosen = self.choice("section", "Section", {title: title for title in titles}, first, SECTIONS, bar=True)
         return (chosen,) if chosen else ()
+
+    def shows(self, section: str) -> bool:
+        """Whether this section is open, once the bar was drawn."""
+        return bool(st.session_state.get(self.key("section")) == section)
+
+    def peek(self, control: Control, name: str) -> Any:
+        """What a choice is set to, drawn or not."""
+        key = self.key(name)
+        if key in st.session_state:
+            return st.session_state[key]
+        said = st.query_params.get(key)
+        return next((value for value, label in (control.options or {}).items() if label == said), control.default)
+
+    def _keep(self, outside: Collection[str]) -> None:
+        """Keep in the address what was set in controls of sections that are not drawn now. outside : keys of others."""
+        drawn, key = set(map(self.key, self.titles)), self.key("kept")
+        if key not in st.session_state:
+            came = (name for name in st.query_params if name.startswith(f"{self.page}_") and name not in outside)
+            st.session_state[key] = {name: st.query_params.get_all(name) for name in came}
+        kept: dict[str, str | list[str]] = st.session_state[key]
+        for name in drawn.difference(outside):
+            kept.pop(name, None)
+            if name in self.query:
+                kept[name] = self.query[name]
+        for name in kept.keys() - drawn:
+            self.query[name] = st.query_params[name] = kept[name]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
         """One of `options`, shown as they are; at first `first`, else the first of them, which also stands in for one

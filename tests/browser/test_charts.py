@@ -94,7 +94,7 @@ def test_the_last_of_many_quick_moves_is_shown_in_the_same_picture_which_keeps_i
 
 
 def test_figures_that_are_taken_away_are_drawn_without_a_server(visit: Visit) -> None:
-    page = visit("/budget_planner?planner_tabs=What+accounting+saves")
+    page = visit("/budget_planner?planner_section=Accounting")
     with page.expect_download() as found:
         page.get_by_role("button", name="Figures (HTML)").click()
     offline = page.context.new_page()

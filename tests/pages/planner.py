@@ -9,12 +9,12 @@ from tests.pages.reading import Load, link
 
 TABS = (
     "Your analyses",
-    "Other currencies",
+    "What it is worth",
     "Noise",
     "A given noise",
     "Rows",
-    "What accounting saves",
-    "Start from the accuracy",
+    "Accounting",
+    "From the accuracy",
     "Split a budget",
 )
 SPLIT, ANALYSES = TABS[-1], TABS[0]
@@ -23,9 +23,9 @@ SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # n = 1000, m = 100, T = 100:
 
 def planner(load: Load, tab: str = "Noise", **settings: str) -> AppTest:
     """The page with one tab open; settings by the names of their controls."""
-    app = load("budget_planner", planner_tabs=tab, **{f"planner_{name}": value for name, value in settings.items()})
-    if "planner_tabs" in app.session_state:  # a mistake beside the tabs leaves none
-        assert app.session_state["planner_tabs"] == tab
+    app = load("budget_planner", planner_section=tab, **{f"planner_{name}": value for name, value in settings.items()})
+    if "planner_section" in app.session_state:  # a mistake beside the tabs leaves none
+        assert app.session_state["planner_section"] == tab
     return app
 
 

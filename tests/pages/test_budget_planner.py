@@ -59,7 +59,7 @@ def test_a_guarantee_is_read_in_every_currency_or_the_page_says_why_not(load: Lo
 def test_the_guarantee_in_words(
     load: Load, settings: dict[str, str], success: str, noticed: str, suspicion: str
 ) -> None:
-    said = words(planner(load, **settings))
+    said = words(planner(load, TABS[1], **settings))
     assert f"right in at most {success} of 100 fair coin-toss cases" in said
     assert f"notices a replaced row at most {noticed} % of the time" in said
     assert f"becomes at most {suspicion} % after" in said
@@ -125,7 +125,7 @@ def test_poisson_sampling_halves_the_sensitivity_in_every_tab(load: Load) -> Non
     assert "needs 2,089 rows" in words(exchanged) and "needs 1,045 rows" in words(added)
     (_, one), (_, other) = (curve(app, "Noise scale against the number of rows", "noise") for app in (exchanged, added))
     assert one[0] > other[0]
-    savings = planner(load, "What accounting saves", epsilon="1", sampling="Poisson", **SMALL)
+    savings = planner(load, "Accounting", epsilon="1", sampling="Poisson", **SMALL)
     assert "no credit for sampling" in bars(savings, "One bar per way to count")
 
 
@@ -155,7 +155,7 @@ def test_the_ends_of_every_control_beside_the_tabs(load: Load, currency: str) ->
 @pytest.mark.parametrize("tab", TABS)
 def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab: str) -> None:
     app: AppTest = planner(load, tab)
-    assert settings_of(app) == ({} if tab == TABS[0] else {"planner_tabs": tab})
+    assert settings_of(app) == ({} if tab == TABS[0] else {"planner_section": tab})
     labels = [button.proto.label for button in app.get("download_button")]
     # Beside rows needed and what an attacker can do, one; a given noise in the currency of the budget, and as ε at δ.
     wanted = 2 + {TABS[0]: 0, TABS[1]: 0, "A given noise": 2}.get(tab, 1)

@@ -71,7 +71,7 @@ def categories(load: Load) -> AppTest:
 
 def planner(load: Load) -> AppTest:
     app = split(load, [row("=HYPERLINK(1)"), row("x;=1"), row("@B", rows="+north")])
-    assert app.session_state["planner_tabs"] == SPLIT
+    assert app.session_state["planner_section"] == SPLIT
     assert [editor.value["analysis"].tolist() for editor in app.data_editor] == [["HYPERLINK(1)", "x;1", "B"]]
     return app
 

@@ -14,7 +14,7 @@ from dpviz.ui.controls import Panel
 Load = Callable[..., AppTest]
 OF_RAW_DATA = {"not private", "partly private"}
 PROVENANCES = {"settings", "partly private", *get_args(Privacy)}
-PLANNER = ("Noise", "A given noise", "Rows", "What accounting saves", "Start from the accuracy", "Your analyses")
+PLANNER = ("Noise", "A given noise", "Rows", "Accounting", "From the accuracy", "Your analyses")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_charts_of_a_family(name: str, load: Load, drawn: dict[str, Chart]) -> N
 
 @pytest.mark.parametrize("tab", PLANNER)
 def test_charts_of_the_budget_planner(tab: str, load: Load, drawn: dict[str, Chart]) -> None:
-    load("budget_planner", planner_tabs=tab)
+    load("budget_planner", planner_section=tab)
     check(drawn)
     assert len(drawn) > 1 and {chart.provenance for chart in drawn.values()} == {"settings"}
 

@@ -13,7 +13,8 @@ from dpviz.ui.mirror_descent import problem as game_controls
 Load = Callable[..., AppTest]
 GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
 OTHERS = (*(family.name for family in FAMILIES if family.name != "mirror_descent"), "budget_planner")
-PAGES: list[tuple[str, dict[str, str]]] = [*((page, {}) for page in OTHERS), *GAMES]
+SECTIONS = [("budget_planner", {"planner_section": name}) for name in ("From the accuracy", "Split a budget")]
+PAGES: list[tuple[str, dict[str, str]]] = [*((page, {}) for page in OTHERS), *GAMES, *SECTIONS]
 HOSTILE: list[str | list[str]] = [
     "nan",
     "-1",
@@ -50,8 +51,8 @@ def test_every_setting_of_every_page_may_be_hostile(
     load: Load, keys: dict[str, str], page: str, given: Mapping[str, str]
 ) -> None:
     """All settings at once: all empty, then each with another bad value; again, so that these go round."""
-    assert works(load(page, **given)) and len(keys) >= 20
-    elsewhere = ["planner_split", "planner_tabs"]  # written by other hands than a Panel's
+    assert works(load(page, **given)) and len(keys) >= 10
+    elsewhere = ["planner_split", "planner_section"]  # written by other hands than a Panel's
     others = [key for key in [*keys, *elsewhere] if key not in given and not key.endswith(("_follow", "_references"))]
     assert works(load(page, **given, **dict.fromkeys(others, "")))
     for turn in range(0, len(HOSTILE), 4 if given else 1):

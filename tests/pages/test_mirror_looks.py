@@ -8,7 +8,7 @@ from tests.pages.reading import Load, chart, charts, lines, run, said, text
 
 TABS = (
     "Gap against dimension",
-    "What accounting saves",
+    "Accounting",
     "Where the budget goes",
     "Rows for a target",
     "Bias of few draws",
@@ -50,7 +50,7 @@ def test_closer_looks_are_drawn_only_while_open_and_in_every_currency(load: Load
 
 
 def test_what_accounting_saves_names_the_accountants_and_the_cost_of_the_papers_step(load: Load) -> None:
-    app = open_tab(load(PAGE, mirror_methods_game=["Vertex sampling", "As in the paper"]), "What accounting saves")
+    app = open_tab(load(PAGE, mirror_methods_game=["Vertex sampling", "As in the paper"]), "Accounting")
     (bars,) = (trace for trace in chart(app, "ε of the paper's step")["data"] if trace["type"] == "bar")
     assert any("Bias" not in alt and "position in the single pass" in alt for alt in charts(app))
     assert len(bars["y"]) == 4 and "Single pass, T = 64, the paper's step τ = 0.082" in text(app)

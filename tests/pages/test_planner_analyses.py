@@ -96,8 +96,8 @@ def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:
     assert offered["planner_analyses_noise"] == "Gaussian" and offered["planner_relative"] == "0.1"
     again = load("budget_planner", **offered)
     assert settings_of(again) == offered and results(again).equals(results(app))
-    elsewhere = load("budget_planner", **{**offered, "planner_tabs": "Rows"})
-    assert settings_of(elsewhere) == {**offered, "planner_tabs": "Rows"}
+    elsewhere = load("budget_planner", **{**offered, "planner_section": "Rows"})
+    assert settings_of(elsewhere) == {**offered, "planner_section": "Rows"}
     assert "planner_analyses" not in settings_of(planner(load, ANALYSES))
 
 
@@ -107,7 +107,7 @@ def test_a_page_that_is_loaded_again_has_the_table_that_was_edited(load: Load) -
     app.button(key="planner_analyses_remove").click().run()
     address = app.query_params["planner_analyses"]
     assert address == settings_of(app)["planner_analyses"]
-    again = load("budget_planner", planner_tabs=ANALYSES, planner_analyses=address)
+    again = load("budget_planner", planner_section=ANALYSES, planner_analyses=address)
     assert results(again).equals(results(app)) and len(results(app)) == 4
     app.button(key="planner_analyses_undo").click().run()
     assert "planner_analyses" not in app.query_params
@@ -263,7 +263,7 @@ def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load
 
 
 def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: Load) -> None:
-    app = load("budget_planner", planner_tabs="Noise")
+    app = load("budget_planner", planner_section="Noise")
     assert "**Yes**: at ε = 2, 10,000 rows are enough for a 95 % error of 5 %" in text(app)
     app.number_input(key="planner_rows").set_value(500).run()
     assert "**No**: at ε = 2, a 95 % error of 5 % needs more rows: “Age\\, median” 774." in text(app)

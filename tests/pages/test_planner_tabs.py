@@ -108,7 +108,7 @@ def test_a_given_gaussian_noise_on_batches_has_an_epsilon_at_delta_only(load: Lo
 
 def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """THEORY.md, section 11: the same noise, b = 0.02, costs 15.8565, 8.8646, 8.1234 or 5.2352 at δ = 1e-6."""
-    app = planner(load, "What accounting saves", epsilon="15.8565", **SMALL)
+    app = planner(load, "Accounting", epsilon="15.8565", **SMALL)
     found = bars(app, "One bar per way to count")
     expected = {"basic composition": 15.8565, "zCDP": 8.8646, "optimal composition": 8.1234}
     for name, value in expected.items():
@@ -126,7 +126,7 @@ def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -
 
 # ---------------------------------------------------------------------------------------------- start from the accuracy
 
-ACCURACY = "Start from the accuracy"
+ACCURACY = "From the accuracy"
 CURRENCIES: dict[str, tuple[type[Budget], str]] = {
     "Pure ε": (PureDP, "epsilon"),
     "(ε, δ)": (ApproximateDP, "epsilon"),
@@ -222,7 +222,7 @@ def test_each_lever_halves_the_bound(
 def test_an_error_out_of_reach_is_a_sentence(load: Load, settings: dict[str, str], reason: str) -> None:
     app = planner(load, ACCURACY, **settings)
     assert reason.lower() in said(app).lower()
-    assert "Smallest budget" not in metrics(app) and settings_of(app)["planner_tabs"] == ACCURACY
+    assert "Smallest budget" not in metrics(app) and settings_of(app)["planner_section"] == ACCURACY
 
 
 # ---------------------------------------------------------------------------------------------------- all tabs together
@@ -240,8 +240,10 @@ def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load)
         "planner_target": "0.5",
     }
     for tab in TABS:
-        app = load("budget_planner", planner_tabs=tab, **settings)
-        assert settings_of(app) == settings | ({} if tab == TABS[0] else {"planner_tabs": tab})
+        app = load("budget_planner", planner_section=tab, **settings)
+        assert settings_of(app) == settings | ({} if tab == TABS[0] else {"planner_section": tab})
+        app.session_state["planner_section"] = ACCURACY
+        app.run()
         assert app.number_input(key="planner_game_draws").value == 3
 
 
@@ -268,9 +270,9 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
     """What cannot be computed is a sentence; the page never fails, and no figure holds anything but numbers."""
     app = planner(load, TABS[0], noise=noise, **settings)
     for tab in TABS:
-        app.query_params["planner_tabs"] = tab
+        app.session_state["planner_section"] = tab
         app.run()
-        assert not app.exception and app.session_state["planner_tabs"] == tab
+        assert not app.exception and app.session_state["planner_section"] == tab
         assert app.error or len(charts(app)) >= 2 or app.info or app.metric
         for alt in charts(app):
             for trace in traces(app, alt):

@@ -1,4 +1,4 @@
-"""Start from the accuracy: the error that one can live with, and the smallest budget that guarantees it."""
+"""From the accuracy: the error that one can live with, and the smallest budget that guarantees it."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -31,9 +31,9 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
 
-def view(panel: Panel, delta: float, is_open: bool) -> tuple[Shown, None]:
-    """Choose a method and an error; while the tab is open, the smallest budget and what else reduces the error. Nothing
-    is planned to be released."""
+def view(panel: Panel, delta: float) -> tuple[Shown, None]:
+    """Choose a method and an error: the smallest budget and what else reduces the error. Nothing is planned to be
+    released."""
     st.caption(texts.ACCURACY)
     offered = bounds()
     left, right = st.columns([2, 3], gap="large")
@@ -45,8 +45,6 @@ def view(panel: Panel, delta: float, is_open: bool) -> tuple[Shown, None]:
         names = {key: cls.name for key, cls in CURRENCIES.items()}
         currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
         values = panel.specification(bound, [control.name for control in bound.controls()], prefix=f"{name}_")
-    if not is_open:
-        return [], None
     with right:
         panel.check()
         built = Settings(bound, values).build()

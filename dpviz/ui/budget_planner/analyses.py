@@ -57,6 +57,7 @@ DEFAULT: tuple[Row, ...] = (
 )
 _HELP = "For the rows needed: the 95 % error, as a share of what the table compares it with."
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 0.0001, 1.0, scale="log")
+NOISE = "analyses_noise"  # its control
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
@@ -68,31 +69,20 @@ class Names(File):
 
 
 def view(
-    panel: Panel, means: NoisyMeans, budget: Budget, delta: float, wanted: float, is_open: bool, head: DeltaGenerator
-) -> tuple[Shown, Releases | None]:
-    """The table; while the tab is open, what each analysis gets, why, and what all of them cost and do to privacy.
+    panel: Panel, means: NoisyMeans, budget: Budget, delta: float, wanted: float, head: DeltaGenerator
+) -> tuple[Shown, Releases]:
+    """The table, what each analysis gets, why, and what all of them cost and do to privacy. Raises UserError.
 
-    wanted : the 95 % error that one can live with, as a share of what it is compared with. head : where the answer
-    stands whether it is open or not.
+    wanted : the 95 % error that one can live with, as a share of what it is compared with. head : the place of the
+    answer.
     """
     st.markdown(texts.ANALYSES)
     table = _table(panel)
-    if is_open:
-        _columns_of_a_file(panel, table)
-    rows = table.rows(is_open)
-    (declared,) = (control for control in Analyses.controls() if control.name == "noise")
-    noise, shown = panel.control(declared, "analyses_noise"), []
-    try:
-        plan = _asked(means, rows, noise)
-        with head:
-            shown = _enough(plan.planned(budget), plan.rows, budget, wanted)
-    except UserError as error:
-        if is_open:
-            raise
-        head.caption(f"{sentence(error.title)}: see “Your analyses”.")
-        return [], None
-    if not is_open:
-        return shown, None
+    _columns_of_a_file(panel, table)
+    rows = table.rows(is_open=True)
+    plan = _asked(means, rows, panel.control(_noise(), NOISE))
+    with head:
+        shown = _enough(plan.planned(budget), plan.rows, budget, wanted)
     _answer(plan, budget, delta, wanted)
     downloads.analyses(
         panel.page,
@@ -101,6 +91,22 @@ def view(
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
     )
     return shown, _releases(plan.planned(budget))
+
+
+def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator) -> Shown:
+    """The answer alone, where the table is not drawn."""
+    with head:
+        try:
+            plan = _asked(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
+            return _enough(plan.planned(budget), plan.rows, budget, wanted)
+        except UserError as error:
+            st.caption(f"{sentence(error.title)}: see “Your analyses”.")
+            return []
+
+
+def _noise() -> Control:
+    """Which noise numbers get."""
+    return next(control for control in Analyses.controls() if control.name == "noise")
 
 
 def _asked(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:

@@ -65,6 +65,7 @@ class EditedTable:
 
     def _write(self, rows: Sequence[Row]) -> None:
         """Put the rows into the link, and into the address: a page that is loaded again still has them."""
+        self.panel.titles[self.name] = self.alt
         if rows == [*self.start]:
             st.query_params.pop(self.key, None)
             return
@@ -152,10 +153,11 @@ class EditedTable:
         return rows[:MOST]
 
     def _kept(self) -> list[Row] | None:
-        """The rows while there is no editor; None as long as only the address has them."""
+        """The rows while there is no editor; None for those that it begins with."""
         rows: list[Row] | None = st.session_state.get(self._last)
-        if rows is None and (address := st.query_params.get(self.key)):
-            self.panel.query[self.key] = address
+        if rows is None and self.key in st.query_params:
+            frame = self._from_address()
+            rows = [tuple(_plain(value) for value in row) for row in frame.itertuples(index=False)]
         return rows
 
     def _from_address(self) -> pd.DataFrame:

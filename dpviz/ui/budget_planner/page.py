@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import privacy
 from dpviz.errors import UserError
@@ -45,7 +46,7 @@ def show() -> None:
 
 @dataclass
 class _Planner(Part):
-    """All of the page but its sidebar: the answer, the attacker, and the tabs, of which only the open one is computed.
+    """All of the page but its sidebar: the answer, the attacker, and the sections.
 
     delta : of readings as (ε, δ). target : the noise of the what-ifs. wanted : takes the error that one can live with.
     drawn : the charts.
@@ -66,62 +67,72 @@ class _Planner(Part):
         with in_place(head):
             self.panel.check()
             budget, means = self.budget.build(), self.means.build()
+        foot = head
         if budget is not None and means is not None:
             with head:
                 answer, chart = st.columns(2, gap="medium")
-                view.consequences(budget, means.relation)
-                who = st.container()
+                st.markdown(budget.consequences(means.relation)[0])
+                foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
-                planned = self._tabs(means, budget, answer)
+                planned = self._sections(means, budget, answer)
             protects = planned.protects if planned else view.protected(means)
-            who.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
+            foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
                 self.drawn = view.attack_chart(budget, means.relation, planned) + self.drawn
         if not self.again:
             self.panel.say_unread()
-        with st.container(horizontal=True):
+        with foot:
             links.back_to_lesson()
             links.show(self.panel)
             if self.drawn:
                 downloads.figures(self.panel, lambda: self.drawn)
-        if budget is not None and means is not None:
-            said = planned or view.of_means(means, budget)
-            explain.assumptions(said.protects, said.batches, said.composition, said.constants, texts.NOTHING_READ)
-        explain.theory("planner", privacy)
 
-    def _tabs(self, means: NoisyMeans, budget: Budget, answer: Any) -> Releases | None:
-        """Draw them, and the answer in its place; what is planned in the open one, if anything is."""
-        panel, delta, target = self.panel, self.delta, self.target
-        planned: Releases | None = view.of_means(means, budget)
-        looks: dict[str, Callable[[], Shown]] = {
-            "Other currencies": lambda: view.currencies(budget, delta),
-            "Noise": lambda: tabs.noise(means, budget),
-            "A given noise": lambda: tabs.given_noise(means, budget, delta, target),
-            "Rows": lambda: tabs.rows(means, budget, target),
-            "What accounting saves": lambda: tabs.savings(means, budget, delta),
+    def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
+        """Draw the open one, and the answer in its place; what is planned in it, if anything is."""
+        panel, delta, target, first = self.panel, self.delta, self.target, "Your analyses"
+        planned: list[Releases | None] = [view.of_means(means, budget)]
+        relative = float(self.wanted[analyses.WANTED.name] or 0.0)
+
+        def look(draw: Callable[[], Shown]) -> Callable[[], None]:
+            def section() -> None:
+                with in_place():
+                    self.drawn += draw()
+                    _assumed(planned[0] or view.of_means(means, budget))
+
+            return section
+
+        def plan(draw: Callable[[], tuple[Shown, Releases | None]]) -> Callable[[], None]:
+            def section() -> None:
+                planned[0] = None  # unless it has a plan of its own
+                with in_place():
+                    shown, planned[0] = draw()
+                    self.drawn += shown
+                    _assumed(planned[0] or view.of_means(means, budget))
+
+            return section
+
+        def given() -> Shown:
+            with suppress(UserError):  # said there
+                planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
+            return tabs.given_noise(means, budget, delta, target)
+
+        parts: dict[str, Callable[[], None]] = {
+            first: plan(lambda: analyses.view(panel, means, budget, delta, relative, answer)),
+            "What it is worth": look(lambda: view.worth(budget, means.relation, delta)),
+            "Noise": look(lambda: tabs.noise(means, budget)),
+            "A given noise": look(given),
+            "Rows": look(lambda: tabs.rows(means, budget, target)),
+            "Accounting": look(lambda: tabs.savings(means, budget, delta)),
+            "From the accuracy": plan(lambda: accuracy.view(panel, delta)),
+            "Split a budget": plan(lambda: split.view(panel, means, budget, delta)),
+            "Background": lambda: explain.theory("planner", privacy),
         }
-        first, relative = "Your analyses", float(self.wanted[analyses.WANTED.name] or 0.0)
-        # These have controls of their own, which belong to the address even while their tab is closed.
-        set_here: dict[str, Callable[[bool], tuple[Shown, Releases | None]]] = {
-            "Start from the accuracy": lambda is_open: accuracy.view(panel, delta, is_open),
-            "Split a budget": lambda is_open: split.view(panel, means, budget, delta, is_open),
-            first: lambda is_open: analyses.view(panel, means, budget, delta, relative, is_open, answer),
-        }
-        names = [first, *looks, *(name for name in set_here if name != first)]
-        places = dict(zip(names, st.tabs(names, key=panel.key("tabs"), bind="query-params"), strict=True))
-        for name, look in looks.items():
-            if places[name].open:
-                with places[name], in_place():
-                    self.drawn += look()
-        if places["A given noise"].open:
-            with suppress(UserError):  # said in the tab
-                planned = view.of_means(means, budget, tabs.wanted(means, budget, target))
-        for name, part in set_here.items():
-            if places[name].open:
-                planned = None  # unless the tab has a plan of its own
-            with places[name], in_place():
-                shown, own = part(bool(places[name].open))
-                self.drawn += shown
-                planned = own or planned
-        panel.query |= {panel.key("tabs"): name for name in names[1:] if places[name].open}
-        return planned
+        panel.sections(parts, first, keeps=True)
+        if not panel.shows(first):
+            self.drawn = analyses.answer(panel, means, budget, relative, answer) + self.drawn
+        return planned[0]
+
+
+def _assumed(said: Releases) -> None:
+    """What the releases rest on."""
+    explain.assumptions(said.protects, said.batches, said.composition, said.constants, texts.NOTHING_READ)

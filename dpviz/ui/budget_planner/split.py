@@ -36,13 +36,11 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
-def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float, is_open: bool) -> tuple[Shown, Releases | None]:
-    """The table; while the tab is open, the split, the total, and what all of it does to privacy."""
+def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Shown, Releases | None]:
+    """The table, the split, the total, and what all of it does to privacy."""
     st.markdown(texts.SPLIT)
-    table = _table(panel).rows(is_open)
+    table = _table(panel).rows(is_open=True)
     rule = panel.choice("rule", "Shares", RULES, "optimal", texts.RULE_HELP)
-    if not is_open:
-        return [], None
     analyses = [_analysis(row) for row in table]
     if not analyses:
         st.info("Add an analysis to the table.")

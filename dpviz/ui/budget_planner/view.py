@@ -27,8 +27,8 @@ ORDER = 8.0  # of the Rényi divergence that is shown
 
 
 NEIGHBOURS: Mapping[Relation, str] = {
-    "replace-one": "One row may be exchanged for any other; the number of rows is public (replace-one).",
-    "add/remove-one": "One row may be added or removed; the number of rows is secret (add/remove-one).",
+    "replace-one": "One row may be exchanged for any other; the number of rows is public.",
+    "add/remove-one": "One row may be added or removed; the number of rows is secret.",
 }
 
 
@@ -86,7 +86,7 @@ def names(delta: float, order: float) -> dict[str, str]:
     }
 
 
-def currencies(budget: Budget, delta: float) -> Shown:
+def currencies(budget: Budget, delta: float) -> None:
     """The same guarantee in the other currencies; a dash and the reason where it implies none."""
     order = budget.own_order(ORDER)
     implied = conversions.implied(budget, delta, order)
@@ -103,12 +103,13 @@ def currencies(budget: Budget, delta: float) -> Shown:
     missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
         st.caption(" ".join(missing))
-    return []
 
 
-def consequences(budget: Budget, relation: Relation) -> None:
-    """The guarantee in words: the best attacker's success, and what a suspicion can become."""
+def worth(budget: Budget, relation: Relation, delta: float) -> Shown:
+    """The guarantee in words, what a noticed row and a suspicion can become, and in the other currencies."""
     st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
+    currencies(budget, delta)
+    return []
 
 
 def of_events(cost: Guarantee) -> None:
@@ -154,7 +155,7 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
         advantage = tradeoffs.advantage(planned.events)
         right = f"right in at most {short(50 * (1 + advantage))} of 100 such cases"
-        said = f"Of {name}, as a whole: a guess is {right}, an advantage of {short(advantage)}."
+        said = f"Of {name}, as a whole: {right}."
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
     return chart("tradeoff", planner_figures.tradeoff(budget.tradeoff(rates), curve, name), unit=unit, said=said)
 

@@ -31,7 +31,7 @@ def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[],
     """The closer looks, by the title of their tab."""
     return {
         "Gap against dimension": lambda: _dimension(panel, shown),
-        "What accounting saves": lambda: _accounting(panel, shown, delta),
+        "Accounting": lambda: _accounting(panel, shown, delta),
         "Where the budget goes": lambda: choices.budget_split(panel, shown),
         "Rows for a target": lambda: choices.rows_for_gap(panel, shown),
         "Bias of few draws": lambda: bias.show(panel, shown),
