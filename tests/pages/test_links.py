@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.ui import controls
 from dpviz.ui.families import FAMILIES
 from dpviz.ui.mirror_descent import problem as game_controls
+from tests.pages.reading import link
 
 Load = Callable[..., AppTest]
 GAMES = [("mirror_descent", {"mirror_problem": entry.title}) for entry in game_controls.PROBLEMS.values()]
@@ -43,7 +44,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def works(app: AppTest) -> bool:
     """It is drawn to its end; whatever is wrong with a number is said at its control."""
-    return not app.exception and any(box.label == "Derivations and sources" for box in app.expander)
+    return not app.exception and link(app) is not None  # which stands last
 
 
 @pytest.mark.parametrize(("page", "given"), PAGES, ids=str)

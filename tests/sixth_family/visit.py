@@ -35,7 +35,7 @@ def ended(app: AppTest, key: str) -> AppTest:
 
 def test_its_card_opens_it_with_its_preset(load: Load) -> None:
     app, family = load("home"), named("momentum")
-    assert FAMILIES[-1] == family and family.question in [element.value for element in app.markdown]
+    assert FAMILIES[-1] == family and family.question in [element.value for element in app.caption]
     app.button(key="home_card_momentum").click().run()
     assert not app.exception and app.title[0].value == family.title
     assert app.selectbox(key="momentum_preset").value == "Start here: a bowl"
