@@ -182,8 +182,11 @@ def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale
 
 def _passes(line: "Line", end: End, along: Range, shown: Range, scale: "Scale") -> bool:
     """Whether a line goes on where the text beside an end would stand."""
-    for x, y in zip(line.x.tolist(), scale.clip(line.y).tolist(), strict=True):
-        if x > end.x and along.place(x) * end.frame < end.reach and abs(shown.place(y) - end.up) < CLEAR:
+    beyond, reach = line.x > end.x, end.reach
+    for x, y in zip(line.x[beyond].tolist(), scale.clip(line.y[beyond]).tolist(), strict=True):
+        if along.place(x) * end.frame >= reach:
+            return False
+        if abs(shown.place(y) - end.up) < CLEAR:
             return True
     return False
 
