@@ -275,11 +275,15 @@ class Panel:
         """
         outside = set(map(self.key, self.titles))
         for name in self.opened(parts, first):
-            with st.container(key=self.key(f"heard_{[*parts].index(name)}")):
-                st.header(name, anchor=False)
+            self.heard(name)
             parts[name]()
         if keeps:
             self._keep(outside)
+
+    def heard(self, title: str) -> None:
+        """A heading for those who hear the page: what follows says it to those who see it."""
+        with st.container(key=self.key(f"heard_{title}")):
+            st.header(title, anchor=False)
 
     def opened(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
         """Draw the bar of sections; the one that is open, if one is."""

@@ -159,6 +159,7 @@ class _Screen(Part):
         pale = run_panel.state(panel.page)[1]
         if pale:
             st.caption(f":material/history: {texts.EARLIER}")
+        panel.heard("What the attack has found")
         with st.container(key=panel.key(f"found{'_pale' * pale}")):
             words, picture = st.columns([6, 7], gap="medium")
         with words:

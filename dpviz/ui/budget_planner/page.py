@@ -70,6 +70,7 @@ class _Planner(Part):
         foot = head
         if budget is not None and means is not None:
             with head:
+                self.panel.heard("The answer")
                 answer, chart = st.columns(2, gap="medium")
                 st.markdown(budget.consequences(means.relation)[0])
                 foot = st.container(horizontal=True, vertical_alignment="center")

@@ -183,6 +183,7 @@ def _side(one: _PinnedRun) -> Side | None:
 
 
 def _compared(panel: Panel, sides: Sequence[Side]) -> None:
+    panel.heard("Side by side")
     labels = {SHARE: SHARE_TITLE, **comparison.metrics(sides)}
     with st.container(key=panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
         metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)
