@@ -78,6 +78,19 @@ DESK, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
 LOOKS = {"light": DESK, "dark": PHONE}
 FOLD = 800  # pixels from the top of a desk's screen
 HIGHEST = {"light": 900, "dark": 1600}  # pixels of a page on which no section is open
+SECTIONS = {
+    FAMILY_NAMES[0]: list(NAMES),
+    "audit": ["Evidence", "Runs needed", "A single run", "Take away", BACKGROUND],
+    "budget_planner": [
+        "What it is worth",
+        "A given noise",
+        "Accounting",
+        "From the accuracy",
+        "Split a budget",
+        BACKGROUND,
+    ],
+    "compare": ["Final numbers", "What is set differently", "What they cost together"],
+}
 LOW = {*FAMILY_NAMES, "audit", "compare"}  # pages that are no higher
 TALLEST = 8000  # pixels of a picture
 # Not yet: on a telephone, words in the chart of a gradient's signal (Private tuning, Results) meet a label.
@@ -159,7 +172,7 @@ def views(page: Page, name: str) -> Iterator[str]:
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
         yield tab.inner_text()
-    sections = list(NAMES) if name == FAMILY_NAMES[0] else [RESULTS, BACKGROUND] if name in FAMILY_NAMES else []
+    sections = [RESULTS, BACKGROUND] if name in FAMILY_NAMES[1:] else SECTIONS.get(name, [])
     for title in sections:
         section(page, title)
         yield title
