@@ -221,7 +221,8 @@ class _Screen(Part):
         if run is not None and not run.job.active and run.progress is not None and self.shows(run):
             downloads.figures(self.panel, partial(_drawn, run, self.threshold(run)))
         if self.auditing is not None:
-            st.code(_python(self.auditing), language="python")
+            with st.expander("The same in Python", icon=":material/code:"):
+                st.code(_python(self.auditing), language="python")
 
     def _background(self) -> None:
         """What an audit is, what it can show, and the theory."""
