@@ -69,11 +69,12 @@ def _entry(name: str) -> Iterator[str]:
         yield f"```python\ndpviz.{name}{inspect.signature(public)}\n```\n"
     controls = public.controls() if isinstance(public, type) and issubclass(public, Specification) else ()
     text = inspect.cleandoc(public.__doc__ or "")
-    yield f"```text\n{text.partition('Parameters')[0].strip() if controls else text}\n```\n"
+    text, _, declared = text.partition("Parameters\n----------") if controls else (text, "", "")
+    yield f"```text\n{text.strip()}\n```\n"
     if controls:
         yield "| parameter | range | default | |\n|---|---|---|---|"
     for control in controls:
         options = ", ".join(control.options) if control.options else f"{control.low} to {control.high}"
         cells = (f"`{control.name}`", "" if control.type is bool else options, control.default, control.help)
         yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
-    yield ""
+    yield f"\nSource: {source.strip()}\n" if controls and (source := declared.rpartition("------\n")[2]) else ""

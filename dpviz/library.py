@@ -42,9 +42,14 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: float) -> float:
     float
         Infinity where no ε is proven at this δ.
 
+    Raises
+    ------
+    UserError
+        If δ is not between 0 and 1.
+
     Source
     ------
-    `dpviz/privacy/THEORY.md`, sections 3 (conversions) and 4 (accountants).
+    `dpviz/privacy/THEORY.md`, sections 3 (conversions), 8 to 10 (accountants).
 
     Examples
     --------
@@ -93,7 +98,7 @@ def calibrate(
 
     Source
     ------
-    `dpviz/privacy/THEORY.md`, section 6.
+    `dpviz/privacy/THEORY.md`, sections 7 and 8.
 
     Examples
     --------
@@ -146,7 +151,7 @@ def audit(
 
     Source
     ------
-    Jagielski, Ullman, Oprea (2020); `dpviz/privacy/THEORY.md`, section 9.
+    Jagielski, Ullman, Oprea (2020); `dpviz/privacy/THEORY.md`, section 12.
 
     Examples
     --------

@@ -151,8 +151,9 @@ class Specification(BaseModel):
         if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
         _kinds[kind] = cls
-        if parameters := "\n".join(map(_paragraph, cls.controls())):
-            cls.__doc__ = f"{inspect.cleandoc(cls.__dict__['__doc__'] or '')}\n\nParameters\n----------\n{parameters}\n"
+        parts = {"Parameters": "\n".join(map(_paragraph, cls.controls())), "Raises": _RAISES, "Source": _theory(kind)}
+        told = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
+        cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *told))
 
     @model_validator(mode="wrap")
     @classmethod
@@ -216,6 +217,15 @@ class Specification(BaseModel):
     def controls(cls) -> tuple[Control, ...]:
         """The declared numbers, choices and switches, in order, for widgets, help texts and docs."""
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
+
+
+_RAISES = "ValueError\n    Of pydantic, for a value outside of its range, or for values that do not go together."
+
+
+def _theory(kind: str) -> str:
+    """Where the sources of a kind are named."""
+    room, name, *_ = kind.split(".")
+    return {"families": f"`dpviz/families/{name}/THEORY.md`.", "privacy": "`dpviz/privacy/THEORY.md`."}.get(room, "")
 
 
 @cache

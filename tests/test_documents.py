@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import nbformat
 import pytest
 
+import dpviz
 from dpviz.privacy.events import Gaussian
+from dpviz.specification import Specification
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
@@ -89,6 +92,18 @@ def test_every_page_of_the_documentation_is_in_its_index() -> None:
         if path.suffix in (".md", ".ipynb")
     }
     assert found - {"index"} | {GENERATED} == listed
+
+
+@pytest.mark.parametrize("name", [name for name in dpviz.__all__ if callable(getattr(dpviz, name))])
+def test_help_of_a_public_name_has_its_parts(name: str) -> None:
+    public = getattr(dpviz, name)
+    told = inspect.getdoc(public) or ""
+    if inspect.isfunction(public):
+        assert "Returns\n-------" in told and (not inspect.signature(public).parameters or "Parameters\n---" in told)
+    elif issubclass(public, Specification):
+        assert "Raises\n------" in told and ("Parameters\n---" in told) == bool(public.controls())
+        for path in re.findall(r"`(dpviz/\S+THEORY.md)`", told):
+            assert (ROOT / path).exists()
 
 
 def test_the_examples_of_privacy_print_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:

@@ -128,11 +128,23 @@ def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
 def final_table(
     trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """One row per arm of the trace at its last recorded iteration; the columns are those of `columns`, as far as they
-    apply.
+    """One row per arm of the trace at its last recorded iteration.
 
-    Works on a trace that is growing or was stopped: what was spent is what the plan had spent by then.
-    delta : adds ε at this δ by the tightest accountant, and its name. headlines : the metrics; None: those that say so.
+    Parameters
+    ----------
+    trace : Trace
+        Also one that is growing or was stopped: what was spent is what the plan had spent by then.
+    plans : mapping of str to Plan
+        By label, as `Experiment.plans` gives them.
+    delta : float, optional
+        Adds ε at this δ by the tightest accountant, and its name.
+    headlines : sequence of str, optional
+        The metrics; by itself those that say so.
+
+    Returns
+    -------
+    DataFrame
+        The columns of `columns`, as far as they apply.
     """
     names = _recorded(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
@@ -142,8 +154,19 @@ def final_table(
 
 
 def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
-    """A final table of a visitor's own data, in which names say what reads them: the metrics that no method releases,
-    and the methods without privacy, end in " (not private)"."""
+    """A final table of a user's own data, in which names say what reads them.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As `final_table` gives it.
+    trace : Trace
+
+    Returns
+    -------
+    DataFrame
+        The metrics that no method releases, and the methods without privacy, end in " (not private)".
+    """
     raw = [name for name, column in columns(trace).items() if not column.released]
     names = {label: label + NOT_PRIVATE for label, lane in trace.lanes.items() if not lane.private}
     marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})

@@ -18,7 +18,13 @@ def load_all() -> None:
 
 
 def presets() -> Mapping[str, tuple[Preset, ...]]:
-    """The named experiments of every family that has any, by its name."""
+    """The named experiments of every family that has any.
+
+    Returns
+    -------
+    mapping of str to tuple of Preset
+        By the name of the family, such as "accelerated"; a preset has a `name`, an `experiment`, and its `source`.
+    """
     return {name: module.PRESETS for name, module in _modules("presets")}
 
 

@@ -128,12 +128,13 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     result = subject.visible(diagnostics or subject.public)
     if result.metric is None or not any(curve.ends for curve in result.curves.values()):
         raise UserError(NOTHING, title="Nothing to draw")
+    where = f" At {short(result.second[0])} of the second setting." if result.second else ""
     if result.second:
         result = result.at(result.second[0])
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
     label = subject.metric.label if subject.metric is not None else ""
-    caption = f"{label}: median of all runs, with a band from 10 to 90 %. {_said(statuses, subject.public)}"
+    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {_said(statuses, subject.public)}"
     drawn = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
     return Chart(drawn, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
 

@@ -63,8 +63,25 @@ def calibrate_laplace(
 ) -> Floats:
     """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
 
-    prior : events charged before; the budget covers them, too. Raises UserError if they leave nothing, and where noise
-    on rare batches would hide nobody in them.
+    Parameters
+    ----------
+    budget : Budget
+    weights : (T,) array
+        Of the steps.
+    m, n : int
+        Rows of a batch, and of the table.
+    prior : tuple of Event
+        Charged before; the budget covers them, too.
+    sampling : "wor" or "poisson"
+
+    Returns
+    -------
+    (T,) array
+
+    Raises
+    ------
+    UserError
+        If the events before leave nothing, and where noise on rare batches would hide nobody in them.
 
     >>> from dpviz.privacy.budgets import PureDP
     >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
@@ -87,8 +104,26 @@ def calibrate_gaussian(
 ) -> Floats:
     """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
 
-    Raises UserError under pure ε, which Gaussian noise never gives, for batches under ρ or μ, which sampling does not
-    shrink, and where noise on rare batches would hide nobody in them.
+    Parameters
+    ----------
+    budget : Budget
+    weights : (T,) array
+        Of the steps.
+    m, n : int
+        Rows of a batch, and of the table.
+    prior : tuple of Event
+        Charged before; the budget covers them, too.
+    sampling : "wor" or "poisson"
+
+    Returns
+    -------
+    (T,) array
+
+    Raises
+    ------
+    UserError
+        Under pure ε, which Gaussian noise never gives; for batches under ρ or μ, which sampling does not shrink; and
+        where noise on rare batches would hide nobody in them.
 
     >>> from dpviz.privacy.budgets import ApproximateDP
     >>> budget = ApproximateDP(epsilon=1.0, delta=1e-5)

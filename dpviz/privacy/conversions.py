@@ -44,9 +44,23 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
 
 
 def convert(budget: Budget, delta: float) -> dict[str, float | None]:
-    """What a bare budget implies in the other currencies, for any algorithm that meets it; None where nothing follows.
+    """What a bare budget implies in the other currencies, for any algorithm that meets it.
 
-    Keys: epsilon (pure), epsilon_at_delta, rho, mu. Upper bounds; a plan's own events usually read tighter.
+    Parameters
+    ----------
+    budget : Budget
+    delta : float
+        At which (ε, δ) is read, in (0, 1).
+
+    Returns
+    -------
+    dict of str to float or None
+        epsilon (pure), epsilon_at_delta, rho, mu: upper bounds, None where nothing follows. A plan's own events usually
+        read tighter.
+
+    Source
+    ------
+    `dpviz/privacy/THEORY.md`, section 3.
 
     >>> from dpviz.privacy.budgets import PureDP
     >>> {name: value and round(value, 4) for name, value in convert(PureDP(epsilon=1.0), delta=1e-6).items()}

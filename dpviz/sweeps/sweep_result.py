@@ -144,6 +144,9 @@ class SweepResult(Displayed):
         self.public = False
         self.axis: tuple[str, str, bool] = ("value", "", False)
 
+    def __repr__(self) -> str:
+        return f"<SweepResult of {self.finished} of {self.points} points: {self.metric_name}>"
+
     def visible(self, diagnostics: bool) -> "SweepResult":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
 

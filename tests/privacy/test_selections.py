@@ -58,7 +58,7 @@ def p_value(found: np.ndarray, probabilities: np.ndarray, first: int = 0) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("offset", [0.0, -1e6, 1e12])
+@pytest.mark.parametrize("offset", [0.0, -1e6, 1e8])
 @pytest.mark.parametrize("event", [E, Repeat(E, 4)], ids=["one", "several"])
 def test_an_index_is_selected_with_its_softmax_probability(event: Event, offset: float) -> None:
     source = mechanisms(event, replicates=RUNS)

@@ -94,9 +94,31 @@ def tightest(
 ) -> Reading:
     """The smallest proven ε at δ, and what every method that applies says.
 
-    precision : "fine" asks for a finer grid of losses, which may take seconds; the reading says whether it was one.
-    before : releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows
-    that (Rogers, Roth, Ullman, Vadhan 2016), so their pure ε is added.
+    Parameters
+    ----------
+    events : sequence of Event
+        Releases, in their order.
+    delta : float
+        In (0, 1).
+    before : sequence of Event
+        Releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows that, so
+        their pure ε is added.
+    precision : "normal" or "fine"
+        "fine" asks for a finer grid of losses, which may take seconds; the reading says whether it was one.
+
+    Returns
+    -------
+    Reading
+        `epsilon`, infinite where no method applies; `method`; `by_method`.
+
+    Raises
+    ------
+    ValueError
+        If the events hold under different neighbouring relations.
+
+    Source
+    ------
+    `dpviz/privacy/THEORY.md`, sections 8 to 10; Rogers, Roth, Ullman, Vadhan (2016) for adaptive choices.
 
     >>> from dpviz.privacy.events import Laplace, Sub
     >>> reading = tightest([Sub("wor", 100, 1000, Laplace(1.0))] * 100, delta=1e-6)
