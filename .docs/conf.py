@@ -77,4 +77,5 @@ def _entry(name: str) -> Iterator[str]:
         options = ", ".join(control.options) if control.options else f"{control.low} to {control.high}"
         cells = (f"`{control.name}`", "" if control.type is bool else options, control.default, control.help)
         yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
-    yield f"\nSource: {source.strip()}\n" if controls and (source := declared.rpartition("------\n")[2]) else ""
+    _, _, source = declared.partition("Source\n------\n")
+    yield f"\nSource: {source.strip()}\n" if source else ""
