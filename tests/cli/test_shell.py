@@ -438,7 +438,7 @@ def test_every_command_explains_itself_with_an_example(shell, command: str) -> N
     assert re.search(rf"^  {command} ", shell("--help")[1], re.M)
 
 
-def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[tuple[Path, list[str], Mapping[str, str]]] = []
 
     def replaced(_: str, program: list[str], environment: Mapping[str, str]) -> NoReturn:
@@ -447,10 +447,11 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
 
     monkeypatch.setattr(os, "execve", replaced)
     with pytest.raises(SystemExit):
-        shell("serve --port 8600 --workers 0 --no-browser")
+        shell("serve --port 8600 --workers 0 --store mine.sqlite --no-browser")
     ((folder, program, environment),) = started
     assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]
     assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
+    assert environment["DPVIZ_STORE"] == str(tmp_path / "mine.sqlite")
     monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
     code, _, err = shell("serve")
     assert code == 2 and "The pages of the dashboard are missing" in err

@@ -53,7 +53,7 @@ def _one_answer(epsilon: float) -> None:
         figure,
         "Noise on one answer",
         f"How likely each published count is, with noise of scale {noise}: {highest}",
-        f"Laplace noise of scale b = {noise}: no count is more than {short(found.factor)} times (e^ε) as likely under "
+        f"Laplace noise of scale b = {noise}: no count is more than {short(found.factor)} times as likely under "
         f"one answer as under the other. {SETTINGS_ONLY}",
     )
     charts.picture(chart, "home_answer")
