@@ -183,7 +183,7 @@ def load_table(path: str | Path) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        Of at most 200,000 rows; nothing in the file is executed.
+        Of at most a million rows; nothing in the file is executed.
 
     Raises
     ------

@@ -115,14 +115,9 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
 
 def _as_on_the_page(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     """The table with the headings of the page."""
-    named = {name: column.label for name, column in results.columns(trace).items()}
-    titles = {name: name.replace(key, label, 1) for key, label in named.items() for name in table if _is(name, key)}
-    return table.rename(columns=titles)
-
-
-def _is(name: str, key: str) -> bool:
-    """Whether a column is that of this key, also where its heading says that it is not private."""
-    return name in (key, key + results.NOT_PRIVATE)
+    labels = {name: column.label for name, column in results.columns(trace).items()}
+    marks = ("", results.NOT_PRIVATE)  # where a heading says that it is not private, too
+    return table.rename(columns={name + mark: label + mark for name, label in labels.items() for mark in marks})
 
 
 def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -> None:
