@@ -11,7 +11,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_drawing, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
@@ -56,7 +56,7 @@ def noise_schedule(
     noisy = {line.group for line in lines}
     selecting = [label for label in private if label not in noisy]
     symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
-    figure = line_figure(
+    drawn = line_drawing(
         lines,
         Axes(STEP, f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
@@ -64,7 +64,7 @@ def noise_schedule(
         height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
-    return Chart(figure, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
+    return Chart(drawn, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
 
 
 def _noise_lines(plan: Plan, label: str, look: ArmStyle) -> list[Line]:
@@ -162,8 +162,8 @@ def _spent(
     which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
     notes = [f"at most; {which}"] if stopping else []
     axes, if_empty = words
-    figure = line_figure(lines, axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
-    return Chart(figure, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+    drawn = line_drawing(lines, axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
+    return Chart(drawn, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
 def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:

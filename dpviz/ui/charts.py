@@ -46,7 +46,7 @@ def alone(chart: Chart, key: str, pale: bool = False, group: str = "") -> None:
     """Draw one chart without its caption."""
     look = screen.narrow(), presenting.on(), theme()
     if look not in chart.sent:
-        chart.sent[look] = _sent(chart.figure)
+        chart.sent[look] = _sent(chart)
     drawing, words = chart.sent[look]
     components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale, group)
 
@@ -79,14 +79,15 @@ def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> No
 def plain(figure: go.Figure, key: str, alt: str) -> None:
     """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
     what the chart is about, and goes on with what it shows now."""
-    drawing, words = _sent(figure)
+    drawing, words = _sent(Chart(figure, "", alt, ""))
     components.plot(drawing, key, f"{alt}. {words}")
 
 
-def _sent(figure: go.Figure) -> tuple[dict[str, Any], str]:
-    shown = as_shown(figure)
-    plain = values(shown)
-    return components.drawing(plain), in_words(plain if shown is figure else figure)
+def _sent(chart: Chart) -> tuple[dict[str, Any], str]:
+    if not (screen.narrow() or presenting.on() or theme() == "dark"):
+        drawn = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
+        return components.drawing(drawn), in_words(drawn)
+    return components.drawing(values(as_shown(chart.figure))), in_words(chart.drawn)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

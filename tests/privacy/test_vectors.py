@@ -22,7 +22,7 @@ ORDER = np.array([2.0, 5.0])
 
 
 def selections_epsilon(eta: float, count: int, delta: float) -> float:
-    return forms.rdp_epsilon(lambda orders: count * forms.exponential_rdp(eta, orders), delta)
+    return float(forms.rdp_epsilon(lambda orders: count * forms.exponential_rdp(eta, orders), delta))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
-from dpviz.plots.elements.lines import Line, Mark, line_figure
+from dpviz.plots.elements.lines import Line, Mark, line_drawing, line_figure
 from dpviz.plots.elements.parts import show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
@@ -32,14 +32,14 @@ def selection_ranges(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) 
     Rounds whose draws need no data are left out, and so are arms that add noise.
     """
     lines = _per_player(plans, styles)
-    figure = line_figure(
+    drawn = line_drawing(
         lines,
         Axes("Step t", "Range η_t of one draw", from_zero=True),
         notes=["thin lines: the maximising player y"] if any(line.width < 2 for line in lines) else [],
         if_empty="No method draws vertices privately.",
         height=style.SMALL,
     )
-    return chart("selection_ranges", figure)
+    return chart("selection_ranges", drawn)
 
 
 def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> list[Line]:

@@ -16,7 +16,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
-from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Turn, line_drawing, line_figure
 from dpviz.plots.elements.parts import limit_across
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
@@ -49,13 +49,13 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
         if plan.private and "epoch_length" in plan.resolved:
             noise = next(iter(plan.noise.values()))[: int(plan.resolved["epoch_length"])]
             lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value=False))
-    figure = line_figure(
+    drawn = line_drawing(
         lines,
         Axes("Step t of an epoch", "Noise of g_t, σ", log_y=True),
         if_empty="No method with epochs.",
         height=style.SMALL,
     )
-    return chart("noise_of_an_epoch", figure)
+    return chart("noise_of_an_epoch", drawn)
 
 
 def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float) -> Chart:

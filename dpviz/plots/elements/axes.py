@@ -35,6 +35,11 @@ class Range:
         at = math.log10(max(value, 1e-300)) if self.log else value
         return (at - self.low) / (self.high - self.low)
 
+    def places(self, values: np.ndarray) -> np.ndarray:
+        """The same of many, of any shape."""
+        at = np.log10(np.maximum(values, 1e-300)) if self.log else values
+        return np.asarray((at - self.low) / (self.high - self.low))
+
     @property
     def plain(self) -> bool:
         """Whether all its numbers are written without an exponent; on a log axis, all powers of ten on it."""

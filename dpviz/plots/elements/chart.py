@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import plotly.graph_objects as go
@@ -17,19 +18,25 @@ SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from th
 class Chart:
     """A figure and its words.
 
+    drawn : the figure, or what it is made of, which can be drawn as well and takes less time to make.
     alt : what the chart is about, for those who cannot see it; what it shows now is added where it is drawn.
     provenance : what the curves depend on: settings alone; else what may be published of them, all or some.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
     sent : what a browser is sent of it and its words, by the look of the page: made once, it is drawn many times.
     """
 
-    figure: go.Figure
+    drawn: go.Figure | dict[str, Any]
     heading: str
     alt: str
     caption: str
     provenance: Provenance = "settings"
     to_download: Callable[[], go.Figure] | None = None
     sent: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def figure(self) -> go.Figure:
+        """The figure."""
+        return self.drawn if isinstance(self.drawn, go.Figure) else go.Figure(self.drawn, _validate=False)
 
 
 def worded(package: str) -> Callable[..., Chart]:
@@ -38,7 +45,7 @@ def worded(package: str) -> Callable[..., Chart]:
 
     def chart(
         name: str,
-        figure: go.Figure,
+        drawn: go.Figure | dict[str, Any],
         provenance: Provenance = "settings",
         to_download: Callable[[], go.Figure] | None = None,
         **values: object,
@@ -46,7 +53,7 @@ def worded(package: str) -> Callable[..., Chart]:
         words = resources.data(package, "texts.toml")["CHARTS"][name]
         heading, alt, caption = (words[part].format(**values).strip() for part in ("heading", "alt", "caption"))
         said = f"{caption} {SETTINGS_ONLY}" if provenance == "settings" else caption
-        return Chart(figure, heading, alt, said, provenance, to_download)
+        return Chart(drawn, heading, alt, said, provenance, to_download)
 
     return chart
 

@@ -4,9 +4,10 @@ It sees to what is easy to forget: finite numbers, few points, small types, no l
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,6 +19,7 @@ from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
+P = ParamSpec("P")
 MAX_POINTS, FLAT = 1000, 100  # per trace; and of a constant
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
@@ -80,7 +82,10 @@ class Mark:
     side: str = ""
 
 
-def line_figure(
+Drawing = dict[str, Any]  # a figure as plain values, with its arrays; plotly's own checks would take most of the time
+
+
+def line_drawing(
     lines: Sequence[Line],
     axes: Axes,
     *,
@@ -92,8 +97,8 @@ def line_figure(
     not_private: bool | str = False,
     labels: bool = True,
     height: int = style.HEIGHT,
-) -> go.Figure:
-    """A figure of lines with bands, limits, marks and notes in small print.
+) -> Drawing:
+    """A figure of lines with bands, limits, marks and notes in small print, as plain values.
 
     Points that are not numbers are left out, and those at x <= 0 on a log axis. Values below 1e-12 on a log axis, or
     beyond 1e12, are drawn there, and a note says so. Lines that coincide are one, with the names of all. At most 1000
@@ -104,7 +109,7 @@ def line_figure(
     """
     drawn = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
     if not drawn:
-        return go.Figure({"layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])})
+        return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
     notes = [*notes, *_clipped(drawn, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
     span = (min(line.x[0] for line in drawn), max(line.x[-1] for line in drawn))
@@ -141,7 +146,18 @@ def line_figure(
     if not silent and not axes.log_x:
         frame["hoverdistance"] = _reach(drawn)
     traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
-    return go.Figure({"data": traces, "layout": frame}, _validate=False)
+    return {"data": traces, "layout": frame}
+
+
+def _as_figure(drawing: Callable[P, Drawing]) -> Callable[P, go.Figure]:
+    @wraps(drawing)
+    def figure(*arguments: P.args, **options: P.kwargs) -> go.Figure:
+        return go.Figure(drawing(*arguments, **options), _validate=False)
+
+    return figure
+
+
+line_figure = _as_figure(line_drawing)
 
 
 def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range) -> tuple[list[dict[str, Any]], bool]:
@@ -182,13 +198,9 @@ def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale
 
 def _passes(line: "Line", end: End, along: Range, shown: Range, scale: "Scale") -> bool:
     """Whether a line goes on where the text beside an end would stand."""
-    beyond, reach = line.x > end.x, end.reach
-    for x, y in zip(line.x[beyond].tolist(), scale.clip(line.y[beyond]).tolist(), strict=True):
-        if along.place(x) * end.frame >= reach:
-            return False
-        if abs(shown.place(y) - end.up) < CLEAR:
-            return True
-    return False
+    first = int(np.searchsorted(line.x, end.x, side="right"))
+    beside = along.places(line.x[first:]) * end.frame < end.reach
+    return bool((np.abs(shown.places(scale.clip(line.y[first:][beside])) - end.up) < CLEAR).any())
 
 
 def _reach(lines: Sequence["Line"]) -> int:

@@ -176,7 +176,8 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
         targets = -np.expm1(math.log1p(-delta) - log_certain[counts])  # 1 - (1 - δ) / Π (1 - δ_i)
         covered = targets > (-1e-12 if method == "basic" else 1e-12) * delta
         result = np.full(len(counts), math.inf)
-        result[covered] = _CURVES[method](certain, targets[covered], counts[covered])
+        if covered.any():
+            result[covered] = _CURVES[method](certain, targets[covered], counts[covered])
     result.setflags(write=False)
     return result
 
@@ -252,23 +253,23 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     divergences = _divergences(list(row))
     few = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough to look at, as the best is refined
     orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[few]
-    at_orders = divergences(orders)
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
+    done = np.clip(ends[counts][:, None] - starts, 0, lengths)  # of each run, at each checkpoint
+    times = np.array([np.bincount(owner, part, len(row)) for part in done])
 
-    def at(count: int, delta: float) -> float:
-        times = np.bincount(owner, np.clip(ends[count] - starts, 0, lengths), len(row))
-        used = times > 0  # 0 · ∞ is not a number
-        return closed_forms.rdp_epsilon(
-            lambda at: times[used] @ divergences(at)[used],
-            delta,
-            times[used] @ at_orders[used],
-            orders,
-            refine=sampled <= MOST_REFINED,
-        )
+    def composed(at: Floats) -> Floats:
+        each = divergences(at.ravel()).reshape(len(row), *at.shape)
 
-    pairs = zip(counts.tolist(), deltas.tolist(), strict=True)
-    return np.array([at(count, delta) if count else 0.0 for count, delta in pairs])
+        def added(values: Floats) -> Floats:
+            return times @ values[:, 0] if len(at) == 1 else np.einsum("mr,rmk->mk", times, values)
+
+        if (known := np.isfinite(each)).all():
+            return added(each)
+        return np.where(added(~known) > 0, math.inf, added(np.where(known, each, 0.0)))  # 0 · ∞ is not a number
+
+    found = closed_forms.rdp_epsilon(composed, deltas, None, orders, refine=sampled <= MOST_REFINED)
+    return np.where(counts > 0, found, 0.0)
 
 
 def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:

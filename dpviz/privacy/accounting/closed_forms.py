@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv, log_ndtr, ndtr, ndtri, ndtri_exp, zeta
 
 Floats = NDArray[np.float64]
@@ -164,38 +164,42 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 def rdp_epsilon(
     divergence: Callable[[Floats], Floats],
-    delta: float,
+    delta: ArrayLike,
     at_orders: Floats | None = None,
     orders: Floats = ORDERS,
     refine: bool = True,
-) -> float:
-    """ε at δ from Rényi divergences D(order), order > 1 (Canonne, Kamath, Steinke 2020, Proposition 12).
+) -> Floats:
+    """ε at δ, a number or (m,), from Rényi divergences D(order), order > 1 (Canonne, Kamath, Steinke 2020, Prop. 12).
 
-    orders : where to look at first; the best one is then refined, if asked to. at_orders : the divergences there, if
-        known already.
+    divergence : at orders of shape (m, k); where there is one for each δ, its row. orders : (k,), where to look at
+        first; the best one is then refined, if asked to. at_orders : the divergences there, if known already.
     """
-    if delta <= 0:
-        return math.inf
-    log_delta = math.log(delta)
+    delta = np.asarray(delta, dtype=float)
+    log_delta = np.log(np.where(delta > 0, delta, 0.5)).reshape(-1, 1)
 
     def bound(at: Floats, divergences: Floats) -> Floats:
         fall, gain = np.log1p(-1 / at), (log_delta + np.log(at)) / (at - 1)
         return np.asarray(divergences + fall - gain + _ROUNDING * (divergences - fall + np.abs(gain)))
 
-    def refined(x: float) -> float:
-        order = np.array([1 + 10**x])
-        return float(bound(order, divergence(order))[0])
-
-    values = bound(orders, divergence(orders) if at_orders is None else at_orders)
-    best = int(np.argmin(values))
-    if not np.isfinite(values[best]):
-        return math.inf
-    if not refine:
-        return max(0.0, float(values[best]))
-    neighbours = np.log10(orders[[max(best - 1, 0), min(best + 1, len(orders) - 1)]] - 1)
-    # Every order gives a valid ε, and the best ones differ little, so the search may stop early.
-    refinement = minimize_scalar(refined, bounds=neighbours, method="bounded", options={"xatol": 1e-5})
-    return max(0.0, min(float(refinement.fun), float(values[best])))
+    values = bound(orders, divergence(orders[None]) if at_orders is None else at_orders)
+    least = values.min(axis=1)
+    if refine and np.isfinite(least).any():
+        # Every order gives a valid ε, and the best ones differ little, so the search may stop early: eight parts
+        # between the neighbours, and where a parabola through three of these is lowest.
+        places, row = np.log10(orders - 1), np.arange(len(values))
+        best = values.argmin(axis=1)
+        low, high = places[np.maximum(best - 1, 0)], places[np.minimum(best + 1, len(orders) - 1)]
+        fine = np.linspace(low, high, 9, axis=1)
+        at = 1 + 10**fine
+        values = bound(at, divergence(at))
+        mid = np.clip(values.argmin(axis=1), 1, 7)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            left, centre, right = (values[row, mid + side] for side in (-1, 0, 1))
+            shift = (left - right) / (left - 2 * centre + right) / 2
+        place = fine[row, mid] + np.clip(np.nan_to_num(shift), -1, 1) * (high - low) / 8
+        at = 1 + 10 ** place[:, None]
+        least = np.minimum(least, np.minimum(values.min(axis=1), bound(at, divergence(at))[:, 0]))
+    return np.where(delta > 0, np.maximum(0.0, least).reshape(delta.shape), math.inf)
 
 
 # ------------------------------------------------------------------------------------------------------------- pure DP

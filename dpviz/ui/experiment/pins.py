@@ -108,7 +108,7 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
         said = [texts.PINNED] if figure is not picture.figure else []
         if others:
             said.append(f"Pinned, and not drawn, as the axes differ: {', '.join(others)}.")
-        return replace(picture, figure=figure, caption=" ".join([*said, picture.caption]))
+        return replace(picture, drawn=figure, caption=" ".join([*said, picture.caption]))
 
     return haunted
 
