@@ -79,6 +79,34 @@ def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
     return (best,)
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """The best private method of each side, best first, with its last median; higher : whether the highest is best."""
+
+    ends: tuple[tuple[str, str, float], ...]  # side, method, end
+    higher: bool
+
+
+def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
+    """Of a metric, or of the share of the start that is left; None without a private method, and where neither end is
+    better for all."""
+    ends, better = [], set()
+    for side in sides:
+        name = _name(side, metric)
+        method = None if name is None or name not in side.summary.metrics else side.summary.best(name)
+        if name is None or method is None:
+            continue
+        series = side.summary.series[method][name]
+        shown = series.relative if metric == SHARE else series
+        if shown is not None:
+            ends.append((side.name, method, float(shown.end[1])))
+            better.add(side.summary.metrics[name].better)
+    if not ends or len(better) > 1 or better == {""}:
+        return None
+    higher = better == {"higher"}
+    return Ranking(tuple(sorted(ends, key=lambda end: -end[2] if higher else end[2])), higher)
+
+
 def logarithmic(sides: Sequence[Side], metric: str) -> bool:
     """Whether a metric is drawn on a log axis."""
     return any(side.summary.metrics[metric].scale == "log" for side in sides if metric in side.summary.metrics)

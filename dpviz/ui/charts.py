@@ -28,10 +28,15 @@ def show(chart: Chart, key: str) -> Chart:
     if chart.provenance == "private if known beforehand":
         say_condition(chart.figure)
     with explain.heading(without_markup(chart.heading)):
-        if chart.provenance != "settings":
-            explain.privacy_badge(chart.provenance)
-        download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
+        beside_heading(chart, key)
     return picture(chart, key)
+
+
+def beside_heading(chart: Chart, key: str) -> None:
+    """The badge of a chart, and its numbers."""
+    if chart.provenance != "settings":
+        explain.privacy_badge(chart.provenance)
+    download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
 
 
 def picture(chart: Chart, key: str, pale: bool = False, group: str = "") -> Chart:

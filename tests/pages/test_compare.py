@@ -11,10 +11,11 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.summary import summary
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
+from dpviz.numbers import short
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
-from tests.pages.reading import Load, chart, choose, lines, run, table, text
+from tests.pages.reading import Load, chart, choose, lines, metrics, run, table, text
 from tests.pages.test_pins import TINY, linked, press
 
 STEEP = Pin("Steep", presets.PRESETS[0].experiment.replaced(replicates=2))
@@ -49,6 +50,11 @@ def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Lo
     ]
     assert [link.proto.label for link in app.get("page_link")] == [family.title for family in families.FAMILIES]
     assert not app.get("pills") and "Copy link" not in text(app)
+    shares = table(app, "Guarantee").set_index("Run")["Share of the start"].sort_values()
+    assert metrics(app)["Lowest in the end"] == short(shares.iloc[0])
+    assert f"**{shares.index[0]}**, by " in text(app) and f"Then {shares.index[1]} {short(shares.iloc[1])}." in text(
+        app
+    )
 
 
 def test_pins_of_two_families_stand_side_by_side_on_common_axes(both: AppTest) -> None:

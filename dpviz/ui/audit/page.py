@@ -115,17 +115,18 @@ class _Screen(Part):
             self.auditing = self.chosen.build()
         ready = None if self.auditing is None else Ready(self.auditing)
         run_panel.settled(panel.page, ready)
-        if self.auditing is not None:
-            st.markdown(choose.described(self.auditing))
-        switch = st.container(horizontal=True, vertical_alignment="center")
+        found, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
-            active = run_panel.bar(panel, texts.TITLE, ready, switch.container(width="content"))
-        with switch:
-            if ready is not None:
+            active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
+        run = self.run
+        with found:
+            if self.auditing is not None and (run is None or run_panel.state(panel.page)[1] or not self.shows(run)):
+                st.markdown(choose.described(self.auditing))
+            run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
+        with foot:
+            if ready is not None and (run is None or not ready.is_that_of(run.job)):
                 _forecast(ready)
             link = st.container(width="content")
-        run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
-        run = self.run
         if self.guessing and run is not None and run.progress is not None and not (active or self.shows(run)):
             guess.place(panel, run.auditing, run.progress)
         if not self.again:
@@ -163,8 +164,10 @@ class _Screen(Part):
         with st.container(key=panel.key(f"found{'_pale' * pale}")):
             words, picture = st.columns([6, 7], gap="medium")
         with words:
+            verdicts.cards(auditing, progress, panel.key("cards"))
             verdicts.box(auditing, progress, ended=not run.job.active)
-            verdicts.cards(auditing, progress)
+            if not pale:
+                st.markdown(choose.described(auditing))
             if threshold is not None and progress is not None:
                 guess.score(panel, auditing, progress, threshold)
         if progress is not None:

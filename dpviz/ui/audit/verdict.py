@@ -87,10 +87,11 @@ def tests(auditing: Auditing, progress: Progress) -> None:
     st.markdown(f"| test | found | chance, at most, in a sound implementation |\n|---|---|---|\n{table}")
 
 
-def cards(auditing: Auditing, progress: Progress | None) -> None:
+def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
     """The claim, and what is proven of it."""
     claim, outcome = auditing.audit.claim, verdict(auditing, progress)
-    left, right = st.columns(2)
+    with st.container(key=key):
+        left, right = st.columns(2)
     left.metric(f"Claimed {claim.symbol}", short(claim.value), border=True, help=_kept(auditing))
     if outcome is not None:
         help = texts.PROVEN_HELP.format(tightness=short(100 * outcome.tightness), looks=auditing.audit.looks)

@@ -72,16 +72,16 @@ def show() -> None:
         _list(pinned_runs)
     else:
         st.caption(f":material/keep: {texts.EMPTY}")
-        with st.container(horizontal=True):
-            for entry in families.FAMILIES:
-                st.page_link(entry.address, label=entry.title, icon=entry.icon)
         chosen = _example(pages)
     sides = [side for one in chosen if (side := _side(one)) is not None]
     if sides:
         _compared(panel, sides)
-    with st.container(horizontal=True):
+    with st.container(horizontal=True, vertical_alignment="center"):
         if pinned_runs:
             links.show(panel)
+        else:
+            for entry in families.FAMILIES:
+                st.page_link(entry.address, label=entry.title, icon=entry.icon)
         pins.files(PREFIX, [one.pinned for one in pinned_runs], places)
 
 
@@ -189,8 +189,8 @@ def _compared(panel: Panel, sides: Sequence[Side]) -> None:
         metric = panel.choice("metric", "What is shown", labels, SHARE, texts.WHAT_SHARE)
         axes = comparison.axes(sides)
         axis = panel.choice("axis", "Along", axes, next(iter(axes)), texts.ALONG_HELP)
-        options = {BEST: "Best of each run", EVERY: "All"}
-        every = panel.choice("methods", "Methods", options, BEST, "With privacy, and lowest in the end.") == EVERY
+        options = {BEST: "Best", EVERY: "All"}
+        every = panel.choice("methods", "Methods", options, BEST, texts.METHODS_HELP) == EVERY
         delta = panel.number(DELTA, "delta", slider=False)
     if panel.mistakes or delta is None:
         return
@@ -202,6 +202,20 @@ def _compared(panel: Panel, sides: Sequence[Side]) -> None:
         "What they cost together": partial(_together, panel, sides, delta),
     }
     panel.sections(parts)
+
+
+def _best(sides: Sequence[Side], metric: str) -> None:
+    """Which run ends best, and where the others do."""
+    found = comparison.ranking(sides, metric)
+    if found is None:
+        return
+    (side, method, best), *others = found.ends
+    then = "; ".join(f"{plain(side)} {short(end)}" for side, _, end in others)
+    st.metric(
+        f"{'Highest' if found.higher else 'Lowest'} in the end", short(best), help=texts.BEST_HELP, width="content"
+    )
+    words = f"**{plain(side)}**, by {plain(method)}.{f' Then {then}.' if then else ''}"
+    st.markdown(words, width="stretch")
 
 
 def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:
@@ -246,7 +260,11 @@ def _chart(
         f"Medians over the repeats.{told}{left_out} {said}",
         provenance(statuses),
     )
-    charts.show(chart, panel.key("chart"))
+    key = panel.key("chart")
+    with st.container(key=panel.key("number"), horizontal=True, vertical_alignment="center"):
+        _best(sides, metric)
+        charts.beside_heading(chart, key)
+    charts.picture(chart, key)
 
 
 def _rests_on(sides: Sequence[Side]) -> str:
