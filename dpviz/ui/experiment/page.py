@@ -20,7 +20,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import charts, downloads, explain, glossary, links
+from dpviz.ui import charts, downloads, explain, glossary, links, screen
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import (
     cloud,
@@ -311,9 +311,9 @@ class _Screen(Part):
             self.experiment = shown.experiment  # without the methods that have no plan
             self.drawings = plan.kept(shown, page.drawings(shown))
             self.small = [*islice(self.drawings, 2)]
-        without = next((group.without for group in page.groups if group.without), "")
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
-            st.caption(f"{'' if shown is None else page.note(shown)} {without}")
+            if not screen.narrow():
+                self._note(shown)
             if not self.uploaded and (own_file := page.problems.own_file):
                 st.button(
                     "Use your own file",
@@ -324,6 +324,11 @@ class _Screen(Part):
                     args=(own_file,),
                 )
         return shown
+
+    def _note(self, shown: PlanView | None) -> None:
+        """What the numbers above the picture are about, and what stands in place of one that is not there."""
+        without = next((group.without for group in self.page.groups if group.without), "")
+        st.caption(f"{'' if shown is None else self.page.note(shown)} {without}")
 
     @property
     def uploaded(self) -> bool:
@@ -360,6 +365,8 @@ class _Screen(Part):
 
     def _below(self, shown: PlanView | None) -> None:
         """What is left out and why, what a run takes that takes long, and the pins."""
+        if screen.narrow():  # there the picture is nearer to the controls without it
+            self._note(shown)
         if shown is not None:
             plan.refusals(shown.refused)
         if self.ready is not None:
