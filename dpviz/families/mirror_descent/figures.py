@@ -110,7 +110,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
         "T*/4": (best.practical_rounds, style.PALETTE["second"]),
     }
     counts = [count for count, _ in chosen.values() if count <= longest]
-    grid = np.unique(np.append(np.geomspace(2, longest, 60).round(), counts)).astype(int)
+    grid = np.unique(np.append(np.geomspace(2, longest, 24).round(), counts)).astype(int)
     curves = bounds.bound_over_rounds(facts, budget, grid.tolist(), sampling)
     looks = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash"))
     names = ("step size at its cap", "best step size below it")
