@@ -15,12 +15,11 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
-from dpviz.plots.elements.style import enlarged, on_dark, say_condition
+from dpviz.plots.elements.style import enlarged, say_condition
 from dpviz.plots.elements.typeset import plain as without_markup
 from dpviz.plots.elements.typeset import values
 from dpviz.plots.elements.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
-from dpviz.ui.appearance import theme
 
 
 def show(chart: Chart, key: str) -> Chart:
@@ -49,7 +48,7 @@ def picture(chart: Chart, key: str, pale: bool = False, group: str = "") -> Char
 
 def alone(chart: Chart, key: str, pale: bool = False, group: str = "") -> None:
     """Draw one chart without its caption."""
-    look = screen.narrow(), presenting.on(), theme()
+    look = screen.narrow(), presenting.on()
     if look not in chart.sent:
         chart.sent[look] = _sent(chart)
     drawing, words = chart.sent[look]
@@ -89,20 +88,19 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
 
 
 def _sent(chart: Chart) -> tuple[dict[str, Any], str]:
-    if not (screen.narrow() or presenting.on() or theme() == "dark"):
+    if not (screen.narrow() or presenting.on()):
         drawn = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
         return components.drawing(drawn), in_words(drawn)
     return components.drawing(values(as_shown(chart.figure))), in_words(chart.drawn)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:
-    """The figure as this visitor sees it: with a legend in place of labels on a narrow screen, for a dark page, or
-    for a lecture hall."""
+    """The figure as this visitor sees it: with a legend for labels on a narrow screen, enlarged in a lecture hall."""
     if screen.narrow():
         figure = compact(figure)
     if presenting.on():
         figure = enlarged(figure, presenting.FACTOR)
-    return on_dark(figure) if theme() == "dark" else figure
+    return figure
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:

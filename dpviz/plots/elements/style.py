@@ -224,10 +224,3 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
         if trace.type == "scatter" and trace.line.width:
             trace.line.width *= factor
     return found
-
-
-def on_dark(figure: go.Figure) -> go.Figure:
-    """The figure for the dark page. Only the words "not private" have a colour of their own."""
-    found = go.Figure(figure)
-    found.update_annotations(font_color=NOT_PRIVATE["dark"], selector={"name": _NOT_PRIVATE["name"]})
-    return found

@@ -20,7 +20,7 @@ from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz import resources
-from dpviz.plots.elements.style import PLOT_CONFIG
+from dpviz.plots.elements.style import NOT_PRIVATE, PLOT_CONFIG
 from dpviz.plots.elements.typeset import printed
 from dpviz.ui.terms import TERMS
 
@@ -56,7 +56,8 @@ def _served(name: str, html: str) -> tuple[Any, str]:
 
 def _plot(key: str, height: int, **data: Any) -> None:
     component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
-    component(key=key, data={**data, "height": height, "module": module, "library": _LIBRARY}, height=height)
+    fixed = {"height": height, "module": module, "library": _LIBRARY, "dark": NOT_PRIVATE["dark"]}
+    component(key=key, data={**data, **fixed}, height=height)
 
 
 def drawing(figure: dict[str, Any]) -> dict[str, Any]:

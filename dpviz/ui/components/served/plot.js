@@ -178,6 +178,19 @@ function template(node) {
   };
 }
 
+// What the dark page needs otherwise: the words "not private", which have a colour of their own, and faint bands.
+const BANDS = 1.7; // times their opacity
+
+function onThisPage({ data, layout }, page, dark) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(page.slice(at, at + 2), 16));
+  if (red + green + blue > 384) return { data, layout };
+  for (const note of layout.annotations ?? []) if (note.name === "not private") note.font.color = dark;
+  for (const trace of data) {
+    trace.fillcolor = trace.fillcolor?.replace(/[\d.]+(?=\)$)/, (opacity) => Math.min(1, opacity * BANDS));
+  }
+  return { data, layout };
+}
+
 // One draw at a time: what arrives meanwhile is drawn when it has ended, and only the newest of it.
 async function draw(node, printed = false) {
   const state = states.get(node);
@@ -191,7 +204,7 @@ async function draw(node, printed = false) {
       const wanted = [figure, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
-      const { data, layout } = JSON.parse(figure);
+      const { data, layout } = onThisPage(JSON.parse(figure), look.layout.paper_bgcolor, state.data.dark);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, { ...config, ...menu });
       if (state.data.group && !state.heard) {
         state.heard = true;
