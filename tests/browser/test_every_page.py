@@ -54,7 +54,7 @@ INSIDE = 2  # pixels that boxes of text are higher than their letters
 # Whether all words of all charts are within them.
 WHOLE = """() => {
     const words = [...document.querySelectorAll(".dpviz-plot svg text")].filter((node) => node.textContent);
-    return words.length > 20 && words.every((node) => {
+    return words.length > 10 && words.every((node) => {
         const [word, whole] = [node, node.closest(".dpviz-plot")].map((each) => each.getBoundingClientRect());
         return word.left >= whole.left && word.right <= whole.right;
     });
@@ -257,6 +257,7 @@ def rgb(colour: str) -> str:
 
 def violations(page: Page) -> list[str]:
     """What axe-core finds on all of the page, without what is Streamlit's own."""
+    page.mouse.move(0, 0)  # what fades in below the pointer is half there
     ready(page)
     page.evaluate(AXE_SCRIPT)
     found: list[str] = page.evaluate(FOUND, THEIRS)
