@@ -1,7 +1,6 @@
 """What the server does when it starts, and spares the pages."""
 
 import gc
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,13 +14,11 @@ from dpviz.ui.experiment.run import runner
 def prepare() -> None:
     """Once per server: start its workers, and spare every rerun a wait.
 
-    What was imported need not be looked at each time that garbage is collected (45-80 ms). And NumPy, which gives up
-    the interpreter's lock in every product, gets it back sooner from the other threads.
+    What was imported need not be looked at each time that garbage is collected (45-80 ms).
     """
     runner()
     gc.collect()
     gc.freeze()
-    sys.setswitchinterval(0.0005)
 
 
 @st.cache_resource(ttl=2.0, show_spinner=False)
