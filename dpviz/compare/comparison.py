@@ -83,7 +83,7 @@ def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
 class Ranking:
     """The best private method of each side, best first, with its last median; higher : whether the highest is best."""
 
-    ends: tuple[tuple[str, str, float], ...]  # side, method, end
+    ends: tuple[tuple[Side, str, float], ...]  # side, method, end
     higher: bool
 
 
@@ -99,7 +99,7 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
         series = side.summary.series[method][name]
         shown = series.relative if metric == SHARE else series
         if shown is not None:
-            ends.append((side.name, method, float(shown.end[1])))
+            ends.append((side, method, float(shown.end[1])))
             better.add(side.summary.metrics[name].better)
     if not ends or len(better) > 1 or better == {""}:
         return None

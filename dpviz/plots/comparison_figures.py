@@ -1,4 +1,4 @@
-"""The chart of a comparison: runs of any kind, one hue for each method, one dash for each run."""
+"""The chart of a comparison: runs of any kind, every method as on its page."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import DASHES, DOTS, GREY, HUES, ArmStyle, arm_styles, marked
 
-HEIGHT = 420  # pixels
+HEIGHT = 390  # pixels
 BANDS = 2  # lines up to which all have their bands
 
 
@@ -32,10 +32,9 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
 
 
 def _look(curve: Curve, place: int, taken: Collection[ArmStyle]) -> ArmStyle:
-    """The hue of the method, as on its page, and a dash for the run, the `place`th; another dash, then another hue, if
-    that is taken."""
-    hue = GREY if curve.arm is None else arm_styles([curve.arm])[curve.arm.label].color
+    """The look of the method on its page; if that is taken, another dash for the run, the `place`th; or another hue."""
+    own = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
-    wanted = [ArmStyle(hue, dashes[(place + i) % len(dashes)], not curve.private) for i in range(len(dashes))]
+    wanted = [replace(own, dash=dashes[(place + i) % len(dashes)]) for i in range(len(dashes))]
     others = [replace(look, color=other) for other in HUES for look in wanted]
-    return next((look for look in [*wanted, *others] if look not in taken), wanted[0])
+    return next((look for look in [own, *wanted, *others] if look not in taken), own)

@@ -161,6 +161,8 @@ def _spent(
     stopping = [line.name for line in lines if plans[line.name].stops]
     which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
     notes = [f"at most; {which}"] if stopping else []
+    if lines and all(len(line.y) > 2 and line.y[1] == line.y[-1] > 0 for line in lines):
+        notes.append("all of it is charged at the first step")
     axes, if_empty = words
     drawn = line_drawing(lines, axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawn, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")

@@ -35,7 +35,7 @@ def selection_ranges(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) 
     drawn = line_drawing(
         lines,
         Axes("Step t", "Range η_t of one draw", from_zero=True),
-        notes=["thin lines: the maximising player y"] if any(line.width < 2 for line in lines) else [],
+        notes=["thin lines: the maximising player y"] if any(line.width < 2 and len(line.x) for line in lines) else [],
         if_empty="No method draws vertices privately.",
         height=style.SMALL,
     )

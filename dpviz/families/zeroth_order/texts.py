@@ -35,7 +35,7 @@ def finding(published: float, other: float, label: str) -> str:
     """How a simple method does beside the published algorithm, in a sentence."""
     alike = "about as low as" if published <= ALIKE * other else "lower than"
     how = "higher than" if other > ALIKE * published else alike
-    return f"“{label}”, which adds up nothing, ends {how} the published algorithm."
+    return f"“{label}”, which keeps no running sums, ends {how} the published algorithm."
 
 
 def clipped(share: float, mass: float, label: str) -> str:

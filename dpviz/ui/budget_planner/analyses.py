@@ -126,16 +126,18 @@ def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: flo
     counts = [f"“{plain(p.statistic.name)}” {count:,}" for p, count in needed if p.statistic.unit == "rows"]
     others = [(count, plain(p.statistic.name)) for p, count in needed if p.statistic.unit != "rows"]
     too_few = [f"“{name}” {count:,}" for count, name in others if count > rows]
-    said = f"**Yes**: at {budget.describe()}, {rows:,} rows are enough for a 95 % error of {percent} %."
+    said = (
+        f"**Yes**: at {budget.describe()}, {rows:,} rows are enough for an error of {percent} %, with 95 % confidence."
+    )
     if too_few:
-        said = f"**No**: at {budget.describe()}, a 95 % error of {percent} % needs more rows: {', '.join(too_few)}."
+        said = f"**No**: at {budget.describe()}, an error of {percent} % needs more rows: {', '.join(too_few)}."
     elif not others:
         said = f"At {budget.describe()}, whether it is depends on the counts."
     if counts:
         said += f" Counts have to reach: {', '.join(counts)}."
     st.markdown(said)
     bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
-    return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent)
+    return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent, rows=rows)
 
 
 def _releases(planned: Sequence[Planned]) -> Releases:

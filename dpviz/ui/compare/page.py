@@ -71,11 +71,12 @@ def show() -> None:
         chosen = _chosen(panel, pinned_runs)
         _list(pinned_runs)
     else:
-        st.caption(f":material/keep: {texts.EMPTY}")
         chosen = _example(pages)
     sides = [side for one in chosen if (side := _side(one)) is not None]
     if sides:
         _compared(panel, sides)
+    if not pinned_runs:
+        st.caption(f":material/keep: {texts.EMPTY}")
     with st.container(horizontal=True, vertical_alignment="center"):
         if pinned_runs:
             links.show(panel)
@@ -210,12 +211,17 @@ def _best(sides: Sequence[Side], metric: str) -> None:
     if found is None:
         return
     (side, method, best), *others = found.ends
-    then = "; ".join(f"{plain(side)} {short(end)}" for side, _, end in others)
+    then = "; ".join(f"{_named(side)} {short(end)}" for side, _, end in others)
     st.metric(
         f"{'Highest' if found.higher else 'Lowest'} in the end", short(best), help=texts.BEST_HELP, width="content"
     )
-    words = f"**{plain(side)}**, by {plain(method)}.{f' Then {then}.' if then else ''}"
+    words = f"**{_named(side)}**, by {plain(method)}.{f' Then {then}.' if then else ''}"
     st.markdown(words, width="stretch")
+
+
+def _named(side: Side) -> str:
+    """A run with its guarantee, as runs under different ones are no like with like."""
+    return f"{plain(side.name)} ({plain(side.experiment.guarantee)})"
 
 
 def _currency(panel: Panel, sides: Sequence[Side], delta: float) -> Currency | None:

@@ -218,7 +218,7 @@ def _above(found: Outcome, floor: float) -> str:
         return f"Without privacy: {short(floor)}{doubt}."
     if found.end < floor:
         return f"Lower than without privacy, {short(floor)}."
-    return f"Without privacy: {short(floor)}; the gap is the price."
+    return f"Without privacy, at best: {short(floor)}."
 
 
 def _alike(found: Outcome, other: float) -> bool:

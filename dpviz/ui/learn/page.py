@@ -35,14 +35,14 @@ def _list(unread: bool) -> None:
 
 def _lessons(unread: bool) -> None:
     st.markdown(
-        "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is stored: the run "
-        "decides."
+        "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is written in "
+        "advance: the run decides."
     )
     if unread:
         st.info(NO_LESSON, icon=":material/link_off:")
     known = steps.ordered()
     done = sum(steps.answered(lesson) for lesson in known)
-    st.caption(f"{done} of {len(known)} answered. This is remembered until you close the tab.")
+    st.caption(f"{done} of {len(known)} answered. Until you close the tab, this page remembers which.")
     for group, chosen in steps.grouped().items():
         st.header(group, anchor=False)
         for lesson in chosen:
@@ -52,7 +52,7 @@ def _lessons(unread: bool) -> None:
 
 
 def _entry(lesson: Lesson) -> None:
-    row = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    row = st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False)
     icon = ":material/check_circle:" if steps.answered(lesson) else ":material/school:"
     row.button(lesson.title, key=f"learn_open_{lesson.slug}", icon=icon, on_click=steps.go, args=(lesson.slug,))
     answered = ", answered" if steps.answered(lesson) else ""

@@ -131,7 +131,7 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
 def size_note(shown: PlanView) -> str:
     """Rows, parameters, and how far a run may get."""
     facts, far = ValueFacts.of(next(iter(shown.plans.values())).facts), reach(shown.plans)
-    note = f" A run may get {short(far)} from its start." if far else ""
+    note = f" A run ends within {short(far)} of its start." if far else ""
     return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
 
