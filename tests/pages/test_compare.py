@@ -15,6 +15,7 @@ from dpviz.numbers import short
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
+from dpviz.ui.markdown import plain
 from tests.pages.reading import Load, chart, choose, lines, metrics, run, table, text
 from tests.pages.test_pins import TINY, linked, press
 
@@ -52,9 +53,9 @@ def test_without_pins_the_page_says_how_to_pin_and_compares_two_presets(load: Lo
     assert not app.get("pills") and "Copy link" not in text(app)
     shares = table(app, "Guarantee").set_index("Run")["Share of the start"].sort_values()
     assert metrics(app)["Lowest in the end"] == short(shares.iloc[0])
-    assert f"**{shares.index[0]}**, by " in text(app) and f"Then {shares.index[1]} {short(shares.iloc[1])}." in text(
-        app
-    )
+    budgets = {family.title: family.page().presets[0].experiment.guarantee for family in first}
+    best, other = (f"{name} ({plain(budgets[name])})" for name in shares.index)
+    assert f"**{best}**, by " in text(app) and f"Then {other} {short(shares.iloc[1])}." in text(app)
 
 
 def test_pins_of_two_families_stand_side_by_side_on_common_axes(both: AppTest) -> None:

@@ -1,5 +1,7 @@
 """What an audit has found, in words and in numbers."""
 
+from typing import Any
+
 import streamlit as st
 
 from dpviz.audits.audit import Attack, Progress, Verdict
@@ -92,10 +94,13 @@ def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
     claim, outcome = auditing.audit.claim, verdict(auditing, progress)
     with st.container(key=key):
         left, right = st.columns(2)
-    left.metric(f"Claimed {claim.symbol}", short(claim.value), border=True, help=_kept(auditing))
+    look: Any = {"border": True, "height": "stretch"}
+    left.metric(f"Claimed {claim.symbol}", short(claim.value), help=_kept(auditing), **look)
     if outcome is not None:
         help = texts.PROVEN_HELP.format(tightness=short(100 * outcome.tightness), looks=auditing.audit.looks)
-        right.metric(f"Proven {claim.symbol}", f"≥ {short(outcome.bound)}", border=True, help=help)
+        if outcome.violation:
+            look |= {"delta": "VIOLATION", "delta_color": "inverse", "delta_arrow": "off"}
+        right.metric(f"Proven {claim.symbol}", f"≥ {short(outcome.bound)}", help=help, **look)
 
 
 def guesses(auditing: Auditing, progress: Progress) -> None:
