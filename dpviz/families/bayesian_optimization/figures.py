@@ -63,12 +63,15 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
     ended keep their last value there. (Not dotted: that is what has no privacy.)"""
     lines: list[Line] = []
     thin: list[Line] = []
+    once: list[str] = []
     for label in trace.lanes:
         found = stepped(trace, label, metric_name)
         if found is not None:
             at, values, least = found
             low, median, high = quantiles(values).T
             all_run, some_ended = at <= least, at >= least
+            if (values[:-1] == values[0]).all() and (values[-1] != values[0]).any():
+                once.append(label)
             several, goes_on = bool((high > low)[all_run].any()), bool((at > least).any())
             low_band, high_band = (low[all_run], high[all_run]) if several else (None, None)
             look, legend = styles[label], not goes_on  # the thin part, which ends where the method does, has the label
@@ -85,7 +88,11 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
             metric_name if metric is None else metric.label,
             log_y=metric is not None and metric.scale == "log",
         ),
-        notes=[*notes, *(["thin: some runs have ended"] if thin else [])],
+        notes=[
+            *notes,
+            *["thin: some runs have ended"] * bool(thin),
+            *[f"selects once, at its end: {', '.join(once)}"] * bool(once),
+        ],
         not_private=metric is not None and style.marked(trace.statuses(metric)),
         height=style.ALONE,
     )
