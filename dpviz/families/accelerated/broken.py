@@ -3,7 +3,8 @@
 Nothing in here can be chosen on a page of methods or named in a link: no class is registered.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -14,7 +15,7 @@ from dpviz.audits import audit, broken
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated.algorithms import GradientDescent
-from dpviz.families.accelerated.audits import CANARY, IDENTITY, PROBLEM, ROWS, neighbours
+from dpviz.families.accelerated.audits import CANARY, IDENTITY, PROBLEM, ROWS, neighbours, two_features
 from dpviz.privacy import batches, events, matrix_factorisation, queries
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
@@ -26,6 +27,7 @@ from dpviz.privacy.verification.broken import (
     OneStream,
     Quieter,
     Reusing,
+    RoundedOff,
     TenthLess,
     Twice,
     Unsampled,
@@ -54,9 +56,9 @@ class Halved(SmoothProblem):
         return self._problem.regulariser_gradient(x)
 
 
-def halved(problem: type[Halved] = Halved) -> audit.Neighbours:
-    """The usual neighbours with a mistake in their queries."""
-    data = neighbours()
+def halved(problem: type[Halved] = Halved, pair: Callable[[], audit.Neighbours] = neighbours) -> audit.Neighbours:
+    """Neighbours with a mistake in their queries."""
+    data = pair()
     assert isinstance(data.one, SmoothProblem) and isinstance(data.other, SmoothProblem)
     return audit.Neighbours(problem(data.one), problem(data.other))
 
@@ -67,6 +69,14 @@ class OneFewer(Halved):
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
         query, n = self._problem.mean_gradient(x, batch, norm), self.facts.n
         return query._replace(value=query.value * n / (n - 1))
+
+
+class EuclideanNorm(Halved):
+    """Says of the L1 norm of a gradient what is true of its L2 norm."""
+
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
+        query = self._problem.mean_gradient(x, batch, norm)
+        return query._replace(sensitivity=query.sensitivity / math.sqrt(self.facts.d))
 
 
 class Unnoised(GradientDescent):
@@ -188,6 +198,7 @@ THREE = replace(ONE, name="three_steps", title="DP-GD, three steps", algorithm=G
 DEALT = replace(
     ONE, name="two_batches", title="DP-SGD, two steps", algorithm=GradientDescent(iterations=2, batch_fraction=0.25)
 )
+PLANE = replace(ONE, name="one_step_two_features", data=two_features)
 BROKEN = broken.load(
     __package__,
     {
@@ -204,5 +215,7 @@ BROKEN = broken.load(
         "level_missing": (replace(TREE, source=LevelMissing), TREE),
         "one_fewer": (replace(ONE, data=partial(halved, OneFewer)), ONE),
         "tenth_less": (replace(THREE, source=TenthLess), THREE),
+        "euclidean_norm": (replace(PLANE, data=partial(halved, EuclideanNorm, two_features)), PLANE),
+        "rounded_off": (replace(ONE, source=RoundedOff), ONE),
     },
 )

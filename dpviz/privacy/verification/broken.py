@@ -27,6 +27,14 @@ class TenthLess(Transcript):
         return super()._drawn(distribution, rows, shape) * 0.9
 
 
+class RoundedOff(Transcript):
+    """Rounds noise to 0 where it is less than a hundredth of its scale."""
+
+    def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
+        drawn = super()._drawn(distribution, rows, shape)
+        return np.where(np.abs(drawn) < 0.01, 0.0, drawn)
+
+
 class Unsampled(Transcript):
     """Pays for a random batch and takes the same rows every time."""
 
