@@ -264,6 +264,6 @@ def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load
 
 def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: Load) -> None:
     app = load("budget_planner", planner_section="Noise")
-    assert "**Yes**: at ε = 2, 10,000 rows are enough for a 95 % error of 5 %" in text(app)
+    assert "**Yes**: at ε = 2, 10,000 rows are enough for an error of 5 %" in text(app)
     app.number_input(key="planner_rows").set_value(500).run()
-    assert "**No**: at ε = 2, a 95 % error of 5 % needs more rows: “Age\\, median” 774." in text(app)
+    assert "**No**: at ε = 2, an error of 5 %, with 95 % confidence, needs more rows: “Age\\, median” 774." in text(app)

@@ -130,7 +130,7 @@ def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: flo
         f"**Yes**: at {budget.describe()}, {rows:,} rows are enough for an error of {percent} %, with 95 % confidence."
     )
     if too_few:
-        said = f"**No**: at {budget.describe()}, an error of {percent} % needs more rows: {', '.join(too_few)}."
+        said = f"**No**: at {budget.describe()}, an error of {percent} %, with 95 % confidence, needs more rows: {', '.join(too_few)}."
     elif not others:
         said = f"At {budget.describe()}, whether it is depends on the counts."
     if counts:
