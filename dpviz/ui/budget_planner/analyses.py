@@ -126,13 +126,12 @@ def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: flo
     counts = [f"“{plain(p.statistic.name)}” {count:,}" for p, count in needed if p.statistic.unit == "rows"]
     others = [(count, plain(p.statistic.name)) for p, count in needed if p.statistic.unit != "rows"]
     too_few = [f"“{name}” {count:,}" for count, name in others if count > rows]
-    said = (
-        f"**Yes**: at {budget.describe()}, {rows:,} rows are enough for an error of {percent} %, with 95 % confidence."
-    )
+    at, error = budget.describe(), f"an error of {percent} %, with 95 % confidence"
+    said = f"**Yes**: at {at}, {rows:,} rows are enough for {error}."
     if too_few:
-        said = f"**No**: at {budget.describe()}, an error of {percent} %, with 95 % confidence, needs more rows: {', '.join(too_few)}."
+        said = f"**No**: at {at}, {error}, needs more rows: {', '.join(too_few)}."
     elif not others:
-        said = f"At {budget.describe()}, whether it is depends on the counts."
+        said = f"At {at}, whether it is depends on the counts."
     if counts:
         said += f" Counts have to reach: {', '.join(counts)}."
     st.markdown(said)
