@@ -266,4 +266,4 @@ def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: L
     app = load("budget_planner", planner_section="Noise")
     assert "**Yes**: at ε = 2, 10,000 rows are enough for an error of 5 %" in text(app)
     app.number_input(key="planner_rows").set_value(500).run()
-    assert "**No**: at ε = 2, an error of 5 %, with 95 % confidence, needs more rows: “Age\\, median” 774." in text(app)
+    assert "**No**: at ε = 2, an error of 5 % (95 % confidence) needs more rows: “Age\\, median” 774." in text(app)

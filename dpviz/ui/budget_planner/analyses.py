@@ -126,14 +126,14 @@ def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: flo
     counts = [f"“{plain(p.statistic.name)}” {count:,}" for p, count in needed if p.statistic.unit == "rows"]
     others = [(count, plain(p.statistic.name)) for p, count in needed if p.statistic.unit != "rows"]
     too_few = [f"“{name}” {count:,}" for count, name in others if count > rows]
-    at, error = budget.describe(), f"an error of {percent} %, with 95 % confidence"
+    at, error = budget.describe(), f"an error of {percent} % (95 % confidence)"
     said = f"**Yes**: at {at}, {rows:,} rows are enough for {error}."
     if too_few:
-        said = f"**No**: at {at}, {error}, needs more rows: {', '.join(too_few)}."
+        said = f"**No**: at {at}, {error} needs more rows: {', '.join(too_few)}."
     elif not others:
         said = f"At {at}, whether it is depends on the counts."
     if counts:
-        said += f" Counts have to reach: {', '.join(counts)}."
+        said += f" Counts need: {', '.join(counts)}."
     st.markdown(said)
     bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
     return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent, rows=rows)
