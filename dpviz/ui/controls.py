@@ -128,7 +128,8 @@ class Panel:
     def draw_leads(self) -> None:
         """Draw the numbers above the picture, and pass their values on."""
         for lead in sorted(self.leads, key=lambda lead: lead.place):
-            lead.into[lead.control.name] = self.number(lead.control, lead.name, empty=lead.empty)
+            filled = st.session_state.get(self.key(lead.name), lead.value) is not None
+            lead.into[lead.control.name] = self.number(lead.control, lead.name, empty=lead.empty, filled=filled)
 
     def led(self) -> list[Any]:
         """The values of the numbers above the picture."""
@@ -155,20 +156,23 @@ class Panel:
         disabled: bool = False,
         empty: str = "by theory",
         slider: bool = True,
+        filled: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         """Slider and input; only an input where a value is optional, the range is that of a seed, or without `slider`.
 
-        empty : what an optional value is while nothing is entered. on_change : of an input alone.
+        empty : what an optional value is while nothing is entered. filled : an optional value is entered, and has a
+        slider, too. on_change : of an input alone.
         """
-        points = grid(control) if slider and not control.optional else ()
+        points = grid(control) if slider and (filled or not control.optional) else ()
         if not points:
             value = self._input(control, name, disabled=disabled, placeholder=empty, on_change=on_change)
         else:
             # Number first, as the slider shows its value; `shell.css` shows them the other way round.
             with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
-                value = self._input(control, name, beside_slider=True)
-                self._slider(control, name, points, value)
+                value = self._input(control, name, beside_slider=True, placeholder=empty)
+                if value is not None or not control.optional:
+                    self._slider(control, name, points, value)
         self._show_mistake(control, value)
         return value
 
