@@ -88,10 +88,9 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
 
 
 def _sent(chart: Chart) -> tuple[dict[str, Any], str]:
-    if not (screen.narrow() or presenting.on()):
-        drawn = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
-        return components.drawing(drawn), in_words(drawn)
-    return components.drawing(values(as_shown(chart.figure))), in_words(chart.drawn)
+    plain = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
+    adapted = screen.narrow() or presenting.on()
+    return components.drawing(values(as_shown(chart.figure)) if adapted else plain), in_words(plain)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpviz.numbers import LARGEST, SMALLEST, short
 
@@ -30,14 +31,9 @@ class Range:
     high: float
     log: bool
 
-    def place(self, value: float) -> float:
-        """Where a value lies: 0 at the lower end, 1 at the upper one."""
-        at = math.log10(max(value, 1e-300)) if self.log else value
-        return (at - self.low) / (self.high - self.low)
-
-    def places(self, values: np.ndarray) -> np.ndarray:
-        """The same of many, of any shape."""
-        at = np.log10(np.maximum(values, 1e-300)) if self.log else values
+    def place(self, values: ArrayLike) -> np.ndarray:
+        """Where values of any shape lie: 0 at the lower end, 1 at the upper one."""
+        at = np.log10(np.maximum(values, 1e-300)) if self.log else np.asarray(values)
         return np.asarray((at - self.low) / (self.high - self.low))
 
     @property

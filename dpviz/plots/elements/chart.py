@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 
 from dpviz import resources
 from dpviz.experiments.plan import Privacy, worst
+from dpviz.plots.elements.lines import Drawing
 
 Provenance = Literal["settings", "partly private"] | Privacy
 SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from the data: the guarantee line says so
@@ -25,7 +26,7 @@ class Chart:
     sent : what a browser is sent of it and its words, by the look of the page: made once, it is drawn many times.
     """
 
-    drawn: go.Figure | dict[str, Any]
+    drawn: go.Figure | Drawing
     heading: str
     alt: str
     caption: str
@@ -45,7 +46,7 @@ def worded(package: str) -> Callable[..., Chart]:
 
     def chart(
         name: str,
-        drawn: go.Figure | dict[str, Any],
+        drawn: go.Figure | Drawing,
         provenance: Provenance = "settings",
         to_download: Callable[[], go.Figure] | None = None,
         **values: object,

@@ -187,9 +187,9 @@ def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale
     found = []
     for line, number in zip(lines, told, strict=True):
         x, y = float(line.x[-1]), float(scale.clip(line.y[-1:])[0])
-        across = along.place(x) if along.high > along.low else 0.0
+        across = float(along.place(x)) if along.high > along.low else 0.0
         number = f"{number} {line.unit}".rstrip() if line.value else ""
-        up = min(1.0, max(0.0, shown.place(y)))
+        up = float(np.clip(shown.place(y), 0.0, 1.0))
         end = End(x, y, across, up, line.name, number, line.style, frame)
         crossed = not end.outside and any(_passes(other, end, along, shown, scale) for other in lines)
         found.append(replace(end, crossed=crossed))
@@ -199,8 +199,8 @@ def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale
 def _passes(line: "Line", end: End, along: Range, shown: Range, scale: "Scale") -> bool:
     """Whether a line goes on where the text beside an end would stand."""
     first = int(np.searchsorted(line.x, end.x, side="right"))
-    beside = along.places(line.x[first:]) * end.frame < end.reach
-    return bool((np.abs(shown.places(scale.clip(line.y[first:][beside])) - end.up) < CLEAR).any())
+    beside = along.place(line.x[first:]) * end.frame < end.reach
+    return bool((np.abs(shown.place(scale.clip(line.y[first:][beside])) - end.up) < CLEAR).any())
 
 
 def _reach(lines: Sequence["Line"]) -> int:
