@@ -18,7 +18,6 @@ import pytest
 from hypothesis import settings
 from streamlit.components.v2 import manifest_scanner
 
-from dpviz import processes
 from tests.costs import Costs
 
 # Pages that run in the tests' own process compute there, too: nothing to start, and a test can look inside.
@@ -26,10 +25,7 @@ os.environ["DPVIZ_WORKERS"] = "0"
 os.environ["DPVIZ_STORE"] = "off"  # what is tested is computed
 os.environ["DPVIZ_TRAINERS"] = "0"  # the other processors have tests of their own to run
 
-# Children have the lowest priority: beside tests of the usual one, on busy processors, they would wait for minutes.
-if hasattr(os, "setpriority"):
-    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), processes.LOWEST - 1))
-if sys.platform == "linux":  # nor may a Chromium that root starts give itself a higher one: prctl(2), capabilities(7)
+if sys.platform == "linux":  # a Chromium of root's would give itself a higher priority: prctl(2), capabilities(7)
     PR_CAPBSET_DROP, CAP_SYS_NICE = 24, 23
     ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0)
 
