@@ -48,10 +48,7 @@ def picture(chart: Chart, key: str, pale: bool = False, group: str = "") -> Char
 
 def alone(chart: Chart, key: str, pale: bool = False, group: str = "") -> None:
     """Draw one chart without its caption."""
-    look = screen.narrow(), presenting.on()
-    if look not in chart.sent:
-        chart.sent[look] = _sent(chart)
-    drawing, words = chart.sent[look]
+    drawing, words = sent(chart)
     components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale, group)
 
 
@@ -85,6 +82,18 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
     what the chart is about, and goes on with what it shows now."""
     drawing, words = _sent(Chart(figure, "", alt, ""))
     components.plot(drawing, key, f"{alt}. {words}")
+
+
+def sent(chart: Chart) -> tuple[dict[str, Any], str]:
+    """A chart as this visitor's browser is sent it, and what it shows in words; made once for each look of the page."""
+    if look() not in chart.sent:
+        chart.sent[look()] = _sent(chart)
+    return chart.sent[look()]
+
+
+def look() -> tuple[bool, bool]:
+    """Whether the screen is narrow, and whether the page is for a lecture hall."""
+    return screen.narrow(), presenting.on()
 
 
 def _sent(chart: Chart) -> tuple[dict[str, Any], str]:

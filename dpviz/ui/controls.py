@@ -21,7 +21,7 @@ from streamlit.errors import StreamlitAPIException
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.specification import Control, Specification, address_text, sentences, several_between
-from dpviz.ui import streamlit_patches
+from dpviz.ui import components, streamlit_patches
 from dpviz.ui.markdown import sentence
 
 S = TypeVar("S", bound=Specification)
@@ -129,7 +129,9 @@ class Panel:
         """Draw the numbers above the picture, and pass their values on."""
         for lead in sorted(self.leads, key=lambda lead: lead.place):
             filled = st.session_state.get(self.key(lead.name), lead.value) is not None
-            lead.into[lead.control.name] = self.number(lead.control, lead.name, empty=lead.empty, filled=filled)
+            with st.container(key=self.key(f"lead_{lead.name}")):
+                value = self.number(lead.control, lead.name, empty=lead.empty, filled=filled, leads=True)
+            lead.into[lead.control.name] = value
 
     def led(self) -> list[Any]:
         """The values of the numbers above the picture."""
@@ -157,12 +159,13 @@ class Panel:
         empty: str = "by theory",
         slider: bool = True,
         filled: bool = False,
+        leads: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
         """Slider and input; only an input where a value is optional, the range is that of a seed, or without `slider`.
 
         empty : what an optional value is while nothing is entered. filled : an optional value is entered, and has a
-        slider, too. on_change : of an input alone.
+        slider, too. leads : whether the picture below follows its slider. on_change : of an input alone.
         """
         points = grid(control) if slider and (filled or not control.optional) else ()
         if not points:
@@ -172,7 +175,7 @@ class Panel:
             with st.container(horizontal=True, gap="small", vertical_alignment="bottom", wrap=False):
                 value = self._input(control, name, beside_slider=True, placeholder=empty)
                 if value is not None or not control.optional:
-                    self._slider(control, name, points, value)
+                    (self._leading_slider if leads else self._slider)(control, name, points, value)
         self._show_mistake(control, value)
         return value
 
@@ -225,11 +228,8 @@ class Panel:
     def _slider(
         self, control: Control, name: str, points: tuple[float, ...], value: float | None, place: str = "slider"
     ) -> None:
-        key, own = self.key(f"{name}_{place}"), self.key(f"{name}_own")
-        if value is not None and value not in points and not mistake(control, value):
-            st.session_state[own] = value  # stays among the points: they must not move while the slider is dragged
-        points = with_value(points, st.session_state.get(own))
-        shown = nearest(points, control.default if value is None else value)
+        key = self.key(f"{name}_{place}")
+        points, shown = self._points(control, name, points, value)
         if st.session_state.get(key) != shown:
             st.session_state[key] = shown
         # A value that is set from here is sent once, and lost if the page is drawn again at that moment; what the
@@ -244,6 +244,41 @@ class Panel:
             help=control.help,
             on_change=_copy,
             args=(key, self.key(name)),
+        )
+
+    def _points(
+        self, control: Control, name: str, points: tuple[float, ...], value: float | None
+    ) -> tuple[tuple[float, ...], float]:
+        """The stops of a slider, with a value of its own between those of the grid, and the one that it is at."""
+        own = self.key(f"{name}_own")
+        if value is not None and value not in points and not mistake(control, value):
+            st.session_state[own] = value  # stays among the points: they must not move while the slider is dragged
+        points = with_value(points, st.session_state.get(own))
+        return points, nearest(points, control.default if value is None else value)
+
+    def _leading_slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
+        """A slider whose stops the browser draws while it is dragged."""
+        key, turn = self.key(f"{name}_slider"), self.key(f"{name}_turn")
+        points, shown = self._points(control, name, points, value)
+
+        def move() -> None:
+            moved = st.session_state[key]["move"]
+            st.session_state[self.key(name)] = float(points[moved["index"]])
+            st.session_state[turn] = moved["turn"]
+
+        def press() -> None:
+            st.session_state[self.key("pressed")] = name, points
+
+        components.slider(
+            key,
+            control.title,
+            control.help,
+            [point_texts(points)[point] for point in points],
+            points.index(shown),
+            turn=st.session_state.get(turn, 0),
+            group=self.page,
+            on_press=press,
+            on_move=move,
         )
 
     def choice(

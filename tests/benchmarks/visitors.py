@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -19,6 +20,15 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
 PATIENCE = 120.0  # seconds after which a visitor gives up
+
+
+@dataclass(frozen=True)
+class Stops:
+    """A slider of ours: its texts, and the last move that the server has heard of."""
+
+    id: str
+    options: list[str]
+    turn: int
 
 
 class Visitor:
@@ -71,6 +81,12 @@ class Visitor:
     async def move(self, label: str, text: str) -> float:
         """Drag a slider to one of its options; returns the seconds until the page was drawn."""
         slider = self.controls[label]
+        if isinstance(slider, Stops):
+            event = {"event": "move", "value": {"index": slider.options.index(text), "turn": slider.turn + 1}}
+            let_go = WidgetState(id=_make_trigger_id(slider.id, "events"), json_trigger_value=json.dumps([event]))
+            return await self._drawn(
+                lambda message: message.rerun_script.widget_states.widgets.append(let_go), control=slider.id
+            )
         state = WidgetState(id=slider.id)
         state.string_array_value.data.append(text)
         self._states[slider.id] = state
@@ -200,6 +216,10 @@ class Visitor:
                 self.exceptions.append(found.message)
             case "markdown" | "alert":
                 self.texts[tuple(message.metadata.delta_path)] = found.body
+            case "bidi_component" if found.component_name == "dpviz_slider":
+                data = json.loads(found.json)
+                self.controls[data["title"]] = Stops(found.id, data["texts"], data["turn"])
+                self._fragments[found.id] = message.delta.fragment_id
             case "bidi_component" if found.component_name == "dpviz_look":
                 self._look(found.id, json.loads(found.json), message.delta.fragment_id)
             case "progress":

@@ -143,7 +143,7 @@ def test_what_could_not_be_read_of_an_address_is_said_where_it_covers_no_button(
 
 NUMBER, SLIDER, STEPS = "Privacy budget ε, exact value", "Privacy budget ε", "Steps T, exact value"
 BY_CLICK, FEW = {"accel_follow": "false"}, {"accel_iterations": "20", "accel_replicates": "3"}
-FIGURE_3 = "Figure 3: logistic regression, all rows"
+REPEATS, FIGURE_1 = "Repeats R, exact value", "Figure 1: momentum amplifies noise"
 # The address, then what a browser says in turn (method and arguments), and what the page says or what holds of it.
 SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | Callable[[Visitor], bool]]]] = {
     # As one does that waited long, whose second request comes when the page has been drawn.
@@ -165,9 +165,14 @@ SCENES: dict[str, tuple[dict[str, str], list[tuple[Any, ...] | str | Callable[[V
     "a number typed back is meant where its slider shows what the preset has set": (
         BY_CLICK,
         [
-            *[("still_shows", NUMBER, 2.0), ("still_shows", SLIDER, ["2"]), ("still_shows", "Preset", FIGURE_3)],
-            *[("ask_by_address",), "ε = 10"],
-            *[("still_shows", NUMBER, 2.0), ("still_shows", SLIDER, ["10"]), ("press", "Run"), "ε = 2"],
+            *[
+                ("still_shows", REPEATS, 20.0),
+                ("still_shows", "Repeats R", ["20"]),
+                ("still_shows", "Preset", FIGURE_1),
+            ],
+            *[("ask_by_address",), lambda visitor: visitor.query["accel_replicates"] == "50.0"],
+            *[("still_shows", REPEATS, 20.0), ("still_shows", "Repeats R", ["50"]), ("press", "Run")],
+            lambda visitor: "accel_replicates" not in visitor.query,
         ],
     ),
     "Run runs the number that was typed just before": (

@@ -3,11 +3,14 @@
 import base64
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from streamlit.components.v2.bidi_component.main import _make_trigger_id
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.testing.v1 import AppTest
 
 from tests.films import unpacked
@@ -163,6 +166,25 @@ def choose(app: AppTest, name: str, value: str) -> AppTest:
     next(widget for widget in found if (widget.key or "").partition("_")[2] == name).set_value(value).run()
     assert not app.exception
     return app
+
+
+def say(app: AppTest, component: str, event: str, value: Any) -> AppTest:
+    """Let a component of ours, by the end of its key, tell the server of an event, as a browser does."""
+    (part,) = [part.proto for part in app.get("bidi_component") if part.proto.id.endswith(component)]
+    states = app._tree.get_widget_states()
+    payload = json.dumps([{"event": event, "value": value}])
+    states.widgets.append(WidgetState(id=_make_trigger_id(part.id, "events"), json_trigger_value=payload))
+    app._run(states)
+    assert not app.exception
+    return app
+
+
+def stops(app: AppTest) -> dict[str, Any]:
+    """The stops of a slider that the page has just sent, as the browser unpacks them."""
+    (part,) = [part.proto for part in app.get("bidi_component") if part.proto.component_name == "dpviz_stops"]
+    data = json.loads(part.json)
+    sent = json.loads(zlib.decompress(base64.b64decode(data["packed"]))) if data["packed"] else {}
+    return {"now": data["settings"], **sent}
 
 
 def all_methods(app: AppTest) -> AppTest:

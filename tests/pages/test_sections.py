@@ -1,5 +1,6 @@
 """The first screen belongs to the settings on it, and below it one section is open, on every algorithm's page."""
 
+import json
 import re
 from functools import partial
 from urllib.parse import parse_qs
@@ -12,10 +13,11 @@ from streamlit.testing.v1.element_tree import ElementTree, parse_tree_from_messa
 
 from dpviz.ui import families
 from dpviz.ui.experiment import presets, texts
+from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.sections import CHECK, RESULTS
 from dpviz.ui.experiment.sections import NAMES as SECTIONS
 from tests.confirming import confirmed
-from tests.pages.reading import Load, drawn, link, run, said, text
+from tests.pages.reading import Load, drawn, link, run, said, say, stops, text
 from tests.pages.test_released_model import people
 
 NAMES = [family.name for family in families.FAMILIES]
@@ -187,3 +189,30 @@ def test_what_is_drawn_without_the_sidebar_is_what_the_whole_page_would_be(
     moved_alone(alone, prefix, monkeypatch)
     assert alone.selectbox(key=f"{prefix}_preset").value == preset.options[0] and alone.sidebar.number_input
     assert on_screen(alone, question) == on_screen(whole, question)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_drawn_while_a_slider_is_dragged_is_the_plan_of_its_stop(load: Load, name: str) -> None:
+    """The browser gets the charts of all stops once, and after the release the server draws the same."""
+    page = families.named(name).page()
+    budget = CURRENCIES[page.currency].controls()[0].name
+    app = load(name, **small(name, follow="false"))
+    (key,) = [part.proto.id for part in app.get("bidi_component") if part.proto.id.endswith(f"{budget}_slider")]
+    slider = json.loads(next(part.proto.json for part in app.get("bidi_component") if part.proto.id == key))
+    assert not stops(app).get("charts")
+    say(app, key, "press", True)
+    sent = stops(app)
+    assert sent["slider"] == slider["name"] and sent["settings"][slider["index"]] == sent["now"]
+    assert all(len(figures) == len(slider["texts"]) for figures in sent["charts"].values())
+
+    def small_charts() -> dict[str, str]:
+        parts = [json.loads(part.proto.json) for part in app.get("bidi_component") if "_hero_" in part.proto.id]
+        return {part["name"]: part["figure"] for part in parts}
+
+    at = {name: figures[slider["index"]] for name, figures in sent["charts"].items()}
+    assert at == small_charts()
+    index = slider["index"] - 3
+    say(app, key, "move", {"index": index, "turn": 1})
+    assert stops(app)["now"] == sent["settings"][index] and not stops(app).get("charts")
+    assert {name: figures[index] for name, figures in sent["charts"].items()} == small_charts()
+    assert app.number_input(key=f"{page.prefix}_{budget}").value == float(slider["texts"][index].replace(",", ""))

@@ -9,7 +9,9 @@ third of what the installed plotly package ships, from npm's plotly.js-cartesian
 import hashlib
 import json
 import time
-from collections.abc import Callable
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -73,13 +75,60 @@ def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group:
     alt : what it shows, for those who cannot see it. pale : drawn faint. group : of figures with one pointer, as far as
     their horizontal axes have the same title.
     """
-    _plot(key, **drawing, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group)
+    _plot(key, **drawing, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group, name=key)
 
 
 def awaited(key: str) -> None:
     """The place of the figure of this key, before there is one: the tab fetches the library while nothing else happens,
     which would take longer than the first picture."""
     _plot(key, 1)
+
+
+def slider(
+    key: str,
+    title: str,
+    help: str,
+    texts: Sequence[str],
+    index: int,
+    *,
+    turn: int,
+    group: str,
+    on_press: Callable[[], None],
+    on_move: Callable[[], None],
+) -> None:
+    """A slider over stops with these texts, drawn at `index`, whose `stops` a browser draws while it is dragged.
+
+    on_press : called when it is pressed and the browser has no stops of it, which `stops` is to send then. on_move :
+    called when it is let go at another stop; `st.session_state[key]["move"]` is {"index", "turn"}.
+    turn : the last one that was heard of. group : of the charts that `stops` draws.
+    """
+    component, module = _served(
+        "slider",
+        '<div class="dpviz-slider"><label></label><button type="button">?</button><div popover></div>'
+        '<input type="range" min="0" step="1"><output aria-hidden="true"></output></div>',
+    )
+    data = {"title": title, "help": help, "texts": texts, "index": index, "turn": turn, "group": group}
+    data |= {"name": key, "module": module}
+    component(key=key, data=data, on_press_change=on_press, on_move_change=on_move)
+
+
+def stops(key: str, group: str, settings: str, packed: str = "") -> None:
+    """Tell the browser which settings the page has, by a name of theirs, and send it the stops of a slider, if any.
+
+    packed : as `pack_stops` gives them. The browser draws stops only while the settings are those of one of them.
+    """
+    component, module = _served("stops", "<i></i>")
+    component(key=key, data={"packed": packed, "group": group, "settings": settings, "module": module}, height=1)
+
+
+def pack_stops(slider: str, settings: Sequence[str], charts: Mapping[str, Sequence[str]]) -> str:
+    """The charts of a page at every stop of a slider, compressed, as text.
+
+    slider : its key. settings : (stops,) a name for the page's settings at each. charts : (stops,) figures as JSON, by
+    the key that they are drawn with.
+    """
+    text = json.dumps({"slider": slider, "settings": settings, "charts": charts})
+    return b64encode(zlib.compress(text.encode())).decode()
 
 
 def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:

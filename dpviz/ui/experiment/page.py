@@ -1,6 +1,7 @@
 """A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -20,7 +21,7 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.elements.chart import Chart
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.ui import charts, downloads, explain, glossary, links, screen
+from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import (
     cloud,
@@ -45,6 +46,7 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.uploads import file
 
 LEADS = 4  # controls above the picture, the budget among them
+SMALL = "noise", "privacy"  # the plan's charts beside the live picture
 
 
 class Texts(Protocol):
@@ -301,6 +303,7 @@ class _Screen(Part):
         self.experiment = None
         with st.container(), in_place():
             self.experiment = chosen.experiment(panel)
+            self._stops(self.experiment)
             shown = None if self.experiment is None else page.view(self.experiment)
         preset_menu.applied(panel)
         if not self.again:
@@ -310,7 +313,7 @@ class _Screen(Part):
         if shown is not None:
             self.experiment = shown.experiment  # without the methods that have no plan
             self.drawings = plan.kept(shown, page.drawings(shown))
-            self.small = [*islice(self.drawings, 2)]
+            self.small = [*islice(self.drawings, len(SMALL))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not screen.narrow():
                 self._note(shown)
@@ -324,6 +327,23 @@ class _Screen(Part):
                     args=(own_file,),
                 )
         return shown
+
+    def _stops(self, experiment: Experiment | None) -> None:
+        """Tell the browser of the settings and, where a slider above the picture was pressed, of all its stops."""
+        name, points = st.session_state.pop(self.panel.key("pressed"), ("", ()))
+        packed = ""
+        if lead := next((lead for lead in self.panel.leads if lead.name == name), None):
+            experiments, value = [], lead.value
+            for point in points:
+                lead.into[lead.control.name] = point
+                experiments.append(None)
+                with suppress(UserError):
+                    experiments[-1] = self.chosen.experiment(self.panel)
+            lead.into[lead.control.name] = value
+            keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
+            slider = self.panel.key(f"{name}_slider")
+            packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.drawings)
+        components.stops(self.panel.key("stops"), self.panel.page, plan.name(experiment), packed)
 
     def _note(self, shown: PlanView | None) -> None:
         """What the numbers above the picture are about, and what stands in place of one that is not there."""
@@ -344,7 +364,7 @@ class _Screen(Part):
         run_panel.settled(panel.page, None if ready is None else ready.without_tables())
         picture, beside = st.columns([62, 38], gap="medium")
         with beside:
-            for name, chart in zip(("noise", "privacy"), self.small if shown else (), strict=False):
+            for name, chart in zip(SMALL, self.small if shown else (), strict=False):
                 charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page)
             preset_menu.sentence(panel, self.preset, self.experiment, page.settings)
             if self.uploaded:

@@ -1,6 +1,7 @@
 """The plan of an experiment on its page: which arms have one, what theory says of them, and its figures."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -15,7 +16,7 @@ from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.ui import charts
+from dpviz.ui import charts, components
 
 Shown = list[Chart]
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
@@ -44,10 +45,58 @@ class PlanView:
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
 def view(text: str, _predict: Predict) -> PlanView:
     """The plans of an experiment, given as its JSON text, and their theory. Raises UserError if no arm has a plan."""
-    planned = Experiment.from_json(text).planned()
-    experiment = planned.ready()
-    styles = arm_styles(experiment.arms)
-    return PlanView(experiment, planned.plans, styles, planned.refused, _predict)
+    return _view(Experiment.from_json(text), _predict)
+
+
+def _view(experiment: Experiment, predict: Predict) -> PlanView:
+    planned = experiment.planned()
+    ready = planned.ready()
+    return PlanView(ready, planned.plans, arm_styles(ready.arms), planned.refused, predict)
+
+
+def name(experiment: Experiment | None) -> str:
+    """A name for settings, by which a browser knows them again; it means nothing to another process."""
+    return "" if experiment is None else str(hash(experiment.to_json()))
+
+
+def stops(
+    slider: str,
+    experiments: Sequence[Experiment | None],
+    keys: Sequence[str],
+    predict: Predict,
+    drawings: Callable[[PlanView], Iterator[Chart]],
+) -> str:
+    """The plan's first charts at every stop of a slider, as `components.stops` takes them.
+
+    experiments : (stops,) what is compared at each; None where the settings do not go together, and nothing is drawn.
+    keys : that the charts are drawn with. On public data they are made once for all visitors.
+    """
+    texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
+    pack = _shared_stops if all(experiment is None or experiment.public for experiment in experiments) else _stops
+    return pack(slider, texts, tuple(keys), charts.look(), predict, drawings)
+
+
+def _stops(
+    slider: str,
+    texts: Sequence[str],
+    keys: Sequence[str],
+    _look: tuple[bool, bool],
+    _predict: Predict,
+    _drawings: Callable[[PlanView], Iterator[Chart]],
+) -> str:
+    figures: dict[str, list[str]] = {key: [] for key in keys}
+    for text in texts:
+        made: Iterator[Chart] = iter(())
+        if text:
+            with suppress(UserError):  # no method has a plan there
+                made = _drawings(_view(Experiment.from_json(text), _predict))
+        for key in keys:
+            chart = next(made, None)
+            figures[key].append("" if chart is None else charts.sent(chart)[0]["figure"])
+    return components.pack_stops(slider, [str(hash(text)) for text in texts], figures)
+
+
+_shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:

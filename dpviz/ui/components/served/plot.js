@@ -9,6 +9,17 @@ const screen = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "200px", scrollMargin: "200px" });
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(target)));
+// While a slider is dragged: the charts of its page at the present stop, by name; null when it ends where it began. The
+// vertical axis holds what it had, so that more noise stands higher.
+addEventListener("dpviz-stop", ({ detail: { group, figures } }) => {
+  for (const node of document.querySelectorAll(".dpviz-plot")) {
+    const state = states.get(node);
+    const figure = state?.data.group === group && figures?.[state.data.name];
+    if (!state || (!figure && !state.stop)) continue;
+    state.stop = figure ? { figure: widened(figure, state.data.figure), before: state.data.figure } : undefined;
+    draw(node);
+  }
+});
 addEventListener("beforeprint", () => document.querySelectorAll(".dpviz-plot").forEach((node) => draw(node, true)));
 
 const fullscreen = {
@@ -191,6 +202,29 @@ function onThisPage({ data, layout }, page, dark) {
   return { data, layout };
 }
 
+// A figure, given as JSON, whose vertical axis also holds what another one's does; the names at its lines move along.
+const GAP = 0.14; // of a line of a name, as a share of the frame
+
+function widened(text, other) {
+  const figure = JSON.parse(text);
+  const [axis, old] = [figure.layout.yaxis, JSON.parse(other).layout.yaxis];
+  if (!axis?.range || !old?.range || axis.type !== old.type) return text;
+  const [[low, high], range] = [axis.range, [0, 1].map((end) => Math[end ? "max" : "min"](axis.range[end], old.range[end]))];
+  axis.range = range;
+  axis.uirevision = range.join(" ");
+  const named = ({ name, yref }) => name === "end label" && yref === "paper"; // others move with their line
+  const [texts, dashes] = [figure.layout.annotations ?? [], figure.layout.shapes ?? []].map((all) => all.filter(named));
+  const places = texts.map(({ y }, i) => [(y * (high - low) + low - range[0]) / (range[1] - range[0]), i]).sort((a, b) => a[0] - b[0]);
+  let above = -Infinity; // where the name below ends
+  for (const [y, i] of places) {
+    const half = (GAP / 2) * texts[i].text.split("<br>").length;
+    texts[i].y = Math.max(y, above + half);
+    above = texts[i].y + half;
+    if (dashes[i]) dashes[i].y0 = dashes[i].y1 = texts[i].y;
+  }
+  return JSON.stringify(figure);
+}
+
 // One draw at a time: what arrives meanwhile is drawn when it has ended, and only the newest of it.
 async function draw(node, printed = false) {
   const state = states.get(node);
@@ -199,7 +233,8 @@ async function draw(node, printed = false) {
   try {
     const Plotly = await library(state.data.library);
     while (node.clientWidth) {
-      const { figure, config } = state.data;
+      const { config } = state.data;
+      const figure = state.stop?.figure ?? state.data.figure;
       const [width, height, look] = [node.clientWidth, node.clientHeight, template(node)];
       const wanted = [figure, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
@@ -238,6 +273,7 @@ export default function ({ data, parentElement }) {
   if (!node) return;
   const known = states.get(node);
   states.set(node, Object.assign(known ?? {}, { data }));
+  if (known?.stop && known.stop.before !== data.figure) known.stop = undefined; // what was dragged to has come
   node.style.height = `${data.height}px`;
   node.setAttribute("aria-label", data.alt);
   node.classList.toggle("pale", Boolean(data.pale));
