@@ -71,7 +71,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   note.textContent = data.help;
   note.id = `help-${data.name}`;
   help.setAttribute("popovertarget", note.id);
+  help.tabIndex = -1; // the keyboard goes from slider to slider, which say it themselves
   state.input.setAttribute("aria-label", data.title);
+  state.input.setAttribute("aria-description", data.help);
   state.input.max = data.texts.length - 1;
   if (state.held || state.sent?.turn > data.turn) return; // the visitor is ahead of the server
   state.sent = undefined;

@@ -1,0 +1,54 @@
+"""The plans of all stops are drawn while a slider is dragged; the server hears of its beginning and its end alone."""
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from dpviz.ui.families import FAMILIES
+from tests.browser.conftest import Visit, part, ready
+from tests.waiting import until
+
+DRAWN = """node => JSON.stringify(
+    [node.calcdata?.map(line => line.map(({ y }) => y)), node.layout?.annotations?.map(({ text }) => text)])"""
+
+
+def other_than(plot: Locator, before: str) -> str:
+    until(lambda: plot.evaluate(DRAWN) != before)
+    return plot.evaluate(DRAWN)
+
+
+@pytest.mark.parametrize("name", [family.name for family in FAMILIES])
+def test_charts_follow_the_pointer_and_the_arrow_keys_without_the_server(visit: Visit, name: str) -> None:
+    prefix = next(family.page().prefix for family in FAMILIES if family.name == name)
+    page = visit("/")
+    sent: list[Any] = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.goto(f"{page.url.rstrip('/')}/{name}?{prefix}_follow=false")
+    ready(page)
+    charts = [part(page, f"{prefix}_hero_{name}").locator(".dpviz-plot") for name in ("noise", "privacy")]
+    shown = [other_than(plot, "[null,null]") for plot in charts]
+    slider, number = page.get_by_role("slider", name="Privacy budget"), page.get_by_label(re.compile("budget.*exact"))
+    box = slider.bounding_box()
+    assert box is not None and box["width"] >= 160
+    before, middle = len(sent), box["y"] + box["height"] / 2
+
+    page.mouse.move(box["x"] + 0.6 * box["width"], middle)
+    page.mouse.down()
+    for share in (0.5, 0.4, 0.3):
+        page.mouse.move(box["x"] + share * box["width"], middle)
+        shown = [other_than(plot, old) for plot, old in zip(charts, shown, strict=True)]
+    assert len(sent) == before + 1, "the press"
+    at = slider.get_attribute("aria-valuetext") or ""
+    page.mouse.up()
+    expect(number).to_have_value(at.replace(",", ""))
+    ready(page)
+    assert len(sent) == before + 2, "the release"
+    assert [plot.evaluate(DRAWN) for plot in charts] == shown, "the server draws what was seen"
+
+    for _ in range(3):
+        slider.press("ArrowRight")  # by now the browser has all stops
+        shown = [other_than(plot, old) for plot, old in zip(charts, shown, strict=True)]
+    at = slider.get_attribute("aria-valuetext") or ""
+    expect(number).to_have_value(at.replace(",", ""))
