@@ -181,18 +181,20 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     lane = trace.lanes[label]
     iterations = lane.iterations[:]
     steps = iterations[-1] if iterations else 0
-    spent, currency = budget_spent(plan, steps)
+    # The guarantee of a method that stops by itself is its ceiling. Its charges by then can be told where they add up.
+    whole = plan.iterations if plan.stops else steps
+    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else whole)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        found = reading(plan, steps, delta)
-        whole = WHOLE_PLAN if steps < plan.iterations and found.method != "basic" else ""
+        found = reading(plan, whole, delta)
+        of = WHOLE_PLAN if steps < plan.iterations and (plan.stops or found.method != "basic") else ""
         proven = math.isfinite(found.epsilon)
         row |= {
             "epsilon_at_delta": found.epsilon,
-            "accountant": accountants.METHOD_NAMES[found.method] + whole if proven else "none",
+            "accountant": accountants.METHOD_NAMES[found.method] + of if proven else "none",
         }
     return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
 

@@ -240,7 +240,7 @@ class Scale:
 
 def held_lines(lines: Sequence[Line]) -> list[Line]:
     """Staircases above curves that climb and were read at some of the steps: each step has the value of the next
-    reading, so none is below its curve.
+    reading, so none is below its curve. What was read at every step, and can be drawn so, stays a line.
 
     lines : x (k,) the steps that were read, as integers. All staircases have points at the same steps, for hovering.
     """
@@ -250,7 +250,8 @@ def held_lines(lines: Sequence[Line]) -> list[Line]:
     found = []
     for line in lines:
         x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
-        found.append(replace(line, x=x, y=line.y[np.searchsorted(line.x, x)], held=True))
+        exact = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
+        found.append(line if exact else replace(line, x=x, y=line.y[np.searchsorted(line.x, x)], held=True))
     return found
 
 
