@@ -30,6 +30,7 @@ PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 CONFIDENCE = 0.95  # of an interval of the median
 NOT_PRIVATE = " (not private)"  # behind the name of a column, or of a method
+WHOLE_PLAN = ", whole plan"  # behind the name of an accountant, of a run that is not at its end
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
 _LARGEST = 1e300  # differences of values up to here are still finite
 
@@ -113,16 +114,19 @@ def _kept(values: np.ndarray) -> np.ndarray:
 
 
 def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
-    """What a run has spent after an iteration, in the currency of its budget, and the symbol of that currency.
+    """Privacy spent by a run that is at this iteration, in the currency of its budget, and the symbol of that currency.
 
-    Pure ε, ρ and μ compose by themselves. For (ε, δ) it is the tightest ε at the budget's δ.
+    Pure ε, ρ, μ and Rényi divergences are charged step by step. ε at δ is that of `reading`; an attack bound is that of
+    the whole plan.
     """
-    return plan.budget.spent(plan.charged(iteration), plan.facts.released), plan.budget.symbol
+    budget, charged = plan.budget, plan.charged(iteration)
+    return budget.spent_when_stopped(charged, plan.events, plan.facts.released), budget.symbol
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
-    """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
-    return accountants.tightest(plan.charged(iteration), delta, before=plan.facts.released)
+    """ε at δ of a run that is at this iteration, with what was released before it: at the end of its plan by the
+    tightest accountant; on the way, where whoever looks may stop it, by `accountants.when_stopped`."""
+    return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
 
 
 def final_table(
@@ -133,11 +137,11 @@ def final_table(
     Parameters
     ----------
     trace : Trace
-        Also one that is growing or was stopped: what was spent is what the plan had spent by then.
+        Also one that is growing or was stopped, of which `reading` says what may be told.
     plans : mapping of str to Plan
         By label, as `Experiment.plans` gives them.
     delta : float, optional
-        Adds ε at this δ by the tightest accountant, and its name.
+        Adds ε at this δ, and the accountant that proves it.
     headlines : sequence of str, optional
         The metrics; by itself those that say so.
 
@@ -177,20 +181,20 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     lane = trace.lanes[label]
     iterations = lane.iterations[:]
     steps = iterations[-1] if iterations else 0
-    # When a run that stops by itself ends depends on its releases: what it guarantees is its ceiling. What was spent by
-    # then can be told where costs add up.
+    # The guarantee of a method that stops by itself is its ceiling. Its charges by then can be told where they add up.
     whole = plan.iterations if plan.stops else steps
-    spent, currency = budget_spent(plan, whole if plan.currency is None else steps)
+    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else whole)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
         found = reading(plan, whole, delta)
+        of = WHOLE_PLAN if steps < plan.iterations and (plan.stops or found.method != "basic") else ""
         proven = math.isfinite(found.epsilon)
         row |= {
             "epsilon_at_delta": found.epsilon,
-            "accountant": accountants.METHOD_NAMES[found.method] if proven else "none",
+            "accountant": accountants.METHOD_NAMES[found.method] + of if proven else "none",
         }
     return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
 

@@ -11,7 +11,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_drawing, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, held_lines, line_drawing, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
@@ -23,7 +23,8 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
-READ_AT = 8  # the same, of every method, for the picture beside the run
+READ_AT = 12  # the same, of every method, for the picture beside the run
+PLANNED = "At each step: if a stop there was planned. Else the whole plan counts, or the ε so far added up."
 QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")
 ROUNDING = 1e-9
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
@@ -146,7 +147,8 @@ def epsilon_spent(
         "No accountant gives a finite ε: these methods have no privacy.",
     )
     alt = f"ε spent after each {after}, one line per method, and the budget"
-    return _spent(lines, plans, words, [Limit(limit, f"budget ε = {short(limit, 4)}")], alt, remark)
+    bound = [Limit(limit, f"budget ε = {short(limit, 4)}")]
+    return _spent(lines, plans, words, bound, alt, f"{remark} {PLANNED}")
 
 
 def _spent(
@@ -157,14 +159,15 @@ def _spent(
     alt: str,
     remark: str,
 ) -> Chart:
-    """The chart of what methods have spent. words : its axes, and what stands in place of lines."""
+    """The chart of what methods have spent. lines : at the steps that were read. words : its axes, and what stands in
+    place of lines."""
     stopping = [line.name for line in lines if plans[line.name].stops]
     which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
     notes = [f"at most; {which}"] if stopping else []
     if lines and all(len(line.y) > 2 and line.y[1] == line.y[-1] > 0 for line in lines):
         notes.append("all of it is charged at the first step")
     axes, if_empty = words
-    drawn = line_drawing(lines, axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
+    drawn = line_drawing(held_lines(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawn, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
@@ -190,27 +193,33 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
         height=style.ALONE,
     )
     alt = f"ε spent after each {after}, one line per accountant; the lowest is the tightest"
-    return Chart(figure, f"ε at δ = {short(delta)}, by every accountant", alt, f"{words} {SETTINGS_ONLY}")
+    return Chart(figure, f"ε at δ = {short(delta)}, by every accountant", alt, f"{words} {PLANNED} {SETTINGS_ONLY}")
 
 
 def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
-    """A line for ε after each of the steps (k,) by each accountant; the one that is tightest at the end is bold."""
+    """Staircases of ε after each of the steps (k,), by each accountant; that which is tightest at the end is bold."""
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
-    return [
-        Line(
-            steps,
-            curve,
-            accountants.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
-            METHOD_STYLES[method],
-            width=4.0 if method == tightest else 1.5,
-        )
-        for method, curve in curves.items()
-    ]
+    return held_lines(
+        [
+            Line(
+                steps,
+                curve,
+                accountants.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
+                METHOD_STYLES[method],
+                width=4.0 if method == tightest else 1.5,
+            )
+            for method, curve in curves.items()
+        ]
+    )
 
 
 def _some_steps(plan: Plan, count: int) -> np.ndarray:
-    """About so many of a plan's steps, the first and the last among them."""
-    return np.unique(np.append(np.linspace(1, plan.iterations, count).round().astype(int), 1))
+    """At most so many of a plan's steps, the first and the last among them; all if there are no more. They lie at the
+    squares, dense at the beginning: there ε climbs like a root, by equal parts from each to the next."""
+    if plan.iterations <= count:
+        return np.arange(1, plan.iterations + 1)
+    squares = (np.arange(1, count) / (count - 1)) ** 2
+    return np.unique(np.append(1, np.ceil(plan.iterations * squares).astype(int)))
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:

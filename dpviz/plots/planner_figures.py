@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, held_lines, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import accountant_lines
 from dpviz.privacy.accounting.accountants import Method
@@ -71,7 +71,7 @@ def budget_by_steps(
     steps: np.ndarray, spent: np.ndarray, title: str, symbol: str, limit: float, affordable: int
 ) -> go.Figure:
     """What a given noise has spent after t steps, in the number that the budget limits, and the steps that it lasts."""
-    lines = [Line(steps, spent, "spent by this noise", _OWN)] if np.isfinite(spent).all() else []
+    lines = held_lines([Line(steps, spent, "spent by this noise", _OWN)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
 

@@ -18,9 +18,10 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, provenance, worded
-from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure, one_band
+from dpviz.plots.elements.lines import Limit, Line, Turn, held_lines, line_figure, one_band
 from dpviz.plots.elements.parts import on_curve
 from dpviz.plots.elements.style import ArmStyle
+from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers
 from dpviz.privacy import events, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms
@@ -211,8 +212,8 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
         if plan.private:
             epsilons = _epsilons(plan, delta)
             lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
-    figure = line_figure(lines, Axes("Step t", f"ε at δ = {short(delta)}", from_zero=True))
-    return chart("epsilon_by_step", figure)
+    figure = line_figure(held_lines(lines), Axes("Step t", f"ε at δ = {short(delta)}", from_zero=True))
+    return chart("epsilon_by_step", figure, planned=PLANNED)
 
 
 def _epsilons(plan: Plan, delta: float) -> np.ndarray:

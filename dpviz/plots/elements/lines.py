@@ -21,6 +21,7 @@ from dpviz.plots.elements.style import ArmStyle
 
 P = ParamSpec("P")
 MAX_POINTS, FLAT = 1000, 100  # per trace; and of a constant
+HELD = 101  # steps of a staircase that can be hovered over, beside those at which it climbs
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # of the height, above the highest value: for words in the frame
@@ -36,6 +37,7 @@ class Line:
     unit : shown after the value in the hover text. width : pixels. group : lines that the legend switches together;
     the name, if empty. legend : whether the line has a label or legend entry of its own. value : whether its label says
     the final value. band : whether the band is drawn. names : of all lines that this one stands for, if it does.
+    held : whether each value holds up to the next point, so that the line is a staircase; see `held_lines`.
     """
 
     x: np.ndarray
@@ -51,6 +53,7 @@ class Line:
     value: bool = True
     band: bool = True
     names: tuple[str, ...] = ()
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -217,15 +220,39 @@ class Scale:
     log_x: bool
     log_y: bool
 
-    def points(self, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-        """Both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types."""
+    def points(self, x: np.ndarray, y: np.ndarray, held: bool = False) -> dict[str, np.ndarray]:
+        """Both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types.
+
+        held : of a staircase that climbs: a point takes the value before the next one, below none that is left out.
+        """
         clipped = self.clip(y)
-        kept = downsample(np.log(x) if self.log_x else x, clipped)
+        if held and len(y) > MAX_POINTS:
+            kept = np.unique(np.linspace(0, len(y) - 1, MAX_POINTS).round().astype(int))
+            clipped[kept[:-1]] = clipped[kept[1:] - 1]
+        else:
+            kept = downsample(np.log(x) if self.log_x else x, clipped)
         return {"x": _small(x[kept]), "y": clipped[kept].astype(np.float32)}
 
     def clip(self, y: np.ndarray) -> np.ndarray:
         """Values within what a figure can draw."""
         return np.clip(y, FLOOR if self.log_y else -CEILING, CEILING)
+
+
+def held_lines(lines: Sequence[Line]) -> list[Line]:
+    """Staircases above curves that climb and were read at some of the steps: each step has the value of the next
+    reading, so none is below its curve. What was read at every step, and can be drawn so, stays a line.
+
+    lines : x (k,) the steps that were read, as integers. All staircases have points at the same steps, for hovering.
+    """
+    ends = max((int(line.x[-1]) for line in lines), default=0)
+    edges = [edge for line in lines for edge in (line.x[:1], line.x[:-1] + 1, line.x[-1:])]
+    steps = np.unique(np.concatenate([np.linspace(0, ends, HELD).astype(int), *edges]))
+    found = []
+    for line in lines:
+        x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
+        exact = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
+        found.append(line if exact else replace(line, x=x, y=line.y[np.searchsorted(line.x, x)], held=True))
+    return found
 
 
 def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
@@ -335,11 +362,12 @@ def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     """The trace of a line; value : how hovering writes it."""
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
-    return scale.points(line.x, line.y) | {
+    return scale.points(line.x, line.y, line.held) | {
         "type": "scatter",
         "mode": "lines" if len(line.x) > 1 else "markers",
         "name": line.name,
-        "line": {"color": line.style.color, "dash": line.style.dash, "width": width},
+        "line": {"color": line.style.color, "dash": line.style.dash, "width": width}
+        | ({"shape": "hv"} if line.held else {}),
         "marker": {"color": line.style.color},
         "legendgroup": line.group or line.name,
         "showlegend": line.legend,

@@ -139,6 +139,38 @@ def tightest(
     return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
 
 
+def when_stopped(
+    events: Sequence[Event], whole: Sequence[Event], delta: float, before: Sequence[Event] = ()
+) -> Reading:
+    """ε at δ of a fixed plan that was stopped, or may be, by whoever has seen its releases so far.
+
+    It is the tightest reading of the whole plan, of which what was released is a function; or the ε of these releases
+    added up, if that is less. Nothing else may read them, ρ and μ included: these bounds fail with probability δ at any
+    one step, and whoever looks can stop at a step where they do.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        What was released, the first of `whole`.
+    whole, delta, before
+        The plan, and as of `tightest`.
+
+    Source
+    ------
+    `dpviz/privacy/THEORY.md`, section 8.
+
+    >>> from dpviz.privacy.events import Laplace
+    >>> plan = [Laplace(0.5)] * 60
+    >>> [round(when_stopped(plan[:t], plan, delta=1e-6).epsilon, 2) for t in (20, 50, 60)]
+    [10.0, 21.31, 21.31]
+    >>> round(tightest(plan[:20], delta=1e-6).epsilon, 2)  # had one planned to stop there
+    9.67
+    """
+    planned = tightest(whole, delta, before)
+    added = total(before, "epsilon") + epsilon(events, delta, "basic")
+    return planned if planned.epsilon <= added else Reading(added, "basic", MappingProxyType({"basic": added}))
+
+
 @lru_cache(128)
 def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> float | None:
     """ε at δ by loss distributions on the fine grid, or exactly; None where that is too much.

@@ -94,6 +94,16 @@ class Budget(Displayed, Specification):
         """
         return self.stated(self.cost((*before, *events)))
 
+    def spent_when_stopped(
+        self, events: Sequence[Event], whole: Sequence[Event], before: Sequence[Event] = ()
+    ) -> float:
+        """What a plan has cost that was stopped, or may be, by whoever has seen its releases so far.
+
+        events : what was released, the first of `whole`, the plan. Costs that add up are charged one by one, against a
+        total that was fixed beforehand. Of others, the whole plan counts.
+        """
+        return self.spent(events if self.adds_up else whole, before)
+
     def left(self, prior: tuple[Event, ...]) -> float:
         """The amount that prior events leave. The run may depend on what they released.
 

@@ -57,6 +57,11 @@ class ApproximateDP(Budget):
     def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
         return accountants.tightest(events, self.delta, before).epsilon
 
+    def spent_when_stopped(
+        self, events: Sequence[Event], whole: Sequence[Event], before: Sequence[Event] = ()
+    ) -> float:
+        return accountants.when_stopped(events, whole, self.delta, before).epsilon
+
     def _paid(self, prior: tuple[Event, ...]) -> float:
         return accountants.total(prior, "epsilon")  # pure ε adds up to (ε, δ) even adaptively: basic composition
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import sentence
+from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
@@ -227,6 +227,14 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
+    fixed = {label: run.plans[label].iterations for label in trace.lanes if not run.plans[label].stops}
+    unfinished = [
+        label
+        for label, steps in fixed.items()
+        if trace.lanes[label].private and steps not in trace.lanes[label].iterations
+    ]
+    if unfinished:
+        st.caption(texts.UNFINISHED.format(methods=", ".join(map(plain, unfinished))))
     said = [f"Medians of {run.experiment.replicates} runs."]
     said += [f"**Not private**, because read off the raw data: {', '.join(read)}."] * bool(read)
     said += [explain.REFERENCES] * any(not lane.private for lane in trace.lanes.values())
