@@ -23,7 +23,7 @@ from dpviz.checkpoints import checkpoint
 from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short_down, short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy import audit
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -182,12 +182,22 @@ class Verdict(Displayed):
         """The proven part of the claim."""
         return self.bound / self.claim
 
+    @property
+    def proven(self) -> str:
+        """The bound in symbols, "ε ≥ 0.912": in more digits where few might not tell it from the claim."""
+        return f"{self.symbol} ≥ {short_down(self.bound, 6 if self.violation else 3)}"
+
+    @property
+    def claimed(self) -> str:
+        """The claimed number, in as many digits."""
+        return short_up(self.claim, 6 if self.violation else 3)
+
     def sentence(self) -> str:
         """The verdict in words."""
-        what, level = f"{self.symbol} ≥ {short(self.bound)}", f"{100 * self.confidence:g} % confidence"
+        level = f"{100 * self.confidence:g} % confidence"
         if self.violation:
-            return f"Violation: the attack proves {what}, where {short(self.claim)} is claimed, with {level}."
-        return f"No violation found: this attack proves {what} of the claimed {short(self.claim)}, with {level}."
+            return f"Violation: the attack proves {self.proven}, where {self.claimed} is claimed, with {level}."
+        return f"No violation found: this attack proves {self.proven} of the claimed {self.claimed}, with {level}."
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from dpviz import resources
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
@@ -31,6 +31,7 @@ LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 CONFIDENCE = 0.95  # of an interval of the median
 NOT_PRIVATE = " (not private)"  # behind the name of a column, or of a method
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
+UPPER = ("spent", "epsilon_at_delta")  # columns that are guarantees: rounded up wherever they are
 _LARGEST = 1e300  # differences of values up to here are still finite
 
 
@@ -250,7 +251,7 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     }
     if len(charged) and plan.currency is not None:
         amounts = {"used": np.median(charged[-1]), "ceiling": plan.spent(plan.currency)[-1]}
-        row |= {name: f"{short(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
+        row |= {name: f"{short_up(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
     return row
 
 
@@ -338,10 +339,10 @@ class Cost:
         """The same without the condition."""
         own = ""
         if self.spent is not None and not math.isinf(self.spent):
-            own = f"{self.symbol} = {short(self.spent, 4)}{self.proviso}; "
+            own = f"{self.symbol} = {short_up(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short(self.delta)}"
-        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
+            return f"{own}no finite ε at δ = {short_up(self.delta)}"
+        return f"{own}ε ≤ {short_up(self.epsilon, 4)} at δ = {short_up(self.delta)} ({self.method})"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, assert_never
 
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 
 Relation = Literal["replace-one", "add/remove-one"]
 
@@ -266,9 +266,9 @@ def described(event: Event) -> str:
     """An event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
     match event:
         case OneNumber(parameter=number):
-            return f"{_NAMES[type(event)]} = {short(number)}"
+            return f"{_NAMES[type(event)]} = {short_up(number)}"
         case StatedApproximateDP(eps, delta):
-            return f"Only known: ε = {short(eps)}, δ = {short(delta)}"
+            return f"Only known: ε = {short_up(eps)}, δ = {short_up(delta)}"
         case Repeat(part, times):
             return f"{times:,} times {described(part)}"
         case Sub(m=m, n=n, inner=inner):

@@ -14,7 +14,7 @@ from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.bayesian_optimization import algorithms, posterior_slice, theory
 from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, expected
 from dpviz.families.bayesian_optimization.theory import Landscape
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, provenance, worded
@@ -174,7 +174,7 @@ def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: flo
     best = theory.best_steps(landscape, step, clip, n, mu, d)
     figure = line_figure(
         lines,
-        Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True),
+        Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True, bound="upper"),
         marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": found.method.iterations}, BIAS.color),
         limits=[Limit(landscape.gap, "at the start")],
     )
@@ -211,7 +211,7 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
         if plan.private:
             epsilons = _epsilons(plan, delta)
             lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
-    figure = line_figure(lines, Axes("Step t", f"ε at δ = {short(delta)}", from_zero=True))
+    figure = line_figure(lines, Axes("Step t", f"ε at δ = {short_up(delta)}", from_zero=True, bound="upper"))
     return chart("epsilon_by_step", figure)
 
 

@@ -14,7 +14,7 @@ from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods import algorithms, line_search
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import short_up
 from dpviz.privacy.accounting import accountants, currencies
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
@@ -137,7 +137,7 @@ def budget_for(plan: Plan, factor: float) -> str:
     unit, control = currencies.UNITS[currency], plan.budget.controls()[0]
     needed = plan.budget.spent((unit.stated(most * factor ** (2 / unit.power)),), plan.facts.released)
     assert control.high is not None
-    return f"{control.symbol} = {short(rounded_up(needed))}" if needed <= control.high else ""
+    return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
 
 def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:

@@ -212,6 +212,7 @@ class RenyiDP(Budget):
     name: ClassVar[str] = "Rényi (α, ε)"
     direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     amplifies_gaussian: ClassVar[bool] = True
+    larger_is_more: ClassVar[tuple[str, ...]] = ("order",)
     epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε")
     order: float = number(8.0, 1.01, 1000.0, **CONTROLS["order"])
 

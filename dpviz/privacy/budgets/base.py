@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dpviz.displays import Displayed
 from dpviz.errors import refusal
-from dpviz.numbers import short
+from dpviz.numbers import short_down, short_up
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Currency, Noise, release
 from dpviz.privacy.events import Event, Relation
@@ -33,6 +33,7 @@ class Budget(Displayed, Specification):
     remark : in a sentence, how the costs of steps add up.
     private : whether anything is promised. pure : whether it is pure ε, in which Laplace noise and selections cost
         their own parameter. adds_up : whether equal releases cost equal amounts.
+    larger_is_more : its fields of which more means more privacy.
     allows_gaussian : whether Gaussian noise can meet it. amplifies_gaussian : whether random batches shrink its cost.
     """
 
@@ -43,6 +44,7 @@ class Budget(Displayed, Specification):
     private: ClassVar[bool] = True
     pure: ClassVar[bool] = False
     adds_up: ClassVar[bool] = True
+    larger_is_more: ClassVar[tuple[str, ...]] = ()
     allows_gaussian: ClassVar[bool] = True
     amplifies_gaussian: ClassVar[bool] = False
 
@@ -50,7 +52,11 @@ class Budget(Displayed, Specification):
 
     def describe(self) -> str:
         """The guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
-        return ", ".join(f"{control.symbol} = {short(getattr(self, control.name), 4)}" for control in self.controls())
+        numbers = ((control.symbol, control.name, getattr(self, control.name)) for control in self.controls())
+        return ", ".join(
+            f"{symbol} = {(short_down if name in self.larger_is_more else short_up)(value, 4)}"
+            for symbol, name, value in numbers
+        )
 
     @property
     def symbol(self) -> str:
@@ -186,11 +192,11 @@ class Budget(Displayed, Specification):
         noticed = "a replaced row" if exchanged else "the row"
         return (
             f"An attacker who knows everybody else's row and must decide {question} is right in **at most "
-            f"{short(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
+            f"{short_up(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
             f"If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most "
-            f"{short(100 * detected)} %** of the time.",
+            f"{short_up(100 * detected)} %** of the time.",
             f"A suspicion of 50 % before such an alarm becomes **at most "
-            f"{short(100 * detected / (detected + FALSE_ALARMS))} %** after it.",
+            f"{short_up(100 * detected / (detected + FALSE_ALARMS))} %** after it.",
         )
 
     def doubt(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
@@ -75,8 +75,8 @@ def useless(trace: Trace, problem: LinearModel) -> None:
     if below:
         st.warning(
             f"{guess.label} reaches {short(reached, 4)} in “{trace.metrics[name].label}”, and these no more than "
-            f"{short(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss can "
-            "still mean better probabilities. **Not private**: read off the raw data.",
+            f"{short_up(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss "
+            "can still mean better probabilities. **Not private**: read off the raw data.",
             title="No better than a constant guess",
             icon=":material/rule:",
         )
