@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
+from typing import Annotated
 
 import numpy as np
 
+from dpviz.arguments import Between, check_fields
 from dpviz.audits.claims import Claim
 from dpviz.checkpoints import checkpoint
 from dpviz.displays import Displayed
@@ -36,6 +38,9 @@ from dpviz.privacy.verification.known_choices import known_choices
 from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
 
+Runs = Annotated[int, Between(2, 10**7, ends=True)]
+Looks = Annotated[int, Between(1, 100, ends=True)]
+Seed = Annotated[int, Between(0, math.inf, ends=True)]
 BLOCK = 1000  # runs at once on each data set
 DIGITS = 6  # of a score: finer differences are residues of floating-point arithmetic, not of the noise
 TUNING = 0.25  # of the runs, on which the threshold is chosen
@@ -217,10 +222,13 @@ class Audit:
 
     case: Case
     budget: Budget
-    runs: int = 10_000
-    looks: int = 10
-    confidence: float = audit.CONFIDENCE
-    seed: int | None = None
+    runs: Runs = 10_000
+    looks: Looks = 10
+    confidence: Annotated[float, Between(0, 1)] = audit.CONFIDENCE
+    seed: Seed | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @cached_property
     def plan(self) -> Plan:

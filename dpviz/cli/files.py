@@ -4,6 +4,7 @@ import difflib
 import math
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -114,7 +115,12 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
         if not is_parquet(start, table.name):
             raise UserError("A file as large as this is read in blocks: save it as Parquet.")
         return {data.identity: TableFile(table)}
-    return {data.identity: data.rows(read_table(table.read_bytes(), table.name, reading=data.reading))}
+    frame = read_table(table.read_bytes(), table.name, reading=data.reading)
+    with warnings.catch_warnings(record=True, action="always") as notes:
+        rows = data.rows(frame)
+    for note in notes:
+        click.echo(str(note.message), err=True)
+    return {data.identity: rows}
 
 
 def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:

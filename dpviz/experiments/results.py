@@ -15,6 +15,7 @@ import pandas as pd
 from scipy.special import bdtr
 
 from dpviz import resources
+from dpviz.arguments import Delta, checked, one_of
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
@@ -126,8 +127,9 @@ def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     return accountants.tightest(plan.charged(iteration), delta, before=plan.facts.released)
 
 
+@checked
 def final_table(
-    trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] | None = None
+    trace: Trace, plans: Mapping[str, Plan], *, delta: Delta | None = None, headlines: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """One row per arm of the trace at its last recorded iteration.
 
@@ -154,6 +156,7 @@ def final_table(
     return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
 
 
+@checked
 def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     """A final table of a user's own data, in which names say what reads them.
 
@@ -168,6 +171,7 @@ def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     DataFrame
         The metrics that no method releases, and the methods without privacy, end in " (not private)".
     """
+    one_of("algorithm", map(str, table.columns), "column")
     raw = [name for name, column in columns(trace).items() if not column.released]
     names = {label: label + NOT_PRIVATE for label, lane in trace.lanes.items() if not lane.private}
     marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})

@@ -101,8 +101,8 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
 def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Numbers of trainings (k,), the metric of what each run had after so many (k, R), and the fewest trainings that a
     run had; None before any."""
-    iterations, values = trace.series(label, metric_name)
-    steps, trainings = trace.series(label, algorithms.TRAININGS.name)
+    iterations, values = trace.lanes[label].series(metric_name)
+    steps, trainings = trace.lanes[label].series(algorithms.TRAININGS.name)
     if not len(iterations) or not len(steps):
         return None
     trainings = trainings[np.searchsorted(steps, iterations)]
@@ -242,7 +242,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
     """
     lines = []
     for name, word, look in PARTS:
-        steps, values = trace.series(label, name)
+        steps, values = trace.lanes[label].series(name)
         known = np.isfinite(values).all(axis=1) & (steps > 0) if len(values) else np.zeros(0, dtype=bool)
         if known.any():
             scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0

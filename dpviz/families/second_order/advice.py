@@ -181,8 +181,8 @@ def solutions(trace: Trace, arm: Arm, plan: Plan) -> np.ndarray | None:
     not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, algorithms.NonconvexMethod)
-    gradient = last_numbers(trace.series(arm.label, "gradient_norm", gaps=True)[1])
-    curvature = last_numbers(trace.series(arm.label, "smallest_eigenvalue", gaps=True)[1])
+    gradient = last_numbers(trace.lanes[arm.label].series("gradient_norm", gaps=True)[1])
+    curvature = last_numbers(trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)[1])
     if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
         return None
     analysis = method.analysis(facts)

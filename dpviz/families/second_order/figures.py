@@ -104,8 +104,8 @@ def _asked(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarra
 
     Of so many that a figure would be slow, those of the first runs.
     """
-    iterations, values = trace.series(label, metric, gaps=True)
-    _, taken = trace.series(label, KIND.name)
+    iterations, values = trace.lanes[label].series(metric, gaps=True)
+    _, taken = trace.lanes[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
     runs = max(1, MAX_POINTS // len(values))
@@ -160,7 +160,7 @@ def _spent(
     parts: list[tuple[str, np.ndarray]] = []
     iterations = np.empty(0, dtype=int)
     for name, word in purposes.items():
-        found, values = trace.series(label, name)
+        found, values = trace.lanes[label].series(name)
         if len(values):
             iterations = found
             parts.append((word, values.mean(axis=1)))

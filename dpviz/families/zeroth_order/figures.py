@@ -106,7 +106,7 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     """
     lines = []
     for label in (label for label, lane in trace.lanes.items() if lane.private):
-        steps, values = trace.series(label, "noisy_gradient_norm")
+        steps, values = trace.lanes[label].series("noisy_gradient_norm")
         known = np.isfinite(values).all(axis=1) if len(values) else np.empty(0, dtype=bool)
         if known.any():
             steps, look = steps[known], styles[label]
@@ -170,10 +170,10 @@ def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], priv
     privacy : that it does, for the caption."""
     lines = []
     for label in trace.lanes:
-        steps, values = trace.series(label, metric)
+        steps, values = trace.lanes[label].series(metric)
         if len(values):
             middle = np.median(values, axis=1)
-            beside = ERRORS * np.median(trace.series(label, STATIONARITY[metric])[1], axis=1)
+            beside = ERRORS * np.median(trace.lanes[label].series(STATIONARITY[metric])[1], axis=1)
             lines.append(Line(steps, middle, label, styles[label], middle - beside, middle + beside))
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     figure = line_figure(

@@ -4,11 +4,12 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpviz.arguments import Between, Delta, checked
 from dpviz.displays import Displayed
 from dpviz.errors import refusal
 from dpviz.numbers import short_down, short_up
@@ -17,6 +18,7 @@ from dpviz.privacy.accounting.currencies import Currency, Noise, release
 from dpviz.privacy.events import Event, Relation
 from dpviz.specification import Specification
 
+Order = Annotated[float, Between(1, math.inf)]
 FALSE_ALARMS = 0.01  # that an attacker may raise, where the guarantee is put into words
 _NOTHING_LEFT = 1e-9  # of a budget: the rest would be a rounding error
 
@@ -121,7 +123,8 @@ class Budget(Displayed, Specification):
         """
         return self
 
-    def share(self, fraction: float, prior: tuple[Event, ...] = ()) -> "Budget":
+    @checked
+    def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
         """So much of what `prior` leaves, in a currency that adds up: of the ε, the ρ, or the μ²."""
         total = self.additive(prior)
         return total.of(total.left(prior) * fraction)
@@ -184,6 +187,7 @@ class Budget(Displayed, Specification):
         """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
         return _advantage(self)
 
+    @checked
     def consequences(self, relation: Relation = "replace-one") -> tuple[str, ...]:
         """What it leaves the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
         detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
@@ -209,7 +213,8 @@ class Budget(Displayed, Specification):
         """Pure ε; None where nothing follows."""
         return None
 
-    def to_epsilon_at(self, delta: float) -> float | None:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float | None:
         """ε at δ, a bound for every algorithm that has the guarantee; None where nothing follows."""
         return None
 
@@ -221,7 +226,8 @@ class Budget(Displayed, Specification):
         """μ of Gaussian DP; None where nothing follows."""
         return None
 
-    def to_renyi(self, order: float) -> float | None:
+    @checked
+    def to_renyi(self, order: Order) -> float | None:
         """Rényi divergence of one order; None where it may be infinite."""
         return None
 

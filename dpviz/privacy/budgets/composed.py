@@ -11,6 +11,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpviz import resources
+from dpviz.arguments import Delta, checked
 from dpviz.errors import refusal
 from dpviz.numbers import short_up
 from dpviz.privacy import audit, tradeoffs
@@ -120,7 +121,8 @@ class ApproximateDP(Budget):
     def doubt(self) -> float:
         return (1 - self.delta) * 2 / (1 + math.exp(self.epsilon))
 
-    def to_epsilon_at(self, delta: float) -> float | None:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float | None:
         """The worst case fails openly with probability δ and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
         if delta < self.delta:
             return None

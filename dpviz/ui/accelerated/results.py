@@ -24,7 +24,7 @@ def summary(panel: Panel, run: Run, trace: Trace) -> None:
         return
     table = released_model.coefficients(problem.data.facts(), problem.intercept == "yes")
     table = table.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
-    words = {label: _words(trace, label, lane, list(table["column"])) for label, lane in lanes.items()}
+    words = {label: _words(lane, list(table["column"])) for label, lane in lanes.items()}
     released_model.show(panel, run, words, table, _meaning(problem))
 
 
@@ -90,8 +90,8 @@ def _reached(text: str, _tables: Mapping[str, np.ndarray]) -> float:
     return built.shortened_share if problem.clipping == "rows" else built.clipped_share
 
 
-def _words(trace: Trace, label: str, lane: ArmTrace, names: list[str]) -> str:
+def _words(lane: ArmTrace, names: list[str]) -> str:
     """The released model in one sentence."""
-    x, distance = lane.output["x"][0], trace.last(label, "distance")
+    x, distance = lane.output["x"][0], lane.last("distance")
     travelled = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
     return f"{travelled}largest coefficients: {released_model.heaviest(x, names)}."

@@ -96,7 +96,7 @@ def _offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, witho
     problem, lane = run.experiment.problem, trace.lanes[arm.label]
     assert isinstance(problem, MarginalQueries)
     shares = lane.output["x"][0]
-    released = trace.last(arm.label, "fit_error")
+    released = trace.lanes[arm.label].last("fit_error")
     expected = bounds.histogram_error(
         arm.algorithm,
         run.plans[arm.label],
