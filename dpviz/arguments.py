@@ -93,7 +93,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind in (float, int):
         numbers = (int, np.integer) if kind is int else (int, np.integer, float, np.floating)
         return isinstance(value, numbers) and not isinstance(value, bool) and (kind is int or _finite(value))
-    if kind is Any or not isinstance(kind, type):  # a type variable
+    if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):  # a type variable, a shape
         return True
     if not isinstance(value, kind) or kind in (type, np.ndarray) or not parts or not issubclass(kind, Iterable):
         return isinstance(value, kind)

@@ -10,7 +10,6 @@ import numpy as np
 
 from dpviz import resources
 from dpviz.arguments import Positive, checked
-from dpviz.errors import UserError
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, per_event, textbook
 from dpviz.privacy.accounting.accountants import Reading
@@ -114,8 +113,6 @@ class NoisyMeans(Specification):
         return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
 
     def _inner(self, scale: float) -> Event:
-        if not 0 < scale < math.inf:
-            raise UserError("Noise needs a positive scale. Without noise there is no privacy.", title="No noise")
         kind = Laplace if self.noise == "laplace" else Gaussian
         return kind(self.sensitivity / scale)
 
