@@ -88,8 +88,8 @@ def test_no_number_after_at_most_is_below_what_it_bounds() -> None:
         implied, noticed = convert(budget, delta), 1 - float(budget.tradeoff([0.01])[0])
         titles = {"Pure ε": "epsilon", "ρ (zCDP)": "rho", "μ (Gaussian DP)": "mu"}
         stated = zip(budget.controls(), card["Budget of each method"].split(", "), strict=True)
-        attacks = [50 * (1 + budget.advantage()), 100 * noticed, 100 * noticed / (noticed + 0.01)]
-        pairs = [
+        attacks: list[float] = [50 * (1 + budget.advantage()), 100 * noticed, 100 * noticed / (noticed + 0.01)]
+        pairs: list[tuple[list[float], list[float]]] = [
             (after("≤", card[f"Reading at δ = {short_up(delta)}"]), [read.epsilon_at_delta]),
             (after("≤", card["Attack reading"]), [100 * read.detection]),
             (after("at most", captions[i]), [100 * read.detection]),
