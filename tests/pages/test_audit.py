@@ -58,7 +58,9 @@ def test_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
     np.testing.assert_allclose(y, 1 - auditing.budget.tradeoff(x), atol=1e-3)
     assert len(x) == len(RATES) == len(curve(app, ROC, "this attack")[0])
     _, bounds = curve(app, BOUND, "proven")
-    assert len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1e-5)
+    assert (
+        len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1.1e-3) and bounds.max() <= direct.bound
+    )
 
 
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])
