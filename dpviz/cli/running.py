@@ -21,7 +21,7 @@ from dpviz.experiments.results import final_table, marked
 from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
-from dpviz.numbers import about, short
+from dpviz.numbers import about, short_up
 from dpviz.specification import sentences
 from dpviz.sweeps.settings import data_seed
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
@@ -58,7 +58,7 @@ def run(
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
     size, seconds = experiment.estimated_bytes(planned.plans), experiment.estimated_seconds(planned.plans)
     if size > LARGE and not quiet:
-        most = short(size / 1e9, 2)
+        most = short_up(size / 1e9, 2)
         click.echo(f"Needs at most about {most} GB of memory, and {about(seconds)} once the data are read.", err=True)
     with computing(store) as chosen:
         outcome = _run(chosen, cell, quiet)

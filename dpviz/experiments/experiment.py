@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpviz.arguments import checked
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
@@ -204,6 +205,7 @@ class Experiment(Displayed, Specification):
         """The guarantee with the unit of protection."""
         return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}"
 
+    @checked
     def plan(self, arm: Arm) -> Plan:
         """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()
@@ -286,7 +288,8 @@ class Experiment(Displayed, Specification):
         found = [metric for metrics in each for metric in metrics]
         return {metric.name: metric for metric in sorted(found, key=lambda metric: -found.count(metric))}
 
-    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES, *, progress: bool = False) -> Trace:
+    @checked
+    def run(self, tables: Mapping[str, Any] = NO_TABLES, *, progress: bool = False) -> Trace:
         """Run all arms to their end and return what was recorded.
 
         Parameters
@@ -300,8 +303,9 @@ class Experiment(Displayed, Specification):
         Raises
         ------
         UserError
-            If the settings do not go together, or tqdm is missing.
+            If the settings do not go together, a table is one that they do not read, or tqdm is missing.
         """
+        check_tables(self.problem, tables)
         with bar("dpviz", progress) as tell:
             for step in self.stream(tables):  # an experiment has at least one arm, and an arm one step
                 tell(step.progress)
@@ -352,6 +356,13 @@ class Experiment(Displayed, Specification):
         finally:
             for run in runs:
                 run.close()
+
+
+def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:
+    """Raise UserError for a table that a problem would not read: it would train on other data than those given."""
+    own = getattr(getattr(problem, "data", None), "identity", None)
+    if set(tables) - {own}:
+        raise refusal(__package__, "table_that_is_not_read", problem=problem.title)
 
 
 def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal, Self, get_args
+from typing import Annotated, Literal, Self, get_args
 
 import numpy as np
 
+from dpviz.arguments import Between, checked
 from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -190,7 +191,8 @@ class Plan(Displayed):
             return self.terms.events
         return (_ceiling(self.terms, self.terms.cap),)
 
-    def charged(self, iteration: int) -> tuple[Event, ...]:
+    @checked
+    def charged(self, iteration: Annotated[int, Between(0, math.inf, ends=True)]) -> tuple[Event, ...]:
         """What accountants read of a run up to an iteration: its events until then; under a filter, its worst case."""
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             amount = float(self.worst_case[iteration])
@@ -210,6 +212,7 @@ class Plan(Displayed):
         currency = self.budget.currency or "rho"
         return currency if all(UNITS[currency].cost(event) < math.inf for event in set(self.events)) else None
 
+    @checked
     def spent(self, currency: Currency) -> np.ndarray:
         """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.
 

@@ -15,10 +15,11 @@ import pandas as pd
 from scipy.special import bdtr
 
 from dpviz import resources
+from dpviz.arguments import Delta, checked, one_of
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
@@ -32,6 +33,7 @@ CONFIDENCE = 0.95  # of an interval of the median
 NOT_PRIVATE = " (not private)"  # behind the name of a column, or of a method
 WHOLE_PLAN = ", whole plan"  # behind the name of an accountant, of a run that is not at its end
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
+UPPER = ("spent", "epsilon_at_delta")  # columns that are guarantees: rounded up wherever they are
 _LARGEST = 1e300  # differences of values up to here are still finite
 
 
@@ -129,8 +131,9 @@ def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
     return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
 
 
+@checked
 def final_table(
-    trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] | None = None
+    trace: Trace, plans: Mapping[str, Plan], *, delta: Delta | None = None, headlines: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """One row per arm of the trace at its last recorded iteration.
 
@@ -157,6 +160,7 @@ def final_table(
     return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
 
 
+@checked
 def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     """A final table of a user's own data, in which names say what reads them.
 
@@ -171,6 +175,7 @@ def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     DataFrame
         The metrics that no method releases, and the methods without privacy, end in " (not private)".
     """
+    one_of("algorithm", map(str, table.columns), "column")
     raw = [name for name, column in columns(trace).items() if not column.released]
     names = {label: label + NOT_PRIVATE for label, lane in trace.lanes.items() if not lane.private}
     marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})
@@ -254,7 +259,7 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     }
     if len(charged) and plan.currency is not None:
         amounts = {"used": np.median(charged[-1]), "ceiling": plan.spent(plan.currency)[-1]}
-        row |= {name: f"{short(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
+        row |= {name: f"{short_up(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
     return row
 
 
@@ -342,10 +347,10 @@ class Cost:
         """The same without the condition."""
         own = ""
         if self.spent is not None and not math.isinf(self.spent):
-            own = f"{self.symbol} = {short(self.spent, 4)}{self.proviso}; "
+            own = f"{self.symbol} = {short_up(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short(self.delta)}"
-        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
+            return f"{own}no finite ε at δ = {short_up(self.delta)}"
+        return f"{own}ε ≤ {short_up(self.epsilon, 4)} at δ = {short_up(self.delta)} ({self.method})"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:

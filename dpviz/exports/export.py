@@ -19,6 +19,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.exports import spreadsheets
+from dpviz.numbers import rounded_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.analyses import Analyses
@@ -153,7 +154,7 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
     if math.isfinite(found.epsilon):
         method = accountants.METHOD_NAMES[found.method]
         yield (
-            f"one whole run of {label}: epsilon = {found.epsilon:.9g} at delta = {at:g} "
+            f"one whole run of {label}: epsilon = {rounded_up(found.epsilon, 9):.9g} at delta = {at!r} "
             f"({method}, {found.precision} grid){plan.facts.condition}"
         )
 

@@ -16,7 +16,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import headlined
 from dpviz.experiments.summary import PRIVATE, pictured
 from dpviz.experiments.trace import Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
@@ -145,8 +145,8 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
     runs, bounds = np.array([(look.runs + practice, look.bound) for look in subject.looks], dtype=float).T
     drawn = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],
-        Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True),
-        limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short(subject.claim)}")],
+        Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True, bound="lower"),
+        limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short_up(subject.claim)}")],
     )
     caption = f"{subject.sentence()} The data sets are made up, so nobody's data are read."
     return Chart(drawn, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)

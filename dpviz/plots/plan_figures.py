@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
@@ -111,8 +111,8 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    words = Axes(STEP, title, from_zero=True), f"No method has a finite {symbol}."
-    bound = [] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")]
+    words = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
+    bound = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
     return _spent(lines, plans, words, bound, alt, remark)
 
@@ -143,11 +143,11 @@ def epsilon_spent(
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
     words = (
-        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
+        Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
         "No accountant gives a finite ε: these methods have no privacy.",
     )
     alt = f"ε spent after each {after}, one line per method, and the budget"
-    bound = [Limit(limit, f"budget ε = {short(limit, 4)}")]
+    bound = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
     return _spent(lines, plans, words, bound, alt, f"{remark} {PLANNED}")
 
 
@@ -187,13 +187,13 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     limit = plan.budget.limit_at(delta)  # where the budget is an ε that these curves must stay below
     figure = line_figure(
         accountant_lines(steps, curves),
-        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
-        limits=[] if limit is None else [Limit(limit, f"budget ε = {short(limit, 4)}")],
+        Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
+        limits=[] if limit is None else [Limit(limit, f"budget ε = {short_up(limit, 4)}")],
         if_empty="No accountant gives a finite ε: this method has no privacy.",
         height=style.ALONE,
     )
     alt = f"ε spent after each {after}, one line per accountant; the lowest is the tightest"
-    return Chart(figure, f"ε at δ = {short(delta)}, by every accountant", alt, f"{words} {PLANNED} {SETTINGS_ONLY}")
+    return Chart(figure, f"ε at δ = {short_up(delta)}, by every accountant", alt, f"{words} {PLANNED} {SETTINGS_ONLY}")
 
 
 def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
@@ -247,7 +247,7 @@ def error_bounds(
     vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
     figure = line_figure(
         lines,
-        Axes(STEP, f"Bound on the excess loss{condition}", log_y=True),
+        Axes(STEP, f"Bound on the excess loss{condition}", log_y=True, bound="upper"),
         limits=_start(start, bounds.values(), condition),
         notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
         if_empty=NO_BOUND,
@@ -259,7 +259,7 @@ def error_bounds(
 def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
     """The line above which a bound says nothing, if one goes there."""
     above = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
-    return [Limit(start, f"without a step: at most {short(start)}{condition}")] if above else []
+    return [Limit(start, f"without a step: at most {short_up(start)}{condition}")] if above else []
 
 
 def bound_by_horizon(
@@ -292,7 +292,7 @@ def bound_by_horizon(
         marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
     figure = line_figure(
         lines,
-        Axes("Number of steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True),
+        Axes("Number of steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),
         marks=marks,
         limits=_start(start, (bound for _, bound in curves.values()), condition),
         if_empty=NO_BOUND,

@@ -60,7 +60,7 @@ class Ledger:
     there. Under a `Filter`, every replicate has its own sum. Threads may share a ledger: what one of them is charged
     is booked before the next one is looked at.
 
-    relation : the neighbouring relation of the run: what its batches need, else replace-one. Raises ValueError if they
+    relation : the neighbouring relation of the run: what its batches need, else replace-one. Raises UserError if they
         need different ones.
     """
 

@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
+from dpviz.arguments import checked
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Experiment, check_tables
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.task import Cell, Executor, InThread, Outcome
 from dpviz.experiments.trace import Trace
@@ -223,10 +224,12 @@ class Sweep(Specification):
         finally:
             outcomes.close()  # type: ignore[attr-defined]  # executors are generators
 
+    @checked
     def run(
-        self, tables: Mapping[str, np.ndarray] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
+        self, tables: Mapping[str, Any] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
     ) -> SweepResult:
         """Run all points to their end. progress : as of `Experiment.run`."""
+        check_tables(self.experiment.problem, tables)
         with bar("dpviz sweep", progress) as tell:
             for step in self.stream(tables, executor):  # a sweep has at least one point
                 tell(step.progress)

@@ -10,7 +10,7 @@ from dpviz.audits.broken import Broken
 from dpviz.audits.needed import runs_needed
 from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.numbers import short
+from dpviz.numbers import short_down
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.budgets import PureDP
 from dpviz.ui.families import FAMILIES
@@ -58,7 +58,9 @@ def test_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
     np.testing.assert_allclose(y, 1 - auditing.budget.tradeoff(x), atol=1e-3)
     assert len(x) == len(RATES) == len(curve(app, ROC, "this attack")[0])
     _, bounds = curve(app, BOUND, "proven")
-    assert len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1e-5)
+    assert (
+        len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1.1e-3) and bounds.max() <= direct.bound
+    )
 
 
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])
@@ -111,14 +113,14 @@ def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Loa
         assert row.attack and row.tests and f"| {row.attack:,} | " in words(app)
     found = ONE_RUN.run(PureDP(epsilon=1.0), seed=3)
     shown = metrics(app)
-    assert shown["Proven ε by one run"] == f"≥ {short(found.bound)}"
+    assert shown["Proven ε by one run"] == f"≥ {short_down(found.bound)}"
     assert shown["Guesses that are right"] == f"{found.correct} of 200" and not app.error
     assert all(part in link(app) for part in ("audit_one_seed=3",))
     app.toggle(key="audit_one_broken").set_value(True).run()
     (refuted,) = app.error
     assert refuted.proto.title == "VIOLATION" and "more than is claimed" in refuted.value
     (held,) = load("audit", audit_follow="false", audit_one_epsilon="3").info
-    assert "200 right guesses of 200 would prove no more than ε ≥ 4.19." in held.value
+    assert "200 right guesses of 200 would prove ε ≥ 4.19, and nothing proves more." in held.value
     (large,) = load("audit", audit_follow="false", audit_one_epsilon="5").info
     assert "can refute this claim" in large.value and "can refute" not in held.value
 

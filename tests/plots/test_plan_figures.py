@@ -140,7 +140,7 @@ def test_accountants_agree_with_the_accounting_and_embolden_the_tightest(schedul
     last = {line.name.removesuffix(" (tightest)"): line.y[-1] for line in lines}
     reading = accountants.tightest(plan.events, 1e-6)
     for method, value in reading.by_method.items():
-        assert last[accountants.METHOD_NAMES[method]] == pytest.approx(value, rel=1e-6)
+        assert value * (1 - 1e-7) <= last[accountants.METHOD_NAMES[method]] <= value * 1.0011  # four digits, rounded up
     (bold,) = [line for line in lines if line.name.endswith("(tightest)")]
     assert bold.y[-1] == min(last.values()) and bold.line.width > max(o.line.width for o in lines if o is not bold)
     assert len({line.line.dash for line in lines}) == len(lines) and {line.line.shape for line in lines} == {"hv"}
@@ -160,7 +160,9 @@ def test_error_bounds_start_at_zero_steps(experiment) -> None:
     figure = error_bounds(bounds, arm_styles(experiment.arms)).figure
     for label, trace in named(figure).items():
         np.testing.assert_array_equal(trace.x, np.arange(len(bounds[label])))  # type: ignore[attr-defined]
-        np.testing.assert_allclose(trace.y, np.maximum(bounds[label], 1e-12), rtol=1e-6)  # type: ignore[attr-defined]
+        expected = np.maximum(bounds[label], 1e-12)
+        np.testing.assert_allclose(trace.y, expected, rtol=1.1e-3)  # type: ignore[attr-defined]  # four digits, rounded up
+        assert (trace.y >= expected * (1 - 1e-7)).all()  # type: ignore[attr-defined]
     assert figure.layout.yaxis.type == "log" and "DP-HB" not in named(figure)
 
 

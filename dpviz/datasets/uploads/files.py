@@ -5,8 +5,10 @@ A Parquet file is measured by what it says of itself before it is unpacked, and 
 
 import gzip
 import io
+import math
 import zlib
 from itertools import islice
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -14,6 +16,7 @@ import pyarrow
 import pyarrow.parquet
 from pyarrow import types
 
+from dpviz.arguments import Between, checked
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import Column, frame_of, is_text, plain, sampled
 from dpviz.datasets.uploads.detection import Detected, detected
@@ -22,6 +25,7 @@ from dpviz.datasets.uploads.reading import Kind, Reading
 from dpviz.datasets.uploads.texts import read_text
 from dpviz.errors import UserError
 
+Count = Annotated[int, Between(1, math.inf, ends=True)]
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
 MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
 MAX_PIECES = 200_000  # row groups × columns
@@ -30,15 +34,16 @@ _ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupErr
 _GZIP = b"\x1f\x8b"
 
 
+@checked
 def read_table(
     data: bytes,
     name: str,
-    max_rows: int = limits.MAX_ROWS,
-    max_columns: int = limits.MAX_COLUMNS,
+    max_rows: Count = limits.MAX_ROWS,
+    max_columns: Count = limits.MAX_COLUMNS,
     *,
     reading: Reading | None = None,
-    sample_rows: int | None = None,
-    seed: int = 0,
+    sample_rows: Count | None = None,
+    seed: Annotated[int, Between(0, math.inf, ends=True)] = 0,
 ) -> pd.DataFrame:
     """The table in an uploaded file; nothing is written to disk, nothing in the file is executed.
 

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes, Range, hover_format, log_ticks, y_range
+from dpviz.plots.elements.axes import Axes, Bound, Range, bounding, hover_format, log_ticks, y_range
 from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
@@ -110,6 +110,7 @@ def line_drawing(
     not_private : the lines read the raw data, or those named, and the figure says so. labels : names at the ends of the
     lines, where there is room; else a legend.
     """
+    lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
     drawn = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
     if not drawn:
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
@@ -122,7 +123,7 @@ def line_drawing(
     shown = shown_range(
         drawn, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
     )
-    ends = tips([line for line in drawn if line.legend], span, shown, scale, wide) if labels else []
+    ends = tips([line for line in drawn if line.legend], span, shown, scale, wide, axes.bound) if labels else []
     labelled = fits(ends, frame_height)
     if ends and not labelled and height <= style.SMALL:
         ends = [replace(end, number="") for end in ends]
@@ -145,7 +146,7 @@ def line_drawing(
         frame["annotations"] += texts
         frame["shapes"] += shapes
     traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
-    curves, silent = _curves(drawn, scale, shown)
+    curves, silent = _curves(drawn, scale, shown, axes.bound)
     if not silent and not axes.log_x:
         frame["hoverdistance"] = _reach(drawn)
     traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
@@ -163,13 +164,13 @@ def _as_figure(drawing: Callable[P, Drawing]) -> Callable[P, go.Figure]:
 line_figure = _as_figure(line_drawing)
 
 
-def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range) -> tuple[list[dict[str, Any]], bool]:
+def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
     """The traces of lines; and whether they are silent, with a readout beside them that speaks for all."""
     told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in lines]
     if not needed(told):
-        return [curve(line, scale, hover_format(shown)) for line in lines], False
+        return [curve(line, scale, hover_format(shown, bound)) for line in lines], False
     silent = {"hoverinfo": "skip", "hovertemplate": None}
-    return [*(curve(line, scale, "") | silent for line in lines), readout(told)], True
+    return [*(curve(line, scale, "") | silent for line in lines), readout(told, bound)], True
 
 
 def shown_range(
@@ -182,9 +183,11 @@ def shown_range(
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
 
 
-def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale: "Scale", frame: float) -> list[End]:
+def tips(
+    lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale: "Scale", frame: float, bound: Bound = ""
+) -> list[End]:
     """The ends of lines with what is written there; span : of the horizontal axis; frame : pixels that it has."""
-    told = numbers([float(line.y[-1]) for line in lines], shown)
+    told = numbers([float(line.y[-1]) for line in lines], shown, bound)
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     along = Range(left, right, scale.log_x)
     found = []

@@ -150,7 +150,7 @@ def layout(
         "uirevision": f"{axes.x}|{axes.y}",  # zoom and hidden lines survive new data on the same axes
         "xaxis": axis(axes.x, axes.log_x) | {"unifiedhovertitle": {"text": f"{axes.x} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
-    }
+    } | ({"meta": axes.bound} if axes.bound else {})
 
 
 def marked(curves: Mapping[str, Privacy]) -> bool | str:

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from dpviz.arguments import Delta, checked
 from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textbook
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -57,7 +58,7 @@ class Reading:
 def spent(events: Sequence[Event], currency: Currency) -> Floats:
     """(len(events) + 1,) spent after each event, 0 first; infinite where the currency does not exist.
 
-    epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises ValueError, as everything here, for
+    epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises UserError, as everything here, for
     batches that hold under different neighbouring relations.
     """
     unit = UNITS[currency]
@@ -74,7 +75,7 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
 
 
 def _one_relation(events: Sequence[Event]) -> None:
-    """Raises ValueError where `events.relation` does; one batch of each kind tells as much as all of them."""
+    """Raises UserError where `events.relation` does; one batch of each kind tells as much as all of them."""
     batches = {event.kind: event for event in events if isinstance(event, Sub)}
     relation([*batches.values(), *(event for event in events if isinstance(event, (Seq, Repeat)))])
 
@@ -89,8 +90,9 @@ def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
     return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
 
 
+@checked
 def tightest(
-    events: Sequence[Event], delta: float, before: Sequence[Event] = (), precision: Precision = "normal"
+    events: Sequence[Event], delta: Delta, before: Sequence[Event] = (), precision: Precision = "normal"
 ) -> Reading:
     """The smallest proven ε at δ, and what every method that applies says.
 
@@ -113,7 +115,7 @@ def tightest(
 
     Raises
     ------
-    ValueError
+    UserError
         If the events hold under different neighbouring relations.
 
     Source

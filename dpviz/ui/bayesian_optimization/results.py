@@ -158,7 +158,7 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     arm = _gibo(run, trace)
     if not diagnostics or arm is None:
         return
-    shares = trace.last(arm.label, "internal_clipped_share")
+    shares = trace.lanes[arm.label].last("internal_clipped_share")
     if not len(shares) or not np.isfinite(shares).all():
         return
     share = float(shares.mean())

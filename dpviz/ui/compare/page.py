@@ -17,7 +17,7 @@ from dpviz.experiments import changes
 from dpviz.experiments.plan import worst
 from dpviz.experiments.results import CONFIDENCE, Cost
 from dpviz.exports.spreadsheets import as_text
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots.comparison_figures import compared
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -313,7 +313,7 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
         "Steps": numbers["steps"],
         "Repeats": numbers["repeats"],
         "Guarantee": numbers["budget"],
-        f"ε at δ = {short(delta)}": [
+        f"ε at δ = {short_up(delta)}": [
             read[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)
         ],
     }
@@ -355,7 +355,7 @@ def _together(panel: Panel, sides: Sequence[Side], delta: float) -> None:
 
 @st.cache_data(max_entries=64, scope="session", show_spinner=False)
 def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa: ARG001 (what the cache knows it by)
-    return comparison.readings(_side, delta)
+    return {label: rounded_up(epsilon) for label, epsilon in comparison.readings(_side, delta).items()}
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)

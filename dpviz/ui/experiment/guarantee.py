@@ -10,7 +10,7 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget
@@ -157,10 +157,11 @@ def line(
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
         (
-            f"Reading at δ = {short(delta)}",
-            f"ε ≤ {short(epsilon.value)}",
+            f"Reading at δ = {short_up(delta)}",
+            f"ε ≤ {short_up(epsilon.value)}",
             epsilon.who,
-            f"{_range(epsilon, short)} Of each method by the tightest of our accountants: {accountants}. Upper bounds.",
+            f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountants}. "
+            "Upper bounds.",
         ),
         noise(label, shown[label]),
         (
@@ -204,7 +205,7 @@ def currencies(read: Mapping[str, Readings]) -> str:
     for name, title, sign in (("pure", "Pure ε", "="), ("rho", "zCDP ρ", "≤"), ("mu", "GDP μ", "≤")):
         found = worst(read, name)
         if math.isfinite(found.value):
-            parts.append(f"{title} {sign} {short(found.value)} ({found.who}).")
+            parts.append(f"{title} {sign} {short_up(found.value)} ({found.who}).")
         else:
             some = "" if found.same else f" ({found.who})"
             parts.append(f"{title}: none{some}.")
@@ -224,4 +225,4 @@ def _range(found: Worst, text: Callable[[float], str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{short(100 * share)} %"
+    return f"{short_up(100 * share)} %"

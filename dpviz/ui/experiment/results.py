@@ -13,7 +13,7 @@ import streamlit as st
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.style import arm_styles
@@ -200,7 +200,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    if numbers["currency"].iloc[0] == f"ε at δ = {short(delta, 4)}":  # then the reading is what was spent
+    if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":  # then the reading is what was spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
@@ -264,6 +264,8 @@ def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
     shown = numbers.drop(columns=["currency", "accountant"], errors="ignore")
     if "diverged" in shown and not shown["diverged"].any():
         shown = shown.drop(columns="diverged")
+    for name in [name for name in shown if name in results.UPPER]:
+        shown[name] = shown[name].map(rounded_up)
     for name in [name for name in shown if name.endswith("_low")]:
         high = name.removesuffix("_low") + "_high"
         band = [f"{_signed(low)} - {_signed(high)}" for low, high in zip(shown[name], shown[high], strict=True)]
@@ -281,7 +283,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
     if name == "spent":
         return f"Spent {numbers['currency'].iloc[0]}"
     if name == "epsilon_at_delta":
-        return f"ε at δ = {short(delta)}"
+        return f"ε at δ = {short_up(delta)}"
     if name.endswith("_low"):
         return "10-90 %"
     return re.sub(r" (F\(|‖)[^,]*", "", column.label)
