@@ -15,7 +15,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
 from dpviz.errors import UserError, refusal
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot, Workload
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, Privacy, privacy_of
 from dpviz.experiments.trace import CLOUD, ArmTrace, Trace, recorded_points, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
@@ -23,7 +23,7 @@ from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
-from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification, check_facts
+from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
 SECONDS_PER_RECORD = 5e-5
@@ -188,16 +188,24 @@ class Experiment(Displayed, Specification):
         return self.problem.public
 
     @property
-    def condition(self) -> str:
-        """What the guarantee rests on, to be said behind it: that nobody learns the seed of noise on data that are not
-        public, and that what was read from the data was known beforehand; empty without either."""
-        seeded = not self.public and self.seed is not None
-        return " (if nobody learns the seed)" * seeded + self.problem.facts().condition
+    def seeded(self) -> bool:
+        """Whether the noise on data that are not public follows from a seed that was set."""
+        return not self.public and self.seed is not None
+
+    @property
+    def condition(self) -> Condition:
+        """What the guarantee rests on."""
+        return replace(self.problem.facts().condition, seeded=self.seeded)
+
+    @property
+    def privacy(self) -> Privacy:
+        """What may be said of what its private methods release."""
+        return privacy_of(True, self.condition)
 
     @property
     def guarantee(self) -> str:
-        """That of one run of each method, as its plan says it, on the condition that its seed adds."""
-        return self.budget.describe() + self.condition
+        """That of one run of each method, as its plan says it."""
+        return f"{self.budget.describe()}{self.condition}"
 
     @property
     def promise(self) -> str:
@@ -210,7 +218,8 @@ class Experiment(Displayed, Specification):
         if not isinstance(facts, arm.algorithm.facts_type()):
             raise refusal(__package__, "algorithm_and_problem_do_not_fit", arm=arm.label, problem=self.problem.title)
         with one_thread:  # to the last digit what a run will plan
-            return arm.algorithm.plan(facts, arm.budget or self.budget)
+            found = arm.algorithm.plan(facts, arm.budget or self.budget)
+        return replace(found, seeded=True) if self.seeded else found
 
     def plans(self) -> dict[str, Plan]:
         """{label: plan} of all arms. Raises UserError if one of them has none."""
@@ -331,7 +340,7 @@ class Experiment(Displayed, Specification):
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public, self.arms)
         for label, lane in trace.lanes.items():
-            lane.currency, lane.from_data = plans[label].currency, plans[label].facts.from_data
+            lane.currency, lane.condition = plans[label].currency, plans[label].condition
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         run = runs[0]

@@ -6,7 +6,7 @@ Each method and each repeat meets the budget alone, and together they spend more
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +24,7 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Repeat
-from dpviz.problems.base import condition_of
+from dpviz.problems.base import Condition
 
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
@@ -317,7 +317,7 @@ class Cost:
     methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
     `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
     not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
-    of it rests on, as the plans' facts say. proviso : when `spent` is a guarantee; empty: always.
+    of it rests on, as the plans say. proviso : when `spent` is a guarantee; empty: always.
     """
 
     methods: int
@@ -327,12 +327,12 @@ class Cost:
     epsilon: float
     delta: float
     method: str
-    condition: str = ""
+    condition: Condition = field(default_factory=Condition)
     proviso: str = ""
 
     def describe(self) -> str:
         """In symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
-        return self.numbers() + self.condition
+        return f"{self.numbers()}{self.condition}"
 
     def numbers(self) -> str:
         """The same without the condition."""
@@ -386,7 +386,7 @@ def composed(
         found[best],
         delta,
         accountants.METHOD_NAMES[best],
-        condition_of(words for plan, _ in runs for words in plan.facts.from_data),
+        Condition.joined(plan.condition for plan, _ in runs),
     )
 
 

@@ -12,7 +12,7 @@ import plotly.io as pio
 from dpviz.audits.audit import Verdict
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.results import headlined
 from dpviz.experiments.summary import PRIVATE, pictured
 from dpviz.experiments.trace import Trace
@@ -154,9 +154,7 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
 
 def _said(statuses: Any, public: bool) -> str:
     """What may be published of curves."""
-    found = set(statuses)
-    if "not private" in found:
+    found = worst(statuses)
+    if found == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
-    if found == {"private"}:
-        return "**Private**, each run of each method at its own budget."
-    return "**Private only if known beforehand** what was read from the data."
+    return f"**{found.capitalize()}**: each run of each method at its own budget."

@@ -14,7 +14,6 @@ from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.sweep_figures import against
-from dpviz.problems.base import condition_of
 from dpviz.specification import Control
 from dpviz.sweeps.settings import Setting, data_seed, named, settings
 from dpviz.sweeps.sweep import MOST_VALUES, Axis, Sweep
@@ -192,7 +191,7 @@ def _status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     if found == {"not private"}:
         return provenance(found), explain.diagnostic(replicates, problem.public)
     said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
-    rests_on = sentence(condition_of(problem.from_data))
+    rests_on = sentence(str(sweep.experiment.condition))
     said += f" **All of this holds {rests_on}.**" if rests_on else ""
     return provenance(found), f"{said} {explain.REFERENCES}" if "not private" in found else said
 
