@@ -146,6 +146,7 @@ class Experiment(Displayed, Specification):
     problem: ProblemSpecification
     arms: tuple[Arm, ...] = Field(min_length=1, max_length=16)
     budget: Budget = PureDP()
+    # On data that are not public 1 by itself: every run is a release of its own.
     replicates: int = number(
         20, 1, 200, label="Repeats", symbol="R", scale="log", help="Independent hypothetical runs, for the bands."
     )
@@ -171,9 +172,11 @@ class Experiment(Displayed, Specification):
 
     @model_validator(mode="after")
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
-        public, stated = self.problem.public, "seed" in self.model_fields_set
-        if (self.seed is None) if public else not stated:
+        public, stated = self.problem.public, self.model_fields_set
+        if (self.seed is None) if public else "seed" not in stated:
             object.__setattr__(self, "seed", 0 if public else None)  # frozen, but not finished before its validators
+        if not public and "replicates" not in stated:
+            object.__setattr__(self, "replicates", 1)
         return self
 
     @model_validator(mode="after")

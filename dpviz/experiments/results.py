@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +23,7 @@ from dpviz.numbers import short
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Repeat
 from dpviz.problems.base import Condition
 
@@ -388,6 +389,38 @@ def composed(
         accountants.METHOD_NAMES[best],
         Condition.joined(plan.condition for plan, _ in runs),
     )
+
+
+def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+    """How many releases of the same data these runs make, of each plan so many, and what that adds up to by basic
+    composition: "9 releases, ε = 18 by adding up; with 1 repeat ε = 6". What was released before them counts once.
+
+    budget : of the runs, in whose currency they are added.
+    """
+    private = [(plan, repeats) for plan, repeats in runs if plan.private]
+    count = sum(repeats for _, repeats in private)
+    if count < 2:
+        return f"1 release, {_added(private, budget)}" if private else "no release"
+    once = [(plan, 1) for plan, _ in private]
+    fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
+    return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"
+
+
+def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+    """The sum of what private runs may cost: ε, ρ, the root of all μ², or ε and δ; ε at a δ where no such number is."""
+    before = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
+    if budget.currency is not None:
+        total = spent(runs, before, budget.currency)
+        if math.isfinite(total):
+            return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
+    if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+        paid = accountants.total(before, "epsilon")
+        epsilon = paid + math.fsum(
+            repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
+        )
+        delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
+        return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
+    return composed(runs, before, None, budget.own_delta(ApproximateDP().delta)).numbers()
 
 
 def spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:

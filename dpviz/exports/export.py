@@ -73,7 +73,7 @@ def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
 
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
-    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(sweep))
+    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(result, sweep))
 
 
 def sweep_to_table(result: SweepResult) -> pd.DataFrame:
@@ -83,7 +83,7 @@ def sweep_to_table(result: SweepResult) -> pd.DataFrame:
     return frame.drop(columns="released")
 
 
-def sweep_header(sweep: Sweep) -> Iterator[str]:
+def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     """What the table of a sweep is about, line by line."""
     settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
     yield f"dpviz {dpviz.__version__}"
@@ -93,6 +93,8 @@ def sweep_header(sweep: Sweep) -> Iterator[str]:
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     yield from _condition(sweep.experiment)
     yield "every row is the last number of one run, and every run a release at the budget of its point"
+    if result.price:
+        yield f"publishing all of it: {result.price}{sweep.experiment.condition}"
     yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
 
 
