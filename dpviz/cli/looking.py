@@ -98,6 +98,7 @@ def _described(
         "guarantee": json.loads(experiment.budget.to_json()),
         "unit": experiment.problem.unit,
         "read_from_the_data": list(experiment.problem.from_data),
+        "seeded": experiment.seeded,
         "methods": methods,
         "refused": {label: str(error) for label, error in planned.refused.items()},
         "publishing": publishing_costs,

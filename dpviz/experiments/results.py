@@ -6,7 +6,8 @@ Each method and each repeat meets the budget alone, and together they spend more
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -23,9 +24,9 @@ from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Repeat
-from dpviz.problems.base import condition_of
+from dpviz.problems.base import Condition
 
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
@@ -326,7 +327,7 @@ class Cost:
     methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
     `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
     not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
-    of it rests on, as the plans' facts say. proviso : when `spent` is a guarantee; empty: always.
+    of it rests on, as the plans say. proviso : when `spent` is a guarantee; empty: always.
     """
 
     methods: int
@@ -336,12 +337,12 @@ class Cost:
     epsilon: float
     delta: float
     method: str
-    condition: str = ""
+    condition: Condition = field(default_factory=Condition)
     proviso: str = ""
 
     def describe(self) -> str:
         """In symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
-        return self.numbers() + self.condition
+        return f"{self.numbers()}{self.condition}"
 
     def numbers(self) -> str:
         """The same without the condition."""
@@ -395,8 +396,40 @@ def composed(
         found[best],
         delta,
         accountants.METHOD_NAMES[best],
-        condition_of(words for plan, _ in runs for words in plan.facts.from_data),
+        Condition.joined(plan.condition for plan, _ in runs),
     )
+
+
+def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+    """How many releases of the same data these runs make, of each plan so many, and what that adds up to by basic
+    composition: "9 releases, ε = 18 by adding up; with 1 repeat ε = 6". What was released before them counts once.
+
+    budget : of the runs, in whose currency they are added.
+    """
+    private = [(plan, repeats) for plan, repeats in runs if plan.private]
+    count = sum(repeats for _, repeats in private)
+    if count < 2:
+        return f"1 release, {_added(private, budget)}" if private else "no release"
+    once = [(plan, 1) for plan, _ in private]
+    fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
+    return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"
+
+
+def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+    """The sum of what private runs may cost: ε, ρ, the root of all μ², or ε and δ; ε at a δ where no such number is."""
+    before = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
+    if budget.currency is not None:
+        total = spent(runs, before, budget.currency)
+        if math.isfinite(total):
+            return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
+    if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+        paid = accountants.total(before, "epsilon")
+        epsilon = paid + math.fsum(
+            repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
+        )
+        delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
+        return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
+    return composed(runs, before, None, budget.own_delta(ApproximateDP().delta)).numbers()
 
 
 def spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:

@@ -13,7 +13,7 @@ from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import Snapshot, Status
 from dpviz.experiments.plan import Privacy, privacy_of
 from dpviz.privacy.accounting.currencies import Currency
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Condition, Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
 UNNOTICED = 0.02  # seconds
@@ -47,8 +47,7 @@ class ArmTrace:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
     private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
-    from_data : facts that its plan was made from and that were read from the data, in words: what it releases is
-        private only if these were known beforehand.
+    condition : what the privacy of what it releases rests on, as its plan says.
     spent : k arrays (R,), what each replicate had been charged in `currency`, before the run included; empty without.
     stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
         plan ends it. statuses : k times a word on each replicate; status : the last ones.
@@ -71,7 +70,7 @@ class ArmTrace:
     spent: list[np.ndarray] = field(default_factory=list)
     stopped_at: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     seconds: float = 0.0
-    from_data: tuple[str, ...] = ()
+    condition: Condition = field(default_factory=Condition)
 
     @property
     def status(self) -> tuple[Status, ...]:
@@ -107,7 +106,7 @@ class ArmTrace:
     @property
     def privacy(self) -> Privacy:
         """What may be said of what the arm releases."""
-        return privacy_of(self.private, self.from_data)
+        return privacy_of(self.private, self.condition)
 
     def status_of(self, metric: Metric) -> Privacy:
         """The same of the recorded values of a metric."""

@@ -12,7 +12,7 @@ import plotly.io as pio
 from dpviz.audits.audit import Verdict
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.results import headlined
 from dpviz.experiments.summary import PRIVATE, pictured
 from dpviz.experiments.trace import Trace
@@ -134,7 +134,8 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
     label = subject.metric.label if subject.metric is not None else ""
-    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {_said(statuses, subject.public)}"
+    said = _said(statuses, subject.public, subject.price)
+    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {said}"
     drawn = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
     return Chart(drawn, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
 
@@ -152,11 +153,10 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
     return Chart(drawn, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
 
 
-def _said(statuses: Any, public: bool) -> str:
-    """What may be published of curves."""
-    found = set(statuses)
-    if "not private" in found:
+def _said(statuses: Any, public: bool, price: str = "") -> str:
+    """What may be published of curves. price : what all of it costs together."""
+    found = worst(statuses)
+    if found == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
-    if found == {"private"}:
-        return "**Private**, each run of each method at its own budget."
-    return "**Private only if known beforehand** what was read from the data."
+    adds_up = f" Publishing all of it: {price}." if price else ""
+    return f"**{found.capitalize()}**: each run of each method at its own budget.{adds_up}"

@@ -130,7 +130,8 @@ class SweepResult(Displayed):
     None and empty without one. points, finished : how many there are, and how many have a result; restored : how many
     of these were known before. second : the values of a second setting, ascending; empty without one. left_out : which
     arms have no result where. cut : why points are missing that nobody will add, "" if none are. public : whether the
-    data are. axis : title and symbol of the setting, and whether its values are spaced by factors.
+    data are; price : what publishing all of it costs if they are not, as `Sweep.price` says. axis : title and symbol of
+    the setting, and whether its values are spaced by factors.
     """
 
     def __init__(self, arms: Sequence[Arm], metric_name: str, points: int, second: Sequence[float] = ()) -> None:
@@ -143,7 +144,7 @@ class SweepResult(Displayed):
         self.finished = self.restored = 0
         self.left_out: list[LeftOut] = []
         self.cut: Literal["", "stopped", "timeout"] = ""
-        self.public = False
+        self.public, self.price = False, ""
         self.axis: tuple[str, str, bool] = ("value", "", False)
 
     def __repr__(self) -> str:
@@ -182,7 +183,7 @@ class SweepResult(Displayed):
         view = SweepResult(self.arms, self.metric_name, self.points, self.second)
         view.curves, view.metric, view.left_out, view.cut = curves, self.metric, self.left_out, self.cut
         view.finished, view.restored = self.finished, self.restored
-        view.public, view.axis = self.public, self.axis
+        view.public, view.price, view.axis = self.public, self.price, self.axis
         return view
 
     @checked

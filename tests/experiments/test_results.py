@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpviz.datasets import Saddle
+from dpviz.datasets import Saddle, UploadedTable
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import (
@@ -15,6 +15,7 @@ from dpviz.experiments.results import (
     median_interval,
     quantiles,
     reading,
+    releases,
 )
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import to_table
@@ -227,3 +228,48 @@ def test_of_batches_that_stop_by_themselves_nothing_adds_up_and_all_is_spent() -
     assert plans["batches"].currency is None and trace.spent("batches")[1].size == 0
     table = to_table(trace, plans)
     assert "spent_rho" not in table and not np.isinf(table.select_dtypes("number")).any(axis=None)
+
+
+ON_A_FILE = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+BOUGHT = {"smoothness": 0.2, "smoothness_source": "released", "smoothness_cost": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("budget", "noise", "bought", "methods", "repeats", "said"),
+    [
+        (PureDP(epsilon=2.0), "laplace", {}, 3, 3, "9 releases, ε = 18 by adding up; with 1 repeat ε = 6"),
+        (PureDP(epsilon=2.0), "laplace", {}, 3, 1, "3 releases, ε = 6 by adding up"),
+        (PureDP(epsilon=2.0), "laplace", {}, 1, 1, "1 release, ε = 2"),
+        (PureDP(epsilon=2.0), "laplace", {}, 1, 4, "4 releases, ε = 8 by adding up; with 1 repeat ε = 2"),
+        (ZeroConcentratedDP(rho=0.5), "gaussian", {}, 2, 2, "4 releases, ρ = 2 by adding up; with 1 repeat ρ = 1"),
+        (GaussianDP(mu=1.0), "gaussian", {}, 1, 9, "9 releases, μ = 3 by adding up; with 1 repeat μ = 1"),
+        (
+            ApproximateDP(epsilon=2.0, delta=1e-6),
+            "gaussian",
+            {},
+            2,
+            2,
+            "4 releases, ε = 8 and δ = 4×10⁻⁶ by adding up; with 1 repeat ε = 4 and δ = 2×10⁻⁶",
+        ),
+        # What was bought from the file is paid once: 1.5 times 6, and 0.5.
+        (PureDP(epsilon=2.0), "laplace", BOUGHT, 2, 3, "6 releases, ε = 9.5 by adding up; with 1 repeat ε = 3.5"),
+        (
+            ApproximateDP(epsilon=2.0, delta=1e-6),
+            "gaussian",
+            BOUGHT,
+            2,
+            1,
+            "2 releases, ε = 3.5 and δ = 2×10⁻⁶ by adding up",
+        ),
+    ],
+)
+def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(
+    budget: Budget, noise: str, bought: dict[str, float | str], methods: int, repeats: int, said: str
+) -> None:
+    """References release nothing, and are not counted."""
+    arms = [Arm(label=str(number), algorithm=GradientDescent(iterations=3, noise=noise)) for number in range(methods)]
+    free = Arm(label="free", algorithm=GradientDescent(iterations=3), budget=NoPrivacy())
+    problem = LogisticRegression(data=ON_A_FILE, **bought)
+    plans = Experiment(problem=problem, arms=(*arms, free), budget=budget).plans()
+    assert releases([(plan, repeats) for plan in plans.values()], budget) == said
+    assert releases([(plans["free"], repeats)], budget) == "no release"

@@ -116,7 +116,7 @@ def table(rows: int = 200) -> bytes:
 
 
 def upload(load: Load) -> AppTest:
-    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2")
+    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_file_replicates="2")
     app.file_uploader[0].upload("mine.csv", table(), "text/csv")
     confirmed(app.run())
     assert not app.exception

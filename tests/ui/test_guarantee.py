@@ -1,12 +1,14 @@
 """The guarantee line of methods that stop by themselves, and of methods that add no noise."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Privacy
 from dpviz.families.accelerated import Nesterov
 from dpviz.numbers import short_up
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
@@ -106,17 +108,20 @@ def test_no_number_after_at_most_is_below_what_it_bounds() -> None:
 
 
 def _badges() -> None:
+    from typing import get_args
+
+    from dpviz.experiments.plan import Privacy
     from dpviz.ui import explain
 
-    for status in ("private", "not private", "partly private", "private if known beforehand"):
-        explain.privacy_badge(status)  # type: ignore[arg-type]
+    for status in (*get_args(Privacy), "partly private"):
+        explain.privacy_badge(status)
 
 
 def test_a_badge_says_what_it_is_of_and_only_private_is_green() -> None:
     badges = [badge.value for badge in AppTest.from_function(_badges, default_timeout=300).run().markdown]
     said = [badge.rpartition(":")[2].strip(" ]") for badge in badges]
-    assert said == ["private", "not private", "partly private", "private if known beforehand"]
-    assert ["green" in badge for badge in badges] == [True, False, False, False]
+    assert said == [*get_args(Privacy), "partly private"]
+    assert ["green" in badge for badge in badges] == [status == "private" for status in said]
 
 
 def _divergence(public: bool) -> None:

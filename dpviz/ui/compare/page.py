@@ -254,7 +254,8 @@ def _chart(
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
     rests_on = plain(_rests_on(sides))
-    said = f"**Private only if known beforehand**: {rests_on}." if rests_on else "Private, each run at its own budget."
+    status = worst(side.experiment.privacy for side in sides)
+    said = f"{explain.only_if(status)}: {rests_on}." if rests_on else "Private, each run at its own budget."
     if "not private" in statuses:
         public = all(side.experiment.problem.public for side in sides)
         raw = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
@@ -275,8 +276,8 @@ def _chart(
 
 def _rests_on(sides: Sequence[Side]) -> str:
     """What the guarantees of these runs rest on, run by run."""
-    conditions = [(side.name, side.experiment.problem.from_data) for side in sides]
-    return "; ".join(f"of {name}, {', '.join(read)}" for name, read in conditions if read)
+    conditions = [(side.name, side.experiment.condition) for side in sides]
+    return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)
 
 
 def _missing(sides: Sequence[Side], metric: str, every: bool, curves: Sequence[Curve]) -> list[str]:

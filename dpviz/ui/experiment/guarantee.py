@@ -16,7 +16,6 @@ from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.tradeoffs import tradeoff
-from dpviz.problems.base import condition_of
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import sentence as as_text
@@ -135,8 +134,8 @@ def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
     """The guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
     st.markdown(f"**Guarantee of {several}:** {as_text(experiment.promise)}.", width="content")
-    if experiment.problem.from_data:
-        explain.privacy_badge("private if known beforehand")
+    if experiment.condition:
+        explain.privacy_badge(experiment.privacy)
 
 
 def line(
@@ -153,7 +152,7 @@ def line(
         (
             "Budget of each method",
             budget.describe(),
-            f"{budget.name}, {unit}{', if known beforehand' * bool(rests_on)}",
+            ", ".join([budget.name, unit, *[experiment.privacy.removeprefix("private ")] * bool(rests_on)]),
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
         (
@@ -179,8 +178,8 @@ def line(
 
 
 def _rests_on(experiment: Experiment) -> str:
-    condition = condition_of(experiment.problem.from_data)
-    return f" {as_text(condition)}" if condition else ""  # blanks at its ends go
+    condition = experiment.condition
+    return f" {as_text(str(condition))}" if condition else ""  # blanks at its ends go
 
 
 def at_most(plans: Mapping[str, Plan]) -> list[str]:

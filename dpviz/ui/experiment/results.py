@@ -18,7 +18,7 @@ from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.problems.base import Metric, condition_of
+from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
@@ -212,8 +212,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     shown = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
     with explain.heading("Final numbers"):
-        if read or run.experiment.problem.from_data:
-            explain.privacy_badge("not private" if read else "private if known beforehand")
+        if read or run.experiment.condition:
+            explain.privacy_badge("not private" if read else run.experiment.privacy)
     show_table(
         shown,
         style=explain.readable,
@@ -221,7 +221,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
-    if run.experiment.problem.from_data:
+    if run.experiment.condition:
         st.caption(explain.released(run.experiment, run.experiment.replicates))
     ended = {label: results.endings(lane) for label, lane in trace.lanes.items()}
     stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
@@ -255,8 +255,8 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
                 "Other runs on the same data add to this.",
                 width="content",
             )
-            if read := experiment.problem.from_data:
-                explain.privacy_badge("private if known beforehand", sentence(condition_of(read)))
+            if experiment.condition:
+                explain.privacy_badge(experiment.privacy, sentence(str(experiment.condition)))
 
 
 def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
