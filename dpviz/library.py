@@ -146,8 +146,8 @@ def audit(
     Returns
     -------
     Verdict
-        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether all releases
-        are what was declared.
+        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether what
+        left the mechanisms is what was declared. Rows that a method uses past them are seen by the attack alone.
 
     Raises
     ------

@@ -159,7 +159,7 @@ class Verdict(Displayed):
     claim, symbol : the claimed number and what it counts. bound : what is proven of it, at least, with `confidence`.
     runs : on each data set, those on which the attack was chosen included. flagged_at : the number of runs at the first
     look whose bound exceeds the claim; None if none does.
-    implementation : whether the releases of all runs are what was declared; None if the audit ended before the last.
+    implementation : whether what left the mechanisms in all runs is as declared; None if it ended before the last.
     """
 
     symbol: str
@@ -358,6 +358,8 @@ def scores(
             raise Departure("the run on the other data set releases less")
     except Departure:
         told[:] = True
+        for _ in steps[0]:  # what it has paid for may be released later
+            pass
     if watch is not None:
         pair = (again.get((world, True), true), again[1 - world, True])
         watch.add(true, pair, (again[world, True], again[world, False]) if sampled else None)
