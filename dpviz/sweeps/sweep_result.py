@@ -1,6 +1,7 @@
 """What a sweep has found: the last numbers of every arm at every point, and what follows from them."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -154,12 +155,13 @@ class SweepResult(Displayed):
     def visible(self, diagnostics: bool) -> "SweepResult":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
 
-        A view of what was found so far: of a sweep that is under way, ask again.
+        A view of the points so far, which does not grow with the sweep: it can be read while others add to that.
         """
+        curves = {label: copy(curve) for label, curve in self.curves.items()}
+        view = self._view({label: one for label, one in curves.items() if diagnostics or one.status != "not private"})
+        view.left_out = [item for item in self.left_out if diagnostics or not item.raw]
         if diagnostics:
-            return self
-        view = self._view({label: curve for label, curve in self.curves.items() if curve.status != "not private"})
-        view.left_out = [item for item in self.left_out if not item.raw]
+            view.guess, view.guesses = self.guess, copy(self.guesses)
         return view
 
     @checked

@@ -216,6 +216,14 @@ def test_closing_the_stream_stops_what_runs() -> None:
     assert stopping.is_set() and result.finished == 1
 
 
+def test_what_is_shown_of_a_sweep_under_way_does_not_grow_while_it_is_drawn() -> None:
+    steps = DIMENSIONS.stream()
+    view = next(steps).result.visible(True)
+    first = view.to_frame()
+    assert [*steps][-1].result.finished == 3
+    assert view.finished == 1 and view.to_frame().equals(first) and len(first) > 0
+
+
 def test_the_table_is_tidy() -> None:
     frame = DIMENSIONS.run().to_frame()
     assert list(frame.columns) == ["algorithm", "data_seed", "replicate", "setting", "metric", "value", "released"]
@@ -233,7 +241,7 @@ def test_nothing_of_an_arm_without_privacy_is_released_whatever_its_metric_says(
     assert result.metric is not None and result.metric.released
     assert frame[frame["algorithm"] == "private"]["released"].all()
     assert not frame[frame["algorithm"] == "free"]["released"].any()
-    assert list(result.visible(False).curves) == ["private"] and result.visible(True) is result
+    assert [[*result.visible(every).curves] for every in (False, True)] == [["private"], ["private", "free"]]
     seen = result.visible(False).to_frame()
     assert set(seen["algorithm"]) == {"private"} and len(seen) == len(frame) / 2
     assert DIMENSIONS.run().visible(False).to_frame().empty, "the gap reads the data"
