@@ -5,12 +5,14 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from dpviz.arguments import checked
 from dpviz.errors import UserError
 
 
 class Displayed:
     """Has a picture of its own, drawn as the pages draw it; plotly is imported when one is asked for."""
 
+    @checked
     def figure(self, *, diagnostics: bool = False) -> Any:
         """Its picture, as the pages draw it.
 

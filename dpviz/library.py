@@ -4,13 +4,14 @@ import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import pandas as pd
 
 from dpviz import families
-from dpviz.audits.audit import Audit, Verdict
+from dpviz.arguments import Between, Delta, Positive, checked
+from dpviz.audits.audit import Audit, Runs, Seed, Verdict
 from dpviz.datasets import read_table
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
@@ -24,10 +25,12 @@ from dpviz.privacy.events import Event
 from dpviz.sweeps.sweep import Sweep
 
 Settings = Experiment | Sweep | Auditing
+Releases = Annotated[int, Between(1, 10**6, ends=True)]
 _KINDS: tuple[type[Settings], ...] = (Experiment, Sweep, Auditing)
 
 
-def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: float) -> float:
+@checked
+def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     """The smallest ε that is proven at δ.
 
     Parameters
@@ -45,7 +48,7 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: float) -> float:
     Raises
     ------
     UserError
-        If δ is not between 0 and 1.
+        If δ is not between 0 and 1, or releases draw batches in two ways.
 
     Source
     ------
@@ -60,8 +63,6 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: float) -> float:
     >>> round(dpviz.epsilon([Sub("wor", 100, 1000, Laplace(1.0))] * 100, delta=1e-6), 2)
     5.24
     """
-    if not 0 < delta < 1:
-        raise UserError("δ must lie between 0 and 1, both excluded.", title="This δ makes no sense")
     if isinstance(of, Budget):
         found = of.to_epsilon_at(delta)
         return float("inf") if found is None else found
@@ -71,8 +72,13 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: float) -> float:
     return accountants.tightest(events, delta).epsilon
 
 
+@checked
 def calibrate(
-    budget: Budget, releases: int = 1, *, sensitivity: float = 1.0, noise: Literal["laplace", "gaussian"] | None = None
+    budget: Budget,
+    releases: Releases = 1,
+    *,
+    sensitivity: Positive = 1.0,
+    noise: Literal["laplace", "gaussian"] | None = None,
 ) -> float:
     """The scale of the noise with which releases of one size use up a budget together.
 
@@ -80,7 +86,7 @@ def calibrate(
     ----------
     budget : Budget
     releases : int
-        How many, each of which reads all rows.
+        How many, each of which reads all rows: a million at most.
     sensitivity : float
         How far one row moves a release: in the L1 norm for Laplace noise, in the L2 norm for Gaussian noise.
     noise : "laplace" or "gaussian", optional
@@ -108,8 +114,6 @@ def calibrate(
     >>> round(dpviz.calibrate(dpviz.GaussianDP(mu=1), releases=100, sensitivity=2.0), 6)
     20.0
     """
-    if releases < 1 or not 0 < sensitivity < float("inf"):
-        raise UserError("Releases are at least one, and the sensitivity is a positive number.")
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
     each = np.ones(releases)
@@ -118,12 +122,13 @@ def calibrate(
     return float(sensitivity / np.sqrt(2 * calibrate_gaussian(budget, each, m=1, n=1)[0]))
 
 
+@checked
 def audit(
     method: type[AnyAlgorithm] | AnyAlgorithm,
     budget: Budget | None = None,
     *,
-    runs: int = 10_000,
-    seed: int | None = None,
+    runs: Runs = 10_000,
+    seed: Seed | None = None,
 ) -> Verdict:
     """Attack a method on its worst known pair of data sets, and test its releases.
 
@@ -141,8 +146,8 @@ def audit(
     Returns
     -------
     Verdict
-        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether all releases
-        are what was declared.
+        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether what
+        left the mechanisms is what was declared. Rows that a method uses past them are seen by the attack alone.
 
     Raises
     ------
@@ -171,6 +176,7 @@ def audit(
     return Audit(case, chosen, runs=runs, seed=seed).run()
 
 
+@checked
 def load_table(path: str | Path) -> pd.DataFrame:
     """The table in a file of your own.
 
@@ -203,6 +209,7 @@ def load_table(path: str | Path) -> pd.DataFrame:
     return read_table(data, Path(path).name)
 
 
+@checked
 def open(source: str | Path) -> Settings:
     """What was saved on a page, or what its link opens.
 
@@ -239,7 +246,7 @@ def open(source: str | Path) -> Settings:
             raise UserError(f"{source}: {error}.", title="These settings cannot be read") from None
     try:
         kind = json.loads(text).get("kind", "")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         raise UserError("Give the settings that a page saves as JSON.", title="These are no settings") from None
     cls = next((cls for cls in _KINDS if cls.kind == kind), Experiment)
     return cls.from_json(text)

@@ -1,9 +1,12 @@
 """One way to write a number, or a time: on pages, in figures, in messages. Files have more digits."""
 
 import math
+from collections.abc import Callable
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import SupportsFloat, SupportsIndex
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_NOISE = 1e-9  # of a number: more than sums of floating-point numbers err, less than any accountant rounds up
 SMALLEST, LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 without an exponent
 
 
@@ -26,15 +29,24 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
     return f"{factor}10{str(power).translate(_SUPERSCRIPTS)}"
 
 
-def beside(x: float, scale: float) -> str:
+def short_up(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
+    """`short`, rounded up: an upper bound, and rows or noise that are enough."""
+    return short(_rounded(x, digits, ROUND_CEILING), digits)
+
+
+def short_down(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
+    """`short`, rounded down: a lower bound, and the end of what is allowed."""
+    return short(_rounded(x, digits, ROUND_FLOOR), digits)
+
+
+def beside(x: float, scale: float, write: Callable[[float], str] = short) -> str:
     """A number among others as large as `scale`: what is below 10⁻⁴ of it, but not 0, is about 0."""
-    return "≈ 0" if 0 < abs(x) < 1e-4 * abs(scale) else short(x)
+    return "≈ 0" if 0 < abs(x) < 1e-4 * abs(scale) else write(x)
 
 
-def rounded_up(value: float) -> float:
-    """A positive number in three digits, rounded up: for what is enough, as less would not be."""
-    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{math.ceil(value / unit * (1 - 1e-12)) * unit:.3g}")
+def rounded_up(value: float, digits: int = 3) -> float:
+    """A number with so many digits, rounded up: for what is enough, as less would not be."""
+    return float(_rounded(value, digits, ROUND_CEILING))
 
 
 def about(seconds: float) -> str:
@@ -49,6 +61,18 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{round(seconds)} second{'s' if round(seconds) != 1 else ''}"
     return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
+
+
+def _rounded(x: SupportsFloat | SupportsIndex, digits: int, direction: str) -> SupportsFloat | SupportsIndex:
+    """The next number of so many digits, or the one nearer than _NOISE: 0.1 + 0.2 is 0.3. A whole number stays."""
+    if not isinstance(x, float) and isinstance(x, SupportsIndex):
+        return x
+    x = float(x)
+    nearest = float(f"{x:.{digits - 1}e}")
+    if not math.isfinite(x) or abs(nearest - x) <= _NOISE * abs(x):
+        return nearest
+    exact = Decimal(x)
+    return float(exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), rounding=direction))
 
 
 def _trimmed(text: str) -> str:

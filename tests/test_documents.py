@@ -36,7 +36,7 @@ EXAMPLES = {
     "dpviz.experiments.plan": ["Plan"],
     "dpviz.sweeps.sweep": ["Sweep"],
     "dpviz.library": ["audit", "calibrate", "epsilon", "load_table", "open"],
-    "dpviz.privacy.accounting.accountants": ["tightest"],
+    "dpviz.privacy.accounting.accountants": ["tightest", "when_stopped"],
     "dpviz.privacy.statistics.analyses": ["Analyses"],
     "dpviz.privacy.audit": ["epsilon_lower_bound"],
     "dpviz.privacy.calibration": ["calibrate_gaussian", "calibrate_laplace"],

@@ -29,6 +29,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "problems",
         "privacy datasets",
         "displays specification",
+        "arguments",
         "errors",
         "checkpoints messages numbers one_thread processes resources templates",
     ),

@@ -1,7 +1,9 @@
 """The library as a notebook has it: pictures, short forms, a bar, saved settings."""
 
+import math
 import sys
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,13 +15,22 @@ from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.experiments.experiment import Experiment, Step
-from dpviz.privacy.events import Laplace
+from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Sub
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui.families import FAMILIES
+from tests.wrong_values import FITS, WRONG, Call, calls
 
 SMALL = dpviz.Experiment(
     dpviz.Quadratic(), [dpviz.Nesterov(iterations=6), dpviz.GradientDescent(iterations=6)], epsilon=1, replicates=3
 )
+
+OWN = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0), (0.0, 1.0)), names=("a", "b"))
+CALLS = calls()
+NEEDED: dict[str, dict[str, Any]] = {
+    "Arm": {"label": "a", "algorithm": dpviz.Nesterov()},
+    "Experiment": {"problem": dpviz.Quadratic(), "arms": dpviz.Nesterov()},
+    "Sweep": {"experiment": SMALL, "fields": ("budget.epsilon",), "values": (0.5, 1.0)},
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +58,8 @@ def test_the_lines_of_a_run_are_the_medians_of_its_page() -> None:
 
 
 def test_of_data_that_are_not_public_nothing_is_drawn_but_what_methods_release() -> None:
-    own = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0), (0.0, 1.0)), names=("a", "b"))
     table = np.column_stack([np.random.default_rng(0).uniform(size=(40, 2)), [1.0, -1.0] * 20])
-    trace = SMALL.replaced(problem=dpviz.LogisticRegression(data=own)).run({own.identity: table})
+    trace = SMALL.replaced(problem=dpviz.LogisticRegression(data=OWN)).run({OWN.identity: table})
     assert not any("not private" in note.text for note in trace.figure().layout.annotations)
     assert "Not private" not in trace._repr_html_()
     asked = trace.figure(diagnostics=True)
@@ -115,6 +125,64 @@ def test_a_bar_shows_the_progress_and_an_interrupt_keeps_what_was_recorded(monke
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     with pytest.raises(UserError, match="pip install tqdm"):
         SMALL.run(progress=True)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
+def test_a_wrong_argument_is_a_sentence_and_never_something_else(call: Call) -> None:
+    """Whatever fits may be refused, too, but with a sentence."""
+    call.function(**call.values)
+    for name in call.values:
+        for wrong, value in WRONG.items():
+            try:
+                call.function(**{**call.values, name: value})
+            except UserError as error:
+                assert str(error).rstrip().endswith((".", ".)")) and error.title, (name, wrong)
+            else:
+                assert wrong in FITS[call.kinds.get(name, "")], (name, wrong)
+
+
+def test_every_public_function_is_called_with_wrong_values() -> None:
+    functions = {name for name in dpviz.__all__ if isinstance(getattr(dpviz, name), FunctionType)}
+    assert functions <= {call.name for call in CALLS}
+
+
+def test_no_constructor_takes_what_it_has_no_use_for() -> None:
+    classes = {name: found for name in dpviz.__all__ if isinstance(found := getattr(dpviz, name), type)}
+    for name, cls in classes.items():
+        for field in getattr(cls, "model_fields", {}):
+            for wrong in ("object", "frame", "dataclass", "nan", "10**400", "class"):
+                if (name, field, wrong) != ("Sweep", "fields", "frame"):  # the names of its columns
+                    with pytest.raises((ValueError, UserError)):
+                        cls(**NEEDED.get(name, {}) | {field: WRONG[wrong]})
+        with pytest.raises((ValueError, TypeError)):
+            cls(**NEEDED.get(name, {}), no_such_setting=1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: dpviz.epsilon([Sub("wor", 1, 9, Laplace(1.0)), Sub("poisson", 1, 9, Laplace(1.0))], 1e-6),
+        lambda: dpviz.epsilon(SMALL, 1e-6),
+        lambda: dpviz.calibrate(dpviz.PureDP(epsilon=1), noise="Laplace"),
+        lambda: dpviz.open('{"kind": ' + "[" * 100_000 + "]" * 100_000 + "}"),
+        lambda: dpviz.open('{"problem": ' * 500 + "1" + "}" * 500),
+        lambda: SMALL.run({"0" * 32: np.ones((20, 3))}),
+        lambda: dpviz.Sweep(SMALL, epsilon=(1, 2)).run({"0" * 32: np.ones((20, 3))}),
+        lambda: SMALL.run({OWN.identity: np.ones((40, 3))}),
+        lambda: dpviz.LogisticRegression(data=OWN).build({OWN.identity: "abc"}),
+        lambda: dpviz.Sweep(SMALL, epsilon=(1, 2)).run().at(1.0),
+    ],
+)
+def test_what_was_once_a_traceback_or_another_answer_is_a_sentence(call: Any) -> None:
+    with pytest.raises(UserError) as refused:
+        call()
+    assert str(refused.value).endswith(".")
+
+
+def test_noise_that_hides_nothing_has_no_finite_epsilon() -> None:
+    for kind in (Laplace, Gaussian, ExpMech):
+        for event in (kind(1e200), Sub("wor", 1, 9, kind(1e308)), Sub("poisson", 1, 9, kind(1e200))):
+            assert dpviz.epsilon(event, 1e-6) == math.inf, event
 
 
 def test_a_sweep_by_the_name_of_its_setting_is_that_by_its_fields() -> None:

@@ -283,3 +283,23 @@ def test_readme_example_runs_prints_nothing_and_needs_no_streamlit() -> None:
     program = marked("example") + "\nimport sys; assert not {'streamlit', 'plotly'} & set(sys.modules)"
     result = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (0, ""), result.stderr
+
+
+DEATHS = {
+    "something fails in the middle of a step": "false; true",
+    "a signal ends what a step runs": "bash -c 'kill -KILL $$'; true",
+    "a signal ends a step": "kill -TERM $BASHPID; true",
+    "a signal ends the script": "kill -TERM $$; sleep 1",
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_step_that_dies_has_not_passed(death: str, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/steps").write_text((ROOT / ".ci/steps").read_text())
+    head, mark, loop = (ROOT / ".ci/nightly").read_text().partition("\nbrowser\nenvironment\n")
+    for what, passes in ((DEATHS[death], False), ("true", True)):
+        (tmp_path / ".ci/nightly").write_text(f"{head}\nslow() {{ {what}; }}\ntypes() {{ true; }}\n{loop}")
+        run = subprocess.run(["bash", tmp_path / ".ci/nightly", "slow", "types"], capture_output=True, text=True)
+        assert mark and (run.returncode == 0, "Passed" in run.stdout) == (passes, passes), run.stdout
+        assert passes or "FAILED in: slow\n" in run.stdout

@@ -15,15 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
+from typing import Annotated
 
 import numpy as np
 
+from dpviz.arguments import Between, check_fields
 from dpviz.audits.claims import Claim
 from dpviz.checkpoints import checkpoint
 from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short_down, short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy import audit
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -36,6 +38,9 @@ from dpviz.privacy.verification.known_choices import known_choices
 from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
 
+Runs = Annotated[int, Between(2, 10**7, ends=True)]
+Looks = Annotated[int, Between(1, 100, ends=True)]
+Seed = Annotated[int, Between(0, math.inf, ends=True)]
 BLOCK = 1000  # runs at once on each data set
 DIGITS = 6  # of a score: finer differences are residues of floating-point arithmetic, not of the noise
 TUNING = 0.25  # of the runs, on which the threshold is chosen
@@ -154,7 +159,7 @@ class Verdict(Displayed):
     claim, symbol : the claimed number and what it counts. bound : what is proven of it, at least, with `confidence`.
     runs : on each data set, those on which the attack was chosen included. flagged_at : the number of runs at the first
     look whose bound exceeds the claim; None if none does.
-    implementation : whether the releases of all runs are what was declared; None if the audit ended before the last.
+    implementation : whether what left the mechanisms in all runs is as declared; None if it ended before the last.
     """
 
     symbol: str
@@ -182,12 +187,22 @@ class Verdict(Displayed):
         """The proven part of the claim."""
         return self.bound / self.claim
 
+    @property
+    def proven(self) -> str:
+        """The bound in symbols, "ε ≥ 0.912": in more digits where few might not tell it from the claim."""
+        return f"{self.symbol} ≥ {short_down(self.bound, 6 if self.violation else 3)}"
+
+    @property
+    def claimed(self) -> str:
+        """The claimed number, in as many digits."""
+        return short_up(self.claim, 6 if self.violation else 3)
+
     def sentence(self) -> str:
         """The verdict in words."""
-        what, level = f"{self.symbol} ≥ {short(self.bound)}", f"{100 * self.confidence:g} % confidence"
+        level = f"{100 * self.confidence:g} % confidence"
         if self.violation:
-            return f"Violation: the attack proves {what}, where {short(self.claim)} is claimed, with {level}."
-        return f"No violation found: this attack proves {what} of the claimed {short(self.claim)}, with {level}."
+            return f"Violation: the attack proves {self.proven}, where {self.claimed} is claimed, with {level}."
+        return f"No violation found: this attack proves {self.proven} of the claimed {self.claimed}, with {level}."
 
 
 @dataclass(frozen=True)
@@ -207,10 +222,13 @@ class Audit:
 
     case: Case
     budget: Budget
-    runs: int = 10_000
-    looks: int = 10
-    confidence: float = audit.CONFIDENCE
-    seed: int | None = None
+    runs: Runs = 10_000
+    looks: Looks = 10
+    confidence: Annotated[float, Between(0, 1)] = audit.CONFIDENCE
+    seed: Seed | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @cached_property
     def plan(self) -> Plan:
@@ -340,6 +358,8 @@ def scores(
             raise Departure("the run on the other data set releases less")
     except Departure:
         told[:] = True
+        for _ in steps[0]:  # what it has paid for may be released later
+            pass
     if watch is not None:
         pair = (again.get((world, True), true), again[1 - world, True])
         watch.add(true, pair, (again[world, True], again[world, False]) if sampled else None)

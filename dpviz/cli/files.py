@@ -4,6 +4,7 @@ import difflib
 import math
 import os
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -22,11 +23,14 @@ from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
+from dpviz.experiments.results import UPPER
 from dpviz.exports.spreadsheets import as_csv
+from dpviz.numbers import rounded_up
 from dpviz.sweeps.settings import settings
 from dpviz.sweeps.sweep import with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+DIGITS = 6  # of a number in a table
 ENDINGS = (".csv", ".parquet")
 
 
@@ -111,7 +115,12 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
         if not is_parquet(start, table.name):
             raise UserError("A file as large as this is read in blocks: save it as Parquet.")
         return {data.identity: TableFile(table)}
-    return {data.identity: data.rows(read_table(table.read_bytes(), table.name, reading=data.reading))}
+    frame = read_table(table.read_bytes(), table.name, reading=data.reading)
+    with warnings.catch_warnings(record=True, action="always") as notes:
+        rows = data.rows(frame)
+    for note in notes:
+        click.echo(str(note.message), err=True)
+    return {data.identity: rows}
 
 
 def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
@@ -176,12 +185,12 @@ def shown(frame: pd.DataFrame) -> str:
     columns: dict[str, Any] = {}
     for name, values in frame.items():
         if pd.api.types.is_numeric_dtype(values):
-            columns[str(name)] = values
+            columns[str(name)] = [rounded_up(value, DIGITS) for value in values] if name in UPPER else values
             continue
         words = ["" if pd.isna(value) else str(value) for value in values]
         width = max(len(str(name)), *map(len, words)) if words else 0
         columns[str(name).ljust(width)] = [word.ljust(width) for word in words]
-    return pd.DataFrame(columns).to_string(index=False, float_format=lambda number: f"{number:.6g}", na_rep="")
+    return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment, Planned
 from dpviz.experiments.plan import Plan
 from dpviz.exports import export
-from dpviz.numbers import about, short
+from dpviz.numbers import about, short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.sweeps.settings import data_seed, settings
 
@@ -79,7 +79,9 @@ def _row(method: dict[str, Any]) -> dict[str, str]:
         for name, ends in method["noise"].items()
     )
     at_most = "at most " if method["stops_by_itself"] else ""
-    reading = "none" if method["epsilon"] is None else f"{short(method['epsilon'], 4)} at δ = {short(method['delta'])}"
+    reading = "none"
+    if method["epsilon"] is not None:
+        reading = f"{short_up(method['epsilon'], 4)} at δ = {short_up(method['delta'])}"
     return {
         "method": method["method"],
         "steps": f"{at_most}{method['steps']:,}",
@@ -96,6 +98,7 @@ def _described(
         "guarantee": json.loads(experiment.budget.to_json()),
         "unit": experiment.problem.unit,
         "read_from_the_data": list(experiment.problem.from_data),
+        "seeded": experiment.seeded,
         "methods": methods,
         "refused": {label: str(error) for label, error in planned.refused.items()},
         "publishing": publishing_costs,

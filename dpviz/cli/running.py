@@ -21,7 +21,7 @@ from dpviz.experiments.results import final_table, marked
 from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
-from dpviz.numbers import about, short
+from dpviz.numbers import about, short_up
 from dpviz.specification import sentences
 from dpviz.sweeps.settings import data_seed
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
@@ -56,9 +56,12 @@ def run(
     experiment = planned.ready()
     refused(planned.refused)
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
+    if not experiment.public and not quiet:
+        runs = [(plan, experiment.replicates) for plan in planned.plans.values()]
+        click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
     size, seconds = experiment.estimated_bytes(planned.plans), experiment.estimated_seconds(planned.plans)
     if size > LARGE and not quiet:
-        most = short(size / 1e9, 2)
+        most = short_up(size / 1e9, 2)
         click.echo(f"Needs at most about {most} GB of memory, and {about(seconds)} once the data are read.", err=True)
     with computing(store) as chosen:
         outcome = _run(chosen, cell, quiet)
@@ -176,7 +179,9 @@ def sweep(
     tables = files.tables_of(experiment, table)
     everything = diagnostics or experiment.problem.public
     varied = _sweep(experiment, grid, seeds, _metric(experiment, metric, everything))
-    varied.planned()  # what is wrong with the settings is said before anything runs
+    price = varied.price(varied.planned())  # what is wrong with the settings is said before anything runs
+    if price and not quiet:
+        click.echo(f"This sweep makes {price}.", err=True)
     operators = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
     with (
         computing(store, workers, dask or operators) as chosen,
@@ -257,18 +262,21 @@ def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out
     """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
     frame = result.to_frame()
     if not varied.experiment.problem.public:
-        frame["algorithm"] += np.where(frame["released"], "", results.NOT_PRIVATE)
+        released = [label for label, curve in result.curves.items() if curve.status != "not private"]
+        frame["algorithm"] += np.where(frame["algorithm"].isin(released), "", results.NOT_PRIVATE)
     if len(frame):
         with rescued(lambda: frame):
             try:
                 if out is not None:
-                    write(export.sweep_to_table(result), export.sweep_header(varied), out)
+                    write(export.sweep_to_table(result), export.sweep_header(result, varied), out)
             finally:
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(shown(_medians(frame, settings)))
         if condition := varied.experiment.condition:
             click.echo(f"What private methods release is private at the budget of its point{condition}.")
+        if result.price:
+            click.echo(f"Publishing all of it: {result.price}.")
     for reason, methods in by_reason(result.left_out, varied.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)
 

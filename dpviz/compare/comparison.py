@@ -14,7 +14,7 @@ from dpviz.experiments.results import PASSES, Cost, composed, spent
 from dpviz.experiments.summary import Series, Summary
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.problems.base import condition_of
+from dpviz.problems.base import Condition
 
 STEPS, PRIVACY, SHARE = "steps", "privacy", "share"
 MOST = 6  # sides of a comparison: as many as have names in the chart
@@ -274,7 +274,7 @@ def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = F
         epsilon=epsilon,
         delta=delta,
         method=accountants.METHOD_NAMES["basic"],
-        condition=condition_of(words for plan, _ in every for words in plan.facts.from_data),
+        condition=Condition.joined(plan.condition for plan, _ in every),
         proviso="" if currency in (None, "epsilon") else " if that total was fixed beforehand",
     )
 

@@ -10,7 +10,7 @@ from dpviz.experiments.algorithm import Status
 from dpviz.experiments.task import Outcome
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.messages import pack, unpack
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Condition, Metric
 
 SMALL = 100_000  # bytes of the outputs of an arm that travel with every increment; larger ones come once, at the end
 _WORDS: tuple[Status, ...] = get_args(Status)
@@ -73,7 +73,7 @@ class Sender:
                     "private": lane.private,
                     "keeps_path": lane.keeps_path,
                     "currency": lane.currency,
-                    "from_data": lane.from_data,
+                    "condition": asdict(lane.condition),
                 }
             described["first"] = first = max(0, sent.rows - 1)
             found = _rows(lane, first)
@@ -112,7 +112,7 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
                 described["private"],
                 described["keeps_path"],
                 described["currency"],
-                from_data=tuple(described["from_data"]),
+                condition=Condition(tuple(described["condition"]["read"]), described["condition"]["seeded"]),
             )
     for place, described in enumerate(lanes):
         begin = f"{place}/"

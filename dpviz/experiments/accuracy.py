@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 from scipy.optimize import brentq
 
 from dpviz.errors import UserError, refusal
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
 
@@ -113,10 +113,14 @@ def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
         return
     if floor > target:
         raise refusal(
-            __package__, "out_of_reach_without_privacy", floor=short(floor), target=short(target), advice=bound.advice
+            __package__,
+            "out_of_reach_without_privacy",
+            floor=short_up(floor),
+            target=short(target),
+            advice=bound.advice,
         )
     raise refusal(
-        __package__, "target_out_of_reach", largest=largest.describe(), reached=short(reached), floor=short(floor)
+        __package__, "target_out_of_reach", largest=largest.describe(), reached=short_up(reached), floor=short_up(floor)
     )
 
 

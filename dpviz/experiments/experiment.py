@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpviz.arguments import checked
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
 from dpviz.errors import UserError, refusal
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot, Workload
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, Privacy, privacy_of
 from dpviz.experiments.trace import CLOUD, ArmTrace, Trace, recorded_points, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
@@ -23,7 +24,7 @@ from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
-from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification, check_facts
+from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
 SECONDS_PER_RECORD = 5e-5
@@ -146,6 +147,7 @@ class Experiment(Displayed, Specification):
     problem: ProblemSpecification
     arms: tuple[Arm, ...] = Field(min_length=1, max_length=16)
     budget: Budget = PureDP()
+    # On data that are not public 1 by itself: every run is a release of its own.
     replicates: int = number(
         20, 1, 200, label="Repeats", symbol="R", scale="log", help="Independent hypothetical runs, for the bands."
     )
@@ -171,9 +173,11 @@ class Experiment(Displayed, Specification):
 
     @model_validator(mode="after")
     def _only_public_runs_repeat_unasked(self) -> "Experiment":
-        public, stated = self.problem.public, "seed" in self.model_fields_set
-        if (self.seed is None) if public else not stated:
+        public, stated = self.problem.public, self.model_fields_set
+        if (self.seed is None) if public else "seed" not in stated:
             object.__setattr__(self, "seed", 0 if public else None)  # frozen, but not finished before its validators
+        if not public and "replicates" not in stated:
+            object.__setattr__(self, "replicates", 1)
         return self
 
     @model_validator(mode="after")
@@ -188,29 +192,39 @@ class Experiment(Displayed, Specification):
         return self.problem.public
 
     @property
-    def condition(self) -> str:
-        """What the guarantee rests on, to be said behind it: that nobody learns the seed of noise on data that are not
-        public, and that what was read from the data was known beforehand; empty without either."""
-        seeded = not self.public and self.seed is not None
-        return " (if nobody learns the seed)" * seeded + self.problem.facts().condition
+    def seeded(self) -> bool:
+        """Whether the noise on data that are not public follows from a seed that was set."""
+        return not self.public and self.seed is not None
+
+    @property
+    def condition(self) -> Condition:
+        """What the guarantee rests on."""
+        return replace(self.problem.facts().condition, seeded=self.seeded)
+
+    @property
+    def privacy(self) -> Privacy:
+        """What may be said of what its private methods release."""
+        return privacy_of(True, self.condition)
 
     @property
     def guarantee(self) -> str:
-        """That of one run of each method, as its plan says it, on the condition that its seed adds."""
-        return self.budget.describe() + self.condition
+        """That of one run of each method, as its plan says it."""
+        return f"{self.budget.describe()}{self.condition}"
 
     @property
     def promise(self) -> str:
         """The guarantee with the unit of protection."""
         return f"{self.guarantee}{';' if self.problem.from_data else ','} {self.problem.unit}"
 
+    @checked
     def plan(self, arm: Arm) -> Plan:
         """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()
         if not isinstance(facts, arm.algorithm.facts_type()):
             raise refusal(__package__, "algorithm_and_problem_do_not_fit", arm=arm.label, problem=self.problem.title)
         with one_thread:  # to the last digit what a run will plan
-            return arm.algorithm.plan(facts, arm.budget or self.budget)
+            found = arm.algorithm.plan(facts, arm.budget or self.budget)
+        return replace(found, seeded=True) if self.seeded else found
 
     def plans(self) -> dict[str, Plan]:
         """{label: plan} of all arms. Raises UserError if one of them has none."""
@@ -286,7 +300,8 @@ class Experiment(Displayed, Specification):
         found = [metric for metrics in each for metric in metrics]
         return {metric.name: metric for metric in sorted(found, key=lambda metric: -found.count(metric))}
 
-    def run(self, tables: Mapping[str, np.ndarray] = NO_TABLES, *, progress: bool = False) -> Trace:
+    @checked
+    def run(self, tables: Mapping[str, Any] = NO_TABLES, *, progress: bool = False) -> Trace:
         """Run all arms to their end and return what was recorded.
 
         Parameters
@@ -300,8 +315,9 @@ class Experiment(Displayed, Specification):
         Raises
         ------
         UserError
-            If the settings do not go together, or tqdm is missing.
+            If the settings do not go together, a table is one that they do not read, or tqdm is missing.
         """
+        check_tables(self.problem, tables)
         with bar("dpviz", progress) as tell:
             for step in self.stream(tables):  # an experiment has at least one arm, and an arm one step
                 tell(step.progress)
@@ -331,7 +347,7 @@ class Experiment(Displayed, Specification):
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public, self.arms)
         for label, lane in trace.lanes.items():
-            lane.currency, lane.from_data = plans[label].currency, plans[label].facts.from_data
+            lane.currency, lane.condition = plans[label].currency, plans[label].condition
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         run = runs[0]
@@ -352,6 +368,13 @@ class Experiment(Displayed, Specification):
         finally:
             for run in runs:
                 run.close()
+
+
+def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:
+    """Raise UserError for a table that a problem would not read: it would train on other data than those given."""
+    own = getattr(getattr(problem, "data", None), "identity", None)
+    if set(tables) - {own}:
+        raise refusal(__package__, "table_that_is_not_read", problem=problem.title)
 
 
 def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:

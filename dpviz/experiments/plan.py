@@ -1,25 +1,40 @@
 """Plans: what a budget buys, from public facts alone."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal, Self, get_args
+from typing import Annotated, Literal, Self
 
 import numpy as np
 
+from dpviz.arguments import Between, checked
 from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
-from dpviz.problems.base import Facts
+from dpviz.problems.base import Condition, Facts
 
-# Of what is shown: a function of private releases; of releases that are private only if facts that were read from the
-# data had been known beforehand; of raw data.
-Privacy = Literal["private", "private if known beforehand", "not private"]
+# Of what is shown: a function of private releases; of releases that are private only if nobody learns the seed of their
+# noise, or if facts that were read from the data had been known beforehand, or if both; of raw data.
+Privacy = Literal[
+    "private",
+    "private if the seed stays secret",
+    "private if known beforehand",
+    "private if known beforehand and the seed stays secret",
+    "not private",
+]
+_BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # whether facts were read, and a seed was set
+    {
+        (False, False): "private",
+        (False, True): "private if the seed stays secret",
+        (True, False): "private if known beforehand",
+        (True, True): "private if known beforehand and the seed stays secret",
+    }
+)
 MOST_RECORDED = 1_000  # iterations that a plan may ask to be recorded
 NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
@@ -45,6 +60,7 @@ class Plan(Displayed):
     resolved : what "chosen by theory" became.
     notes : warnings in plain words.
     stops : whether a replicate may end before the last iteration, so that `events` are what it is charged at most.
+    seeded : as of a `Condition`; an `Experiment` knows it.
 
     All arrays and mappings are read-only.
 
@@ -73,10 +89,11 @@ class Plan(Displayed):
     stops: bool = False
     noise_varies: bool = False
     sizes_vary: bool = False
+    seeded: bool = False
 
     def __repr__(self) -> str:
         most = "at most " * self.stops
-        return f"<Plan of {most}{self.iterations:,} iterations at {self.budget.describe()}>"
+        return f"<Plan of {most}{self.iterations:,} iterations at {self.guarantee}>"
 
     def __post_init__(self) -> None:
         """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""
@@ -166,13 +183,17 @@ class Plan(Displayed):
     @property
     def privacy(self) -> Privacy:
         """What may be said of what a run of it releases."""
-        return privacy_of(self.private, self.facts.from_data)
+        return privacy_of(self.private, self.condition)
+
+    @property
+    def condition(self) -> Condition:
+        """What its guarantee rests on."""
+        return replace(self.facts.condition, seeded=self.seeded)
 
     @property
     def guarantee(self) -> str:
-        """What a run of it guarantees, in words: its budget and, where it was made from facts that were read from the
-        data, that this holds only if these had been known beforehand."""
-        return self.budget.describe() + self.facts.condition
+        """What a run of it guarantees, in words: its budget, and what that rests on."""
+        return f"{self.budget.describe()}{self.condition if self.private else ''}"
 
     @cached_property
     def passes(self) -> np.ndarray | None:
@@ -190,7 +211,8 @@ class Plan(Displayed):
             return self.terms.events
         return (_ceiling(self.terms, self.terms.cap),)
 
-    def charged(self, iteration: int) -> tuple[Event, ...]:
+    @checked
+    def charged(self, iteration: Annotated[int, Between(0, math.inf, ends=True)]) -> tuple[Event, ...]:
         """What accountants read of a run up to an iteration: its events until then; under a filter, its worst case."""
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             amount = float(self.worst_case[iteration])
@@ -210,6 +232,7 @@ class Plan(Displayed):
         currency = self.budget.currency or "rho"
         return currency if all(UNITS[currency].cost(event) < math.inf for event in set(self.events)) else None
 
+    @checked
     def spent(self, currency: Currency) -> np.ndarray:
         """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.
 
@@ -226,17 +249,26 @@ class Plan(Displayed):
         return cumulative[len(before) + counts]
 
 
-def privacy_of(private: bool, read: Collection[str]) -> Privacy:
+def privacy_of(private: bool, condition: Condition) -> Privacy:
     """What may be said of what an arm releases: the one place that decides it.
 
-    private : whether it has a budget. read : the facts of its plan that were read from the data.
+    private : whether it has a budget. condition : what that rests on.
     """
-    return "not private" if not private else "private if known beforehand" if read else "private"
+    return _BY_CONDITION[bool(condition.read), condition.seeded] if private else "not private"
+
+
+def conditional(status: str) -> bool:
+    """Whether a status is that of private releases on a condition."""
+    return status in tuple(_BY_CONDITION.values())[1:]
 
 
 def worst(found: Iterable[Privacy]) -> Privacy:
     """What may be said of several things together; of nothing, that it is private."""
-    return max(found, key=get_args(Privacy).index, default="private")
+    statuses = set(found)
+    if "not private" in statuses:
+        return "not private"
+    conditions = [condition for condition, status in _BY_CONDITION.items() if status in statuses]
+    return _BY_CONDITION[any(read for read, _ in conditions), any(seeded for _, seeded in conditions)]
 
 
 def _ascending(values: np.ndarray, low: float, high: float) -> bool:

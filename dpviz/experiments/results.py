@@ -6,7 +6,8 @@ Each method and each repeat meets the budget alone, and together they spend more
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -15,22 +16,25 @@ import pandas as pd
 from scipy.special import bdtr
 
 from dpviz import resources
+from dpviz.arguments import Delta, checked, one_of
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import MOST_GROUPS, rounded_up
-from dpviz.privacy.budgets import Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Repeat
-from dpviz.problems.base import condition_of
+from dpviz.problems.base import Condition
 
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 CONFIDENCE = 0.95  # of an interval of the median
 NOT_PRIVATE = " (not private)"  # behind the name of a column, or of a method
+WHOLE_PLAN = ", whole plan"  # behind the name of an accountant, of a run that is not at its end
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
+UPPER = ("spent", "epsilon_at_delta")  # columns that are guarantees: rounded up wherever they are
 _LARGEST = 1e300  # differences of values up to here are still finite
 
 
@@ -113,31 +117,35 @@ def _kept(values: np.ndarray) -> np.ndarray:
 
 
 def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
-    """What a run has spent after an iteration, in the currency of its budget, and the symbol of that currency.
+    """Privacy spent by a run that is at this iteration, in the currency of its budget, and the symbol of that currency.
 
-    Pure ε, ρ and μ compose by themselves. For (ε, δ) it is the tightest ε at the budget's δ.
+    Pure ε, ρ, μ and Rényi divergences are charged step by step. ε at δ is that of `reading`; an attack bound is that of
+    the whole plan.
     """
-    return plan.budget.spent(plan.charged(iteration), plan.facts.released), plan.budget.symbol
+    budget, charged = plan.budget, plan.charged(iteration)
+    return budget.spent_when_stopped(charged, plan.events, plan.facts.released), budget.symbol
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
-    """ε at δ of everything released up to an iteration, before the run included, by the tightest accountant."""
-    return accountants.tightest(plan.charged(iteration), delta, before=plan.facts.released)
+    """ε at δ of a run that is at this iteration, with what was released before it: at the end of its plan by the
+    tightest accountant; on the way, where whoever looks may stop it, by `accountants.when_stopped`."""
+    return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
 
 
+@checked
 def final_table(
-    trace: Trace, plans: Mapping[str, Plan], *, delta: float | None = None, headlines: Sequence[str] | None = None
+    trace: Trace, plans: Mapping[str, Plan], *, delta: Delta | None = None, headlines: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """One row per arm of the trace at its last recorded iteration.
 
     Parameters
     ----------
     trace : Trace
-        Also one that is growing or was stopped: what was spent is what the plan had spent by then.
+        Also one that is growing or was stopped, of which `reading` says what may be told.
     plans : mapping of str to Plan
         By label, as `Experiment.plans` gives them.
     delta : float, optional
-        Adds ε at this δ by the tightest accountant, and its name.
+        Adds ε at this δ, and the accountant that proves it.
     headlines : sequence of str, optional
         The metrics; by itself those that say so.
 
@@ -153,6 +161,7 @@ def final_table(
     return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
 
 
+@checked
 def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     """A final table of a user's own data, in which names say what reads them.
 
@@ -167,6 +176,7 @@ def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
     DataFrame
         The metrics that no method releases, and the methods without privacy, end in " (not private)".
     """
+    one_of("algorithm", map(str, table.columns), "column")
     raw = [name for name, column in columns(trace).items() if not column.released]
     names = {label: label + NOT_PRIVATE for label, lane in trace.lanes.items() if not lane.private}
     marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})
@@ -177,20 +187,20 @@ def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Seque
     lane = trace.lanes[label]
     iterations = lane.iterations[:]
     steps = iterations[-1] if iterations else 0
-    # When a run that stops by itself ends depends on its releases: what it guarantees is its ceiling. What was spent by
-    # then can be told where costs add up.
+    # The guarantee of a method that stops by itself is its ceiling. Its charges by then can be told where they add up.
     whole = plan.iterations if plan.stops else steps
-    spent, currency = budget_spent(plan, whole if plan.currency is None else steps)
+    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else whole)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
         found = reading(plan, whole, delta)
+        of = WHOLE_PLAN if steps < plan.iterations and (plan.stops or found.method != "basic") else ""
         proven = math.isfinite(found.epsilon)
         row |= {
             "epsilon_at_delta": found.epsilon,
-            "accountant": accountants.METHOD_NAMES[found.method] if proven else "none",
+            "accountant": accountants.METHOD_NAMES[found.method] + of if proven else "none",
         }
     return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
 
@@ -250,7 +260,7 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     }
     if len(charged) and plan.currency is not None:
         amounts = {"used": np.median(charged[-1]), "ceiling": plan.spent(plan.currency)[-1]}
-        row |= {name: f"{short(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
+        row |= {name: f"{short_up(float(amount))} {UNITS[plan.currency].symbol}" for name, amount in amounts.items()}
     return row
 
 
@@ -317,7 +327,7 @@ class Cost:
     methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
     `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
     not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
-    of it rests on, as the plans' facts say. proviso : when `spent` is a guarantee; empty: always.
+    of it rests on, as the plans say. proviso : when `spent` is a guarantee; empty: always.
     """
 
     methods: int
@@ -327,21 +337,21 @@ class Cost:
     epsilon: float
     delta: float
     method: str
-    condition: str = ""
+    condition: Condition = field(default_factory=Condition)
     proviso: str = ""
 
     def describe(self) -> str:
         """In symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
-        return self.numbers() + self.condition
+        return f"{self.numbers()}{self.condition}"
 
     def numbers(self) -> str:
         """The same without the condition."""
         own = ""
         if self.spent is not None and not math.isinf(self.spent):
-            own = f"{self.symbol} = {short(self.spent, 4)}{self.proviso}; "
+            own = f"{self.symbol} = {short_up(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short(self.delta)}"
-        return f"{own}ε ≤ {short(self.epsilon, 4)} at δ = {short(self.delta)} ({self.method})"
+            return f"{own}no finite ε at δ = {short_up(self.delta)}"
+        return f"{own}ε ≤ {short_up(self.epsilon, 4)} at δ = {short_up(self.delta)} ({self.method})"
 
 
 def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
@@ -386,8 +396,40 @@ def composed(
         found[best],
         delta,
         accountants.METHOD_NAMES[best],
-        condition_of(words for plan, _ in runs for words in plan.facts.from_data),
+        Condition.joined(plan.condition for plan, _ in runs),
     )
+
+
+def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+    """How many releases of the same data these runs make, of each plan so many, and what that adds up to by basic
+    composition: "9 releases, ε = 18 by adding up; with 1 repeat ε = 6". What was released before them counts once.
+
+    budget : of the runs, in whose currency they are added.
+    """
+    private = [(plan, repeats) for plan, repeats in runs if plan.private]
+    count = sum(repeats for _, repeats in private)
+    if count < 2:
+        return f"1 release, {_added(private, budget)}" if private else "no release"
+    once = [(plan, 1) for plan, _ in private]
+    fewer = f"; with 1 repeat {_added(once, budget)}" if count > len(once) else ""
+    return f"{count:,} releases, {_added(private, budget)} by adding up{fewer}"
+
+
+def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
+    """The sum of what private runs may cost: ε, ρ, the root of all μ², or ε and δ; ε at a δ where no such number is."""
+    before = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
+    if budget.currency is not None:
+        total = spent(runs, before, budget.currency)
+        if math.isfinite(total):
+            return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
+    if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
+        paid = accountants.total(before, "epsilon")
+        epsilon = paid + math.fsum(
+            repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
+        )
+        delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
+        return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
+    return composed(runs, before, None, budget.own_delta(ApproximateDP().delta)).numbers()
 
 
 def spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:

@@ -169,8 +169,8 @@ def pictured(trace: Trace, name: str, most: int = PRIVATE) -> tuple[str, ...]:
 def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
     """(R,) the latest values of every arm whose median is a number."""
     found = {}
-    for label in trace.lanes:
-        _, values = trace.series(label, name)
+    for label, lane in trace.lanes.items():
+        _, values = lane.series(name)
         known = np.flatnonzero(np.isfinite(quantiles(values)[:, 1]))
         if len(known):
             found[label] = values[known[-1]]

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpviz.arguments import checked, one_of
 from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import Snapshot, Status
 from dpviz.experiments.plan import Privacy, privacy_of
 from dpviz.privacy.accounting.currencies import Currency
-from dpviz.problems.base import Metric
+from dpviz.problems.base import Condition, Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
 UNNOTICED = 0.02  # seconds
@@ -46,8 +47,7 @@ class ArmTrace:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
     private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
-    from_data : facts that its plan was made from and that were read from the data, in words: what it releases is
-        private only if these were known beforehand.
+    condition : what the privacy of what it releases rests on, as its plan says.
     spent : k arrays (R,), what each replicate had been charged in `currency`, before the run included; empty without.
     stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
         plan ends it. statuses : k times a word on each replicate; status : the last ones.
@@ -70,12 +70,27 @@ class ArmTrace:
     spent: list[np.ndarray] = field(default_factory=list)
     stopped_at: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=int))
     seconds: float = 0.0
-    from_data: tuple[str, ...] = ()
+    condition: Condition = field(default_factory=Condition)
 
     @property
     def status(self) -> tuple[Status, ...]:
         """The last word on each replicate; empty before the first."""
         return self.statuses[-1] if self.statuses else ()
+
+    def series(self, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """As of a `Trace`; empty for any metric that it does not record."""
+        values = np.array(self.values.get(metric, [])[: len(self.iterations)])
+        iterations = np.array(self.iterations[: len(values)], dtype=int)
+        expensive = any(other.name == metric and other.cost == "expensive" for other in self.metrics)
+        if expensive and not gaps and len(values):
+            computed = ~np.isnan(values).all(axis=1)
+            return iterations[computed], values[computed]
+        return iterations, values
+
+    def last(self, metric: str) -> np.ndarray:
+        """(R,) the latest recorded values; empty if there are none."""
+        _, values = self.series(metric)
+        return values[-1] if len(values) else np.empty(0)
 
     def finish(self) -> None:
         """Note that the run has come to its own end: who was running until then has used all iterations."""
@@ -91,7 +106,7 @@ class ArmTrace:
     @property
     def privacy(self) -> Privacy:
         """What may be said of what the arm releases."""
-        return privacy_of(self.private, self.from_data)
+        return privacy_of(self.private, self.condition)
 
     def status_of(self, metric: Metric) -> Privacy:
         """The same of the recorded values of a metric."""
@@ -209,6 +224,7 @@ class Trace(Displayed):
         """Whether every arm has got beyond its starting point: what is drawn of it are lines."""
         return bool(self.lanes) and all(len(lane.iterations) > 1 for lane in self.lanes.values())
 
+    @checked
     def visible(self, diagnostics: bool) -> "Trace":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release; `status_of`
         says whether that rests on a condition, which is then to be said with it.
@@ -227,52 +243,64 @@ class Trace(Displayed):
         ends.lanes = {label: lane.end() for label, lane in self.lanes.items()}
         return ends
 
+    @checked
     def only(self, labels: Collection[str]) -> "Trace":
-        """A view of these arms."""
+        """A view of these arms. Raises UserError for a label that no arm has."""
+        for label in labels:
+            one_of(label, self.lanes, "method")
         view = Trace({}, public=self.public, arms=self.arms)
         view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
         return view
 
+    @checked
     def statuses(self, metric: Metric) -> dict[str, Privacy]:
         """Of every arm that records a metric, what may be published of its values."""
         return {label: lane.status_of(metric) for label, lane in self.lanes.items() if metric in lane.metrics}
 
+    @checked
+    def lane(self, arm: str) -> ArmTrace:
+        """The part of an arm. Raises UserError for a label that no arm has."""
+        one_of(arm, self.lanes, "method")
+        return self.lanes[arm]
+
+    @checked
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations (k,) and values (k, R) recorded so far; empty if the arm does not record the metric.
+        """Iterations (k,) and values (k, R) recorded so far; empty if only other arms record the metric.
 
-        Of an expensive metric, those iterations at which it was computed; with `gaps` the others too, as nan.
+        Of an expensive metric, those iterations at which it was computed; with `gaps` the others too, as nan. Raises
+        UserError for an arm or a metric that is not here.
         """
-        lane = self.lanes[arm]
-        rows = len(lane.iterations)
-        values = np.array(lane.values.get(metric, [])[:rows])
-        iterations = np.array(lane.iterations[: len(values)], dtype=int)
-        expensive = any(other.name == metric and other.cost == "expensive" for other in lane.metrics)
-        if expensive and not gaps and len(values):
-            computed = ~np.isnan(values).all(axis=1)
-            return iterations[computed], values[computed]
-        return iterations, values
+        lane = self.lane(arm)
+        one_of(metric, self.metrics, "metric")
+        return lane.series(metric, gaps)
 
+    @checked
     def spent(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and what each replicate had been charged (k, R), in the lane's currency; empty without."""
-        lane = self.lanes[arm]
+        lane = self.lane(arm)
         values = lane.spent[: len(lane.iterations)]
         return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
 
+    @checked
     def cloud(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
         """Iterations (k,) and where all replicates were in the problem's plane (k, R, 2); empty if none is kept."""
-        lane = self.lanes[arm]
+        lane = self.lane(arm)
         places = lane.cloud[: len(lane.iterations)]
         return np.array(lane.iterations[: len(places)], dtype=int), np.array(places)
 
+    @checked
     def last(self, arm: str, metric: str) -> np.ndarray:
-        """(R,) the latest recorded values; empty if there are none."""
-        _, values = self.series(arm, metric)
-        return values[-1] if len(values) else np.empty(0)
+        """(R,) the latest recorded values; empty if there are none. Raises UserError as `series`."""
+        one_of(metric, self.metrics, "metric")
+        return self.lane(arm).last(metric)
 
+    @checked
     def guess(self, metric: str) -> tuple[Metric, float] | None:
-        """What a constant guess reaches in a metric, and what that is called; None where nothing like it is known."""
+        """What a constant guess reaches in a metric, and what that is called; None where nothing like it is known.
+        Raises UserError for a metric that is not here."""
+        one_of(metric, self.metrics, "metric")
         for name, beside in self.metrics.items():
-            found = [self.last(label, name) for label in self.lanes] if beside.beside == metric else []
+            found = [lane.last(name) for lane in self.lanes.values()] if beside.beside == metric else []
             known = [float(values[0]) for values in found if len(values)]
             if known:
                 return beside, known[0]
@@ -283,7 +311,7 @@ class Trace(Displayed):
         parts = []
         for label, lane in self.lanes.items():
             for metric in lane.metrics:
-                iterations, values = self.series(label, metric.name)
+                iterations, values = lane.series(metric.name)
                 if not len(iterations):
                     continue
                 rows, replicates = values.shape

@@ -6,7 +6,7 @@ from functools import partial
 
 import dpviz
 from dpviz import templates
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down, short_up
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget
@@ -25,7 +25,7 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
     planned = plan.planned(budget)
     total = allocation.together([p.share for p in planned], delta)
     readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
-    readings.append((f"ε at δ = {short(delta)}", total.values.get("epsilon_at_delta")))
+    readings.append((f"ε at δ = {short_up(delta)}", total.values.get("epsilon_at_delta")))
     composed = allocation.composed([(p.share.analysis, p.event) for p in planned])
     return templates.document(
         "exports/templates/analyses_report.html.j2",
@@ -37,10 +37,10 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         plan=plan,
         budget=budget,
         planned=planned,
-        readings=[(unit, short(value)) for unit, value in readings if value is not None],
+        readings=[(unit, short_up(value)) for unit, value in readings if value is not None],
         # What the best attacker can do with these releases, which may be less than with any that have the guarantee.
-        right=short(50 * (1 + tradeoffs.advantage(composed))),
-        all_at_once=short(100 * CONFIDENCE ** len(planned)),  # the noises are independent
+        right=short_up(50 * (1 + tradeoffs.advantage(composed))),
+        all_at_once=short_down(100 * CONFIDENCE ** len(planned)),  # the noises are independent
     )
 
 
@@ -59,9 +59,9 @@ def _told(p: Planned) -> str:
         noise += f"{rounded}."
     what = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
     most = p.largest_error
-    all_of_them = "" if most is None else f", and none of its {values:,} numbers by more than {short(most)}{unit}"
+    all_of_them = "" if most is None else f", and none of its {values:,} numbers by more than {short_up(most)}{unit}"
     lost = " That is as much as so many rows can give: it says nothing." * p.drowned
-    return f"{noise} In 95 of 100 releases {what} is off by at most {short(p.error)}{unit}{all_of_them}.{lost}"
+    return f"{noise} In 95 of 100 releases {what} is off by at most {short_up(p.error)}{unit}{all_of_them}.{lost}"
 
 
 def _row(p: Planned, relative: float) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def _row(p: Planned, relative: float) -> tuple[str, ...]:
         p.statistic.name,
         f"{short(100 * (p.share.fraction or 0.0))} %",
         described(p.event),
-        f"{short(p.error)} {p.statistic.unit or 'in the unit of the column'}",
+        f"{short_up(p.error)} {p.statistic.unit or 'in the unit of the column'}",
         f"{p.rows_needed(relative):,} for an error of {short(100 * relative)} % of {p.statistic.of}",
     )
 

@@ -19,6 +19,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.exports import spreadsheets
+from dpviz.numbers import rounded_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.analyses import Analyses
@@ -39,13 +40,13 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
     Header lines start with "#": version, settings as JSON, the guarantee, and what the columns mean. Columns that read
     raw data end in _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave
-    them out. Where facts of the plan were read from the data, all columns end so, and the header names the facts. The
-    privacy spent is what each replicate was charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods
-    that stop by themselves, with the ceiling, which is the guarantee. status says whether a replicate was running,
-    converged, out of budget, exhausted or diverged, and stopped_at after which iteration it stopped by itself. What
-    publishing several of them costs stands in the header, with ε at `delta` where the budget has no δ, and so does ε of
-    one run of each, on a finer grid than the page's. A label that a spreadsheet would run begins with an apostrophe:
-    see `spreadsheets`.
+    them out. Where facts of the plan were read from the data, or noise on data that are not public follows from a seed
+    that was set, all columns end so, and the header says why. The privacy spent is what each replicate was charged:
+    spent_epsilon, spent_mu or spent_rho, by the budget; of methods that stop by themselves, with the ceiling, which is
+    the guarantee. status says whether a replicate was running, converged, out of budget, exhausted or diverged, and
+    stopped_at after which iteration it stopped by itself. What publishing several of them costs stands in the header,
+    with ε at `delta` where the budget has no δ, and so does ε of one run of each, on a finer grid than the page's. A
+    label that a spreadsheet would run begins with an apostrophe: see `spreadsheets`.
 
     >>> import io
     >>> from dpviz.experiments.experiment import Arm
@@ -73,7 +74,7 @@ def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
 
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
-    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(sweep))
+    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(result, sweep))
 
 
 def sweep_to_table(result: SweepResult) -> pd.DataFrame:
@@ -83,7 +84,7 @@ def sweep_to_table(result: SweepResult) -> pd.DataFrame:
     return frame.drop(columns="released")
 
 
-def sweep_header(sweep: Sweep) -> Iterator[str]:
+def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     """What the table of a sweep is about, line by line."""
     settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
     yield f"dpviz {dpviz.__version__}"
@@ -93,6 +94,8 @@ def sweep_header(sweep: Sweep) -> Iterator[str]:
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     yield from _condition(sweep.experiment)
     yield "every row is the last number of one run, and every run a release at the budget of its point"
+    if result.price:
+        yield f"publishing all of it: {result.price}{sweep.experiment.condition}"
     yield f"metrics ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
 
 
@@ -121,7 +124,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
         table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
     for metric, (_, found) in series.items():
         table[metric.name + ("" if lane.released(metric) else NOT_PRIVATE)] = found[:count].ravel()
-    if lane.from_data:  # noise and schedule, too, follow from what was read
+    if lane.condition:  # noise and schedule, too, follow from what was read
         table = {
             name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
             for name, values in table.items()
@@ -153,8 +156,8 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
     if math.isfinite(found.epsilon):
         method = accountants.METHOD_NAMES[found.method]
         yield (
-            f"one whole run of {label}: epsilon = {found.epsilon:.9g} at delta = {at:g} "
-            f"({method}, {found.precision} grid){plan.facts.condition}"
+            f"one whole run of {label}: epsilon = {rounded_up(found.epsilon, 9):.9g} at delta = {at!r} "
+            f"({method}, {found.precision} grid){plan.condition}"
         )
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.lessons.lesson import Axes, Curve, Measure, Numbers, Side, load
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
@@ -92,8 +92,11 @@ class Found(Measure):
 
     def numbers(self, side: Side) -> Numbers:
         epsilon = _released(side).budget.amount
-        return {"epsilon": epsilon, "found": self.value(side), "factor": float(np.exp(epsilon))} | {
-            "alarms": 100 * FALSE_ALARMS
+        return {
+            "epsilon": epsilon,
+            "found": short_up(self.value(side)),
+            "factor": float(np.exp(epsilon)),
+            "alarms": 100 * FALSE_ALARMS,
         }
 
 

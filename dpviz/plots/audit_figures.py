@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure, turned
@@ -83,8 +83,8 @@ def rising_bound(
     ]
     return line_figure(
         lines,
-        Axes("Runs on each data set", f"Lower bound on {symbol}", log_x=True, from_zero=True),
-        limits=[Limit(claim, f"claimed {symbol} = {short(claim)}")],
+        Axes("Runs on each data set", f"Lower bound on {symbol}", log_x=True, from_zero=True, bound="lower"),
+        limits=[Limit(claim, f"claimed {symbol} = {short_up(claim)}")],
         turns=[] if found is None else [Turn(float(found), f"refuted after {found:,} runs")],
         notes=notes,
         height=style.ALONE,

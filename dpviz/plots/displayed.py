@@ -12,11 +12,11 @@ import plotly.io as pio
 from dpviz.audits.audit import Verdict
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.results import headlined
 from dpviz.experiments.summary import PRIVATE, pictured
 from dpviz.experiments.trace import Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
@@ -134,7 +134,8 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
     label = subject.metric.label if subject.metric is not None else ""
-    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {_said(statuses, subject.public)}"
+    said = _said(statuses, subject.public, subject.price)
+    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {said}"
     drawn = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
     return Chart(drawn, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
 
@@ -145,18 +146,17 @@ def _(subject: Verdict, _diagnostics: bool) -> Chart:
     runs, bounds = np.array([(look.runs + practice, look.bound) for look in subject.looks], dtype=float).T
     drawn = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],
-        Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True),
-        limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short(subject.claim)}")],
+        Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True, bound="lower"),
+        limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short_up(subject.claim)}")],
     )
     caption = f"{subject.sentence()} The data sets are made up, so nobody's data are read."
     return Chart(drawn, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
 
 
-def _said(statuses: Any, public: bool) -> str:
-    """What may be published of curves."""
-    found = set(statuses)
-    if "not private" in found:
+def _said(statuses: Any, public: bool, price: str = "") -> str:
+    """What may be published of curves. price : what all of it costs together."""
+    found = worst(statuses)
+    if found == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
-    if found == {"private"}:
-        return "**Private**, each run of each method at its own budget."
-    return "**Private only if known beforehand** what was read from the data."
+    adds_up = f" Publishing all of it: {price}." if price else ""
+    return f"**{found.capitalize()}**: each run of each method at its own budget.{adds_up}"

@@ -7,11 +7,11 @@ from types import MappingProxyType
 import numpy as np
 
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_drawing, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, held_lines, line_drawing, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
@@ -23,7 +23,8 @@ STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
 CHECKPOINTS = 25  # iterations at which the accountants are asked
-READ_AT = 8  # the same, of every method, for the picture beside the run
+READ_AT = 12  # the same, of every method, for the picture beside the run
+PLANNED = "At each step: if a stop there was planned. Else the whole plan counts, or the ε so far added up."
 QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")
 ROUNDING = 1e-9
 METHOD_STYLES: Mapping[Method, ArmStyle] = MappingProxyType(
@@ -110,8 +111,8 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    words = Axes(STEP, title, from_zero=True), f"No method has a finite {symbol}."
-    bound = [] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")]
+    words = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
+    bound = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
     return _spent(lines, plans, words, bound, alt, remark)
 
@@ -142,11 +143,12 @@ def epsilon_spent(
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
     words = (
-        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
+        Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
         "No accountant gives a finite ε: these methods have no privacy.",
     )
     alt = f"ε spent after each {after}, one line per method, and the budget"
-    return _spent(lines, plans, words, [Limit(limit, f"budget ε = {short(limit, 4)}")], alt, remark)
+    bound = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
+    return _spent(lines, plans, words, bound, alt, f"{remark} {PLANNED}")
 
 
 def _spent(
@@ -157,14 +159,15 @@ def _spent(
     alt: str,
     remark: str,
 ) -> Chart:
-    """The chart of what methods have spent. words : its axes, and what stands in place of lines."""
+    """The chart of what methods have spent. lines : at the steps that were read. words : its axes, and what stands in
+    place of lines."""
     stopping = [line.name for line in lines if plans[line.name].stops]
     which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
     notes = [f"at most; {which}"] if stopping else []
     if lines and all(len(line.y) > 2 and line.y[1] == line.y[-1] > 0 for line in lines):
         notes.append("all of it is charged at the first step")
     axes, if_empty = words
-    drawn = line_drawing(lines, axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
+    drawn = line_drawing(held_lines(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
     return Chart(drawn, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
@@ -184,33 +187,39 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
     limit = plan.budget.limit_at(delta)  # where the budget is an ε that these curves must stay below
     figure = line_figure(
         accountant_lines(steps, curves),
-        Axes(STEP, f"ε at δ = {short(delta, 4)}", from_zero=True),
-        limits=[] if limit is None else [Limit(limit, f"budget ε = {short(limit, 4)}")],
+        Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
+        limits=[] if limit is None else [Limit(limit, f"budget ε = {short_up(limit, 4)}")],
         if_empty="No accountant gives a finite ε: this method has no privacy.",
         height=style.ALONE,
     )
     alt = f"ε spent after each {after}, one line per accountant; the lowest is the tightest"
-    return Chart(figure, f"ε at δ = {short(delta)}, by every accountant", alt, f"{words} {SETTINGS_ONLY}")
+    return Chart(figure, f"ε at δ = {short_up(delta)}, by every accountant", alt, f"{words} {PLANNED} {SETTINGS_ONLY}")
 
 
 def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
-    """A line for ε after each of the steps (k,) by each accountant; the one that is tightest at the end is bold."""
+    """Staircases of ε after each of the steps (k,), by each accountant; that which is tightest at the end is bold."""
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
-    return [
-        Line(
-            steps,
-            curve,
-            accountants.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
-            METHOD_STYLES[method],
-            width=4.0 if method == tightest else 1.5,
-        )
-        for method, curve in curves.items()
-    ]
+    return held_lines(
+        [
+            Line(
+                steps,
+                curve,
+                accountants.METHOD_NAMES[method] + (" (tightest)" if method == tightest else ""),
+                METHOD_STYLES[method],
+                width=4.0 if method == tightest else 1.5,
+            )
+            for method, curve in curves.items()
+        ]
+    )
 
 
 def _some_steps(plan: Plan, count: int) -> np.ndarray:
-    """About so many of a plan's steps, the first and the last among them."""
-    return np.unique(np.append(np.linspace(1, plan.iterations, count).round().astype(int), 1))
+    """At most so many of a plan's steps, the first and the last among them; all if there are no more. They lie at the
+    squares, dense at the beginning: there ε climbs like a root, by equal parts from each to the next."""
+    if plan.iterations <= count:
+        return np.arange(1, plan.iterations + 1)
+    squares = (np.arange(1, count) / (count - 1)) ** 2
+    return np.unique(np.append(1, np.ceil(plan.iterations * squares).astype(int)))
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
@@ -238,7 +247,7 @@ def error_bounds(
     vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
     figure = line_figure(
         lines,
-        Axes(STEP, f"Bound on the excess loss{condition}", log_y=True),
+        Axes(STEP, f"Bound on the excess loss{condition}", log_y=True, bound="upper"),
         limits=_start(start, bounds.values(), condition),
         notes=[f"says nothing in the end: {', '.join(vacuous)}"] if vacuous else [],
         if_empty=NO_BOUND,
@@ -250,7 +259,7 @@ def error_bounds(
 def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
     """The line above which a bound says nothing, if one goes there."""
     above = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
-    return [Limit(start, f"without a step: at most {short(start)}{condition}")] if above else []
+    return [Limit(start, f"without a step: at most {short_up(start)}{condition}")] if above else []
 
 
 def bound_by_horizon(
@@ -283,7 +292,7 @@ def bound_by_horizon(
         marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
     figure = line_figure(
         lines,
-        Axes("Number of steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True),
+        Axes("Number of steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),
         marks=marks,
         limits=_start(start, (bound for _, bound in curves.values()), condition),
         if_empty=NO_BOUND,

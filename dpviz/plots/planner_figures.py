@@ -9,10 +9,10 @@ from collections.abc import Mapping
 import numpy as np
 import plotly.graph_objects as go
 
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
+from dpviz.plots.elements.lines import Limit, Line, Mark, held_lines, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import accountant_lines
 from dpviz.privacy.accounting.accountants import Method
@@ -64,14 +64,14 @@ def spent_by_steps(
     """
     empty = "No accountant gives a finite ε for this noise."
     lines = accountant_lines(steps, curves)
-    return _against_budget(lines, f"ε at δ = {short(delta, 4)}", "ε", limit, affordable, empty)
+    return _against_budget(lines, f"ε at δ = {short_up(delta, 4)}", "ε", limit, affordable, empty)
 
 
 def budget_by_steps(
     steps: np.ndarray, spent: np.ndarray, title: str, symbol: str, limit: float, affordable: int
 ) -> go.Figure:
     """What a given noise has spent after t steps, in the number that the budget limits, and the steps that it lasts."""
-    lines = [Line(steps, spent, "spent by this noise", _OWN)] if np.isfinite(spent).all() else []
+    lines = held_lines([Line(steps, spent, "spent by this noise", _OWN)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
 
@@ -84,8 +84,8 @@ def _against_budget(
         marks.append(Mark(float(affordable), limit, f"the budget lasts {affordable:,} steps", style.PALETTE["spent"]))
     return line_figure(
         lines,
-        Axes("Steps t", title, from_zero=True),
-        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short(limit, 4)}")],
+        Axes("Steps t", title, from_zero=True, bound="upper"),
+        limits=[] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")],
         marks=marks,
         if_empty=empty,
     )
@@ -111,7 +111,7 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
         "x": np.array(list(values.values()), dtype=np.float32),
         "y": np.array(names),
         "marker": {"color": colors},
-        "text": [f"{short(value)}{unit}" for value in values.values()],
+        "text": [f"{short_up(value)}{unit}" for value in values.values()],
         "textposition": "auto",
         "hovertext": literal,
         "hovertemplate": "%{hovertext}: %{text}<extra></extra>",
@@ -126,10 +126,10 @@ def error_by_budget(
     """The smallest proven error against the size of the budget; the smallest budget that meets the target is marked."""
     marks = []
     if needed is not None:
-        marks.append(Mark(needed, target, f"{symbol} = {short(needed)}", style.PALETTE["spent"]))
+        marks.append(Mark(needed, target, f"{symbol} = {short_up(needed)}", style.PALETTE["spent"]))
     return line_figure(
         [Line(amounts, bounds, "bound at the best number of steps", _THEORY, value=False)],
-        Axes(f"Budget {symbol}", f"Bound on the {title}", log_x=True, log_y=True),
+        Axes(f"Budget {symbol}", f"Bound on the {title}", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=marks,
     )
@@ -189,9 +189,9 @@ def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[fl
     """
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
-        Axes("Privacy budget ε", title, log_x=True, log_y=True),
-        limits=[Limit(start, f"without a step: {short(start)}")],  # it stands beside two other pictures
-        marks=[Mark(*here, f"You are here: ε = {short(here[0])}, {short(here[1])}", style.PALETTE["spent"])],
+        Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
+        limits=[Limit(start, f"without a step: {short_up(start)}")],  # it stands beside two other pictures
+        marks=[Mark(*here, f"You are here: ε = {short_up(here[0])}, {short_up(here[1])}", style.PALETTE["spent"])],
         labels=False,
         height=HEIGHT,
     )

@@ -76,7 +76,7 @@ def convergence(
     level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
     notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
     notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
-    guess = trace.guess(metric_name)
+    guess = trace.guess(metric_name) if metric_name in trace.metrics else None
     limits = [*limits, *([] if guess is None else [Limit(guess[1], guess[0].label.lower())])]
     return line_figure(
         [*lines, *thin, *level],
@@ -104,7 +104,7 @@ def _curves(
     alone = False
     for label, lane in trace.lanes.items():
         axis = spent.get(label) if x == "spent" else None
-        iterations, values = trace.series(label, metric_name)
+        iterations, values = lane.series(metric_name)
         if not len(iterations) or (x == "spent" and (axis is None or not np.isfinite(axis[-1]))):
             continue
         lines.append(_median(iterations, values, axis, label, styles[label]))
@@ -120,7 +120,7 @@ def _curves(
 def _best(trace: Trace, metric_name: str) -> str:
     """The private arm with the lowest final median: of the trace's first headline, else of this metric."""
     name = next(iter(headlined(trace)), metric_name)
-    ends = {label: trace.series(label, name)[1] for label, lane in trace.lanes.items() if lane.private}
+    ends = {label: lane.series(name)[1] for label, lane in trace.lanes.items() if lane.private}
     finals = {label: _final_median(values) for label, values in ends.items() if len(values)}
     return min(finals, key=lambda label: np.nan_to_num(finals[label], nan=np.inf), default="")
 

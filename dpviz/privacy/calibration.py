@@ -9,12 +9,13 @@ not protected at all.
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
+from dpviz.arguments import Between, checked
 from dpviz.errors import refusal
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -23,6 +24,7 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Repeat, Sub
 
 Noise = Literal["laplace", "gaussian"]
 Sampling = Literal["wor", "poisson"]
+Rows = Annotated[int, Between(1, 10**12, ends=True)]
 
 LEVELS = 24  # different costs in a schedule; the sum of weighted variances is within 1 % of the optimum
 MANY_LEVELS = 500  # it is within 1e-4 of the optimum
@@ -58,8 +60,9 @@ def _events(
     return tuple(made[value] for value in parameters.tolist())
 
 
+@checked
 def calibrate_laplace(
-    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
+    budget: Budget, weights: Floats, m: Rows, n: Rows, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
     """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
 
@@ -87,9 +90,9 @@ def calibrate_laplace(
     >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
     [0.25, 0.75]
     """
+    shares = _shares(weights, m, n)
     if not budget.private:
-        return np.full(len(weights), math.inf)
-    shares = np.asarray(weights, dtype=float) / np.sum(weights)
+        return np.full(len(shares), math.inf)
     target = budget.left(prior)
     most = math.inf if m == n else float(closed_forms.amplify(most_inner("laplace", budget), m, n))
     if budget.pure:
@@ -99,8 +102,9 @@ def calibrate_laplace(
     return shares * _largest_multiple("laplace", tuple(shares.tolist()), (m, n, sampling), budget, target, most=most)
 
 
+@checked
 def calibrate_gaussian(
-    budget: Budget, weights: Floats, m: int, n: int, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
+    budget: Budget, weights: Floats, m: Rows, n: Rows, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
     """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
 
@@ -131,9 +135,9 @@ def calibrate_gaussian(
     >>> round(float(np.sqrt(2 * rho.sum())), 6)  # μ of (1, 1e-5)
     0.268051
     """
+    shares = _shares(weights, m, n)
     if not budget.private:
-        return np.full(len(weights), math.inf)
-    shares = np.asarray(weights, dtype=float) / np.sum(weights)
+        return np.full(len(shares), math.inf)
     if m == n or not budget.allows_gaussian:
         return shares * budget.gaussian_rho(budget.left(prior))
     if not budget.amplifies_gaussian:
@@ -142,6 +146,14 @@ def calibrate_gaussian(
     return shares * _largest_multiple(
         "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), most=most
     )
+
+
+def _shares(weights: Floats, m: int, n: int) -> Floats:
+    """The weights of steps on m of n rows, as shares of 1. Raises UserError for what are none."""
+    steps = np.asarray(weights, dtype=float)
+    if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
+        raise refusal(__package__, "no_steps")
+    return np.asarray(steps / steps.sum())
 
 
 def calibrated_events(

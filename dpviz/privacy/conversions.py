@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from dpviz.arguments import Delta, checked
 from dpviz.privacy.budgets import Budget
 
 
@@ -43,7 +44,8 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
     }
 
 
-def convert(budget: Budget, delta: float) -> dict[str, float | None]:
+@checked
+def convert(budget: Budget, delta: Delta) -> dict[str, float | None]:
     """What a bare budget implies in the other currencies, for any algorithm that meets it.
 
     Parameters
@@ -57,6 +59,11 @@ def convert(budget: Budget, delta: float) -> dict[str, float | None]:
     dict of str to float or None
         epsilon (pure), epsilon_at_delta, rho, mu: upper bounds, None where nothing follows. A plan's own events usually
         read tighter.
+
+    Raises
+    ------
+    UserError
+        If δ is not between 0 and 1.
 
     Source
     ------

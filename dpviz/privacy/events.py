@@ -10,9 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, assert_never
 
-from dpviz.numbers import short
+from dpviz.errors import refusal
+from dpviz.numbers import short_up
 
 Relation = Literal["replace-one", "add/remove-one"]
+
+
+_NO_NOISE = 1e150  # a number beyond, whose square float64 does not hold, says as little as infinity
 
 
 class OneNumber:
@@ -24,6 +28,8 @@ class OneNumber:
     def __post_init__(self) -> None:
         if not self.parameter > 0:
             raise ValueError(f"{self.__match_args__[0]} must be positive, got {self.parameter}")
+        if self.parameter > _NO_NOISE:
+            object.__setattr__(self, self.__match_args__[0], math.inf)  # frozen, but not finished before this
 
     @property
     def parameter(self) -> float:
@@ -82,6 +88,8 @@ class StatedApproximateDP:
     def __post_init__(self) -> None:
         if not (self.eps >= 0 and 0 < self.delta < 1):
             raise ValueError(f"StatedApproximateDP needs eps >= 0 and 0 < delta < 1, got {self.eps} and {self.delta}")
+        if self.eps > _NO_NOISE:
+            object.__setattr__(self, "eps", math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,12 +186,12 @@ def has_blocks(event: Event) -> bool:
 def relation(events: Iterable[Event]) -> Relation | None:
     """The neighbouring relation that sampled events fix; None if either will do.
 
-    Raises ValueError if some hold under replace-one and others under add/remove-one: what holds for two different
+    Raises UserError if some hold under replace-one and others under add/remove-one: what holds for two different
     notions of a neighbour does not add up.
     """
     schemes = {scheme for event in set(events) for scheme in _schemes(event)}
     if len(schemes) > 1:
-        raise ValueError("batches without replacement (replace-one) and Poisson (add/remove-one) do not compose")
+        raise refusal(__package__, "batches_of_two_kinds")
     if not schemes:
         return None
     return "replace-one" if "wor" in schemes else "add/remove-one"
@@ -266,9 +274,9 @@ def described(event: Event) -> str:
     """An event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
     match event:
         case OneNumber(parameter=number):
-            return f"{_NAMES[type(event)]} = {short(number)}"
+            return f"{_NAMES[type(event)]} = {short_up(number)}"
         case StatedApproximateDP(eps, delta):
-            return f"Only known: ε = {short(eps)}, δ = {short(delta)}"
+            return f"Only known: ε = {short_up(eps)}, δ = {short_up(delta)}"
         case Repeat(part, times):
             return f"{times:,} times {described(part)}"
         case Sub(m=m, n=n, inner=inner):

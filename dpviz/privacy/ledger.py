@@ -60,7 +60,7 @@ class Ledger:
     there. Under a `Filter`, every replicate has its own sum. Threads may share a ledger: what one of them is charged
     is booked before the next one is looked at.
 
-    relation : the neighbouring relation of the run: what its batches need, else replace-one. Raises ValueError if they
+    relation : the neighbouring relation of the run: what its batches need, else replace-one. Raises UserError if they
         need different ones.
     """
 
@@ -91,6 +91,11 @@ class Ledger:
         with self._lock:
             total = self._accounts.sums(currency)
         return np.sqrt(total) if UNITS[currency].power == 2 else total
+
+    def charges(self) -> list[tuple[Event, np.ndarray]]:
+        """The events charged so far, in order, and how often to each replicate, (R,)."""
+        with self._lock:
+            return self._accounts.charges()
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
         """The events charged to one replicate so far, in order."""
@@ -137,6 +142,10 @@ class _Fixed:
         spent = np.cumsum([0.0, *(prices[event] for event in self._events[: self._next])])
         return spent[np.where(self._left_at < 0, self._next, self._left_at)]
 
+    def charges(self) -> list[tuple[Event, np.ndarray]]:
+        until = np.where(self._left_at < 0, self._next, self._left_at)
+        return [(event, (place < until).astype(int)) for place, event in enumerate(self._events[: self._next])]
+
     def booked(self, replicate: int) -> tuple[Event, ...]:
         left = self._left_at[replicate]
         return self._events[: self._next if left < 0 else left]
@@ -178,6 +187,9 @@ class _Filtered:
         if event not in self._price:
             raise LedgerError(f"the filter does not allow {event}")
         return np.where(times > 0, self._sum + np.maximum(times, 1) * self._price[event], self._sum)
+
+    def charges(self) -> list[tuple[Event, np.ndarray]]:
+        return list(self._log)
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
         return tuple(event for event, times in self._log for _ in range(times[replicate]))

@@ -141,6 +141,11 @@ class Summed(Release):
     factorisation: Factorisation
     step: int
 
+    @property
+    def first(self) -> bool:
+        """Whether it is the first sum of its series, all of which one event pays for."""
+        return self.step == 0
+
     def log_density(self) -> Floats:
         raise TypeError("how likely a running sum is depends on those before; `transcripts` knows them")
 
@@ -155,6 +160,11 @@ class Multiplied(Release):
     unit: np.ndarray
     basis: np.ndarray
     scale: float
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first product with its matrix, all of which one event pays for."""
+        return not self.basis.shape[1]
 
     def log_density(self) -> Floats:
         """s² along the vector, s²/2 on what is orthogonal to it and to all before; the rest is known by symmetry."""

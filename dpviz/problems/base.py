@@ -50,11 +50,33 @@ class Metric:
         return self.scale == "log"
 
 
-def condition_of(read: Iterable[str]) -> str:
-    """What a guarantee rests on where facts were read from the data, to be said behind it: " if these were known
-    beforehand: the smoothness L"; empty without such facts."""
-    named = "; ".join(dict.fromkeys(read))
-    return f" if these were known beforehand: {named}" if named else ""
+@dataclass(frozen=True)
+class Condition:
+    """All that a guarantee rests on; as text, to be said behind it. False and empty if it rests on nothing.
+
+    read : the facts that were read from the data, in words. seeded : whether the noise on data that are not public
+        follows from a seed that was set, with which it can be subtracted.
+
+    >>> str(Condition(("the smoothness L",), seeded=True))
+    ' if nobody learns the seed and if these were known beforehand: the smoothness L'
+    """
+
+    read: tuple[str, ...] = ()
+    seeded: bool = False
+
+    @classmethod
+    def joined(cls, conditions: "Iterable[Condition]") -> "Condition":
+        """What several guarantees rest on together."""
+        every = tuple(conditions)
+        read = dict.fromkeys(words for condition in every for words in condition.read)
+        return cls(tuple(read), any(condition.seeded for condition in every))
+
+    def __bool__(self) -> bool:
+        return self.seeded or bool(self.read)
+
+    def __str__(self) -> str:
+        known = [f" if these were known beforehand: {'; '.join(self.read)}"] if self.read else []
+        return " and".join([" if nobody learns the seed"] * self.seeded + known)
 
 
 @dataclass(frozen=True)
@@ -80,9 +102,9 @@ class Facts:
         return facts
 
     @property
-    def condition(self) -> str:
-        """What every guarantee of a plan from these facts rests on; see `condition_of`."""
-        return condition_of(self.from_data)
+    def condition(self) -> Condition:
+        """What every guarantee of a plan from these facts rests on."""
+        return Condition(self.from_data)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down
 from dpviz.specification import Control
 from dpviz.sweeps.settings import numbers
 
@@ -115,7 +115,7 @@ class _Setting:
         """That the value is at most so much."""
         if self.control is _REPEATS:
             return "one repeat" if value == 1 else f"at most {short(value)} repeats"
-        return f"“{self.control.title}” at most {short(value, 6)}"
+        return f"“{self.control.title}” at most {short_down(value, 6)}"
 
     def changed(self, value: float) -> Experiment | None:
         """The experiment with this value; None if the other settings do not allow it."""

@@ -9,11 +9,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
+from dpviz.arguments import checked
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import bar
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Experiment, check_tables
 from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import releases
 from dpviz.experiments.task import Cell, Executor, InThread, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.numbers import short
@@ -190,6 +192,19 @@ class Sweep(Specification):
         ]
         return tuple(replace(point, number=number) for number, point in enumerate(points))
 
+    def price(self, points: Sequence[Point] | None = None) -> str:
+        """How many releases its runs make of data that are not public, and what they add up to, in words: "6 releases,
+        ε = 9 by adding up"; empty for public data. points : as `planned` gives them, if they are known."""
+        if self.experiment.public:
+            return ""
+        runs = [
+            (plan, point.experiment.replicates)
+            for point in points or self.planned()
+            if point.experiment is not None
+            for plan in point.plans.values()
+        ]
+        return releases(runs, self.experiment.budget)
+
     def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
         """What is to be run, in the order of the points; without those at which no arm has a plan."""
         return _cells(self.planned(), tables)
@@ -223,10 +238,12 @@ class Sweep(Specification):
         finally:
             outcomes.close()  # type: ignore[attr-defined]  # executors are generators
 
+    @checked
     def run(
-        self, tables: Mapping[str, np.ndarray] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
+        self, tables: Mapping[str, Any] = NO_TABLES, executor: Executor = _HERE, *, progress: bool = False
     ) -> SweepResult:
         """Run all points to their end. progress : as of `Experiment.run`."""
+        check_tables(self.experiment.problem, tables)
         with bar("dpviz sweep", progress) as tell:
             for step in self.stream(tables, executor):  # a sweep has at least one point
                 tell(step.progress)
@@ -284,7 +301,7 @@ class _UnderWay:
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         self.result.finished = len(points) - len(self._run)
-        self.result.public = sweep.experiment.public
+        self.result.public, self.result.price = sweep.experiment.public, sweep.price(points)
         if setting := named(sweep.experiment, sweep.fields):
             self.result.axis = setting.title, setting.control.symbol, setting.logarithmic
         self.result.leave_out(

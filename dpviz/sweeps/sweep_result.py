@@ -1,13 +1,16 @@
 """What a sweep has found: the last numbers of every arm at every point, and what follows from them."""
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from dpviz.arguments import checked, one_of
 from dpviz.displays import Displayed
+from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Privacy
 from dpviz.experiments.results import Endings, endings
@@ -128,7 +131,8 @@ class SweepResult(Displayed):
     None and empty without one. points, finished : how many there are, and how many have a result; restored : how many
     of these were known before. second : the values of a second setting, ascending; empty without one. left_out : which
     arms have no result where. cut : why points are missing that nobody will add, "" if none are. public : whether the
-    data are. axis : title and symbol of the setting, and whether its values are spaced by factors.
+    data are; price : what publishing all of it costs if they are not, as `Sweep.price` says. axis : title and symbol of
+    the setting, and whether its values are spaced by factors.
     """
 
     def __init__(self, arms: Sequence[Arm], metric_name: str, points: int, second: Sequence[float] = ()) -> None:
@@ -141,25 +145,32 @@ class SweepResult(Displayed):
         self.finished = self.restored = 0
         self.left_out: list[LeftOut] = []
         self.cut: Literal["", "stopped", "timeout"] = ""
-        self.public = False
+        self.public, self.price = False, ""
         self.axis: tuple[str, str, bool] = ("value", "", False)
 
     def __repr__(self) -> str:
         return f"<SweepResult of {self.finished} of {self.points} points: {self.metric_name}>"
 
+    @checked
     def visible(self, diagnostics: bool) -> "SweepResult":
         """What may be shown and taken away: everything with `diagnostics`, else what private arms release.
 
-        A view of what was found so far: of a sweep that is under way, ask again.
+        A view of the points so far, which does not grow with the sweep: it can be read while others add to that.
         """
+        curves = {label: copy(curve) for label, curve in self.curves.items()}
+        view = self._view({label: one for label, one in curves.items() if diagnostics or one.status != "not private"})
+        view.left_out = [item for item in self.left_out if diagnostics or not item.raw]
         if diagnostics:
-            return self
-        view = self._view({label: curve for label, curve in self.curves.items() if curve.status != "not private"})
-        view.left_out = [item for item in self.left_out if not item.raw]
+            view.guess, view.guesses = self.guess, copy(self.guesses)
         return view
 
+    @checked
     def at(self, second: float) -> "SweepResult":
-        """A view of the points at one value of the second setting, as of a sweep over the first one alone."""
+        """A view of the points at one value of the second setting, as of a sweep over the first one alone. Raises
+        UserError for any other value."""
+        if second not in self.second:
+            values = ", ".join(short(value, 10) for value in self.second) or "none: this sweep has one setting"
+            raise UserError(f"{short(second, 10)} is no value of the second setting. There are: {values}.")
         curves = {}
         for label, curve in self.curves.items():
             curves[label] = slice = Curve()
@@ -174,27 +185,32 @@ class SweepResult(Displayed):
         view = SweepResult(self.arms, self.metric_name, self.points, self.second)
         view.curves, view.metric, view.left_out, view.cut = curves, self.metric, self.left_out, self.cut
         view.finished, view.restored = self.finished, self.restored
-        view.public, view.axis = self.public, self.axis
+        view.public, view.price, view.axis = self.public, self.price, self.axis
         return view
 
+    @checked
     def series(self, arm: str) -> tuple[np.ndarray, list[np.ndarray]]:
         """Values (k,), ascending, and at each the last numbers of all runs on all data sets so far, (R × S,)."""
         found: dict[float, list[np.ndarray]] = {}
+        one_of(arm, self.curves, "method")
         for end in self.curves[arm].ends:
             found.setdefault(end.place.value, []).append(end.samples)
         values = sorted(found)
         return np.array(values), [np.concatenate(found[value]) for value in values]
 
+    @checked
     def medians(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
         """Values (k,) and the medians (k,) over all runs on all data sets."""
         values, samples = self.series(arm)
         return values, np.array([np.median(found) for found in samples])
 
+    @checked
     def grid(self, arm: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of two settings: values (k,) of the first, (m,) of the second, and medians (m, k), nan where none is known.
 
         Ascending; over all points at which some arm has a result, so that it is the same grid for all.
         """
+        one_of(arm, self.curves, "method")
         known = [end.place.value for curve in self.curves.values() for end in curve.ends]
         values, medians = np.unique(known), np.full((len(self.second), len(set(known))), np.nan)
         for row, second in enumerate(self.second):
@@ -202,11 +218,13 @@ class SweepResult(Displayed):
             medians[row, np.searchsorted(values, found)] = heights
         return values, np.array(self.second), medians
 
+    @checked
     def laws(self, arm: str) -> tuple[Fit | None, Fit | None]:
         """Power law and log law, fitted on every data set on which the arm has been at all values."""
         values, data_sets = self._complete(arm)
         return (power_law(values, *data_sets), log_law(values, *data_sets)) if data_sets else (None, None)
 
+    @checked
     def orders(self, one: str, other: str) -> tuple[Order, ...]:
         """How two arms lie to each other on the data sets that are complete; the most frequent order first."""
         values = np.intersect1d(self._complete(one)[0], self._complete(other)[0])
@@ -218,8 +236,11 @@ class SweepResult(Displayed):
                 curves.append((values, medians[0], medians[1]))
         return orders(one, other, curves)
 
+    @checked
     def crossing_intervals(self, one: str, other: str) -> tuple[tuple[float, float], ...]:
         """95 % intervals over the runs for where two arms cross; none on several data sets, whose spread tells more."""
+        for arm in (one, other):
+            one_of(arm, self.curves, "method")
         if len(self._data_seeds()) != 1:
             return ()
         (seed,) = self._data_seeds()
@@ -232,6 +253,7 @@ class SweepResult(Displayed):
 
         While the first data set is under way it counts as it is.
         """
+        one_of(arm, self.curves, "method")
         by_seed = [self.curves[arm].on(seed) for seed in self._data_seeds()]
         values = sorted(set().union(*by_seed))
         return np.array(values), [[found[value] for value in values] for found in by_seed if len(found) == len(values)]
@@ -265,11 +287,11 @@ class SweepResult(Displayed):
 
         A replicate that diverged keeps the last number that it delivered, as in a trace, at most ±1e300.
         """
-        if (guess := trace.guess(self.metric_name)) is not None:
+        if self.metric_name in trace.metrics and (guess := trace.guess(self.metric_name)) is not None:
             self.guess = guess[0]
             self.guesses.add(Ended(place, np.array([guess[1]]), 0))
         for label, lane in trace.lanes.items():
-            found = last_numbers(trace.series(label, self.metric_name)[1])
+            found = last_numbers(lane.series(self.metric_name)[1])
             status = lane.status_of(trace.metrics[self.metric_name]) if len(found) else "not private"
             if not len(found):
                 self.leave_out([LeftOut(place, label, "This method does not record the quantity.")])

@@ -10,6 +10,7 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+from dpviz.experiments.plan import conditional
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
@@ -24,8 +25,8 @@ from dpviz.ui import components, explain, markdown, presenting, screen
 
 def show(chart: Chart, key: str) -> Chart:
     """Draw one chart below its heading, with its badge and its numbers; the chart, for who collects what was drawn."""
-    if chart.provenance == "private if known beforehand":
-        say_condition(chart.figure)
+    if conditional(chart.provenance):
+        say_condition(chart.figure, chart.provenance)
     with explain.heading(without_markup(chart.heading)):
         beside_heading(chart, key)
     return picture(chart, key)

@@ -1,7 +1,7 @@
 """Words that pages share: what is private, what is assumed, and the caption below a chart."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cache
 from numbers import Real
 from types import ModuleType
@@ -14,17 +14,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
 from dpviz.experiments.experiment import Experiment
-from dpviz.experiments.plan import Privacy
+from dpviz.experiments.plan import Privacy, conditional
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import SETTINGS_ONLY as SETTINGS_ONLY
 from dpviz.ui.markdown import sentence
 
-_BADGES: Mapping[str, tuple[str, Literal["green", "orange"]]] = {
-    "private": ("lock", "green"),
-    "private if known beforehand": ("lock_open", "orange"),
-    "partly private": ("visibility", "orange"),  # the other curves are named in the frame
-    "not private": ("visibility", "orange"),
-}
 REFERENCES = "Methods without privacy release nothing: **no value of theirs is private**."
 
 
@@ -35,8 +29,8 @@ def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
 
 def privacy_badge(status: Privacy | Literal["partly private"], help: str | None = None) -> None:
     """Marks what the mechanism releases, what that rests on, and what is computed from the raw data."""
-    icon, color = _BADGES[status]
-    st.badge(status, icon=f":material/{icon}:", color=color, help=help)
+    icon = "lock" if status == "private" else "lock_open" if conditional(status) else "visibility"
+    st.badge(status, icon=f":material/{icon}:", color="green" if status == "private" else "orange", help=help)
 
 
 def heading(title: str) -> DeltaGenerator:
@@ -83,12 +77,17 @@ def diagnostic(replicates: int, public: bool) -> str:
 def released(experiment: Experiment, replicates: int) -> str:
     """The privacy status of a curve that follows from what each of these runs releases; see `Experiment.guarantee`."""
     unit = experiment.problem.unit
-    if experiment.problem.from_data:
+    if experiment.condition:
         several = f" Publishing all {replicates} runs would compose." if replicates > 1 else ""
-        return f"**Private only if known beforehand**: {sentence(experiment.promise)}.{several}"
+        return f"{only_if(experiment.privacy)}: {sentence(experiment.promise)}.{several}"
     if replicates == 1:
         return f"Private at {experiment.guarantee} for {unit}."
     return f"Each run is private at {experiment.guarantee} for {unit}; publishing all {replicates} would compose."
+
+
+def only_if(status: Privacy) -> str:
+    """The status of releases that are private on a condition, in a sentence: "**Private only if known beforehand**"."""
+    return f"**{status.replace('private if', 'Private only if')}**"
 
 
 def taken(read: Collection[str]) -> str:

@@ -39,7 +39,7 @@ def test_no_log_holds_anything_of_a_file(browser: Browser) -> None:
     """Neither its name nor its columns, categories and numbers, whatever the server is asked to log."""
     with serve("--logger.level=debug") as server:
         page = browser.new_page()
-        page.goto(f"{server.url}/accelerated?accel_data=Your+own+file&accel_iterations=30&accel_replicates=5")
+        page.goto(f"{server.url}/accelerated?accel_data=Your+own+file&accel_iterations=30&accel_file_replicates=5")
         ready(page)
         file = {"name": "visitor7731.csv", "mimeType": "text/csv", "buffer": MARKED}
         page.get_by_test_id("stFileUploaderDropzoneInput").set_input_files([file])  # type: ignore[list-item]

@@ -316,13 +316,17 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
         2,
         "Please check your settings. These settings are for a file of your own. Say where it is: --table FILE.\n",
     )
-    code, out, _ = shell("run own.json --table mine.csv --out trace.csv")
+    code, out, err = shell("run own.json --table mine.csv --out trace.csv")
+    assert "This run makes 4 releases, ε = 8 by adding up; with 1 repeat ε = 4." in err
     frame = pd.read_csv("trace.csv", comment="#")
     assert code == 0 and set(frame["algorithm"]) == {"NAG", "GD #1"} and "floor" not in out
     assert not [name for name in frame if name.endswith("_nonprivate")]
     assert shell("run own.json --table mine.csv --out all.csv --diagnostics")[0] == 0
     assert "objective_nonprivate" in pd.read_csv("all.csv", comment="#")
-    code, out, _ = shell("sweep own.json --table mine.csv --grid epsilon=1,2 --out results.csv")
+    code, out, err = shell("sweep own.json --table mine.csv --grid epsilon=1,2 --out results.csv")
+    price = "8 releases, ε = 12 by adding up; with 1 repeat ε = 6"
+    assert f"This sweep makes {price}." in err and f"Publishing all of it: {price}." in out
+    assert f"# publishing all of it: {price}" in Path("results.csv").read_text()
     assert code == 0 and set(pd.read_csv("results.csv", comment="#")["metric"]) == {"distance"}
     code, _, err = shell("sweep own.json --table mine.csv --grid epsilon=1 --metric objective")
     assert code == 2 and "reads your raw data" in err

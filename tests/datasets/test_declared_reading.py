@@ -224,10 +224,10 @@ def test_a_repeated_header_is_a_row_like_others() -> None:
 
 def test_records_over_several_lines_and_an_open_quote_are_told_apart_or_refused() -> None:
     head, plain = "a,b\n", [f"{i},x" for i in range(30)]
-    one = (head + "\n".join([*plain, '"1\n2",y', "3,z"])).encode()
+    one = (head + "\n".join([*plain, '"1\n2",y', "3,z\n"])).encode()
     assert len(read_table(one, "t.csv")) == 32
     for rows in (['"1,y', "3,z"], ['"1\n2",y', '"3,z', "4,w"]):
-        data = (head + "\n".join([*plain, *rows])).encode()
+        data = (head + "\n".join([*plain, *rows]) + "\n").encode()
         with pytest.raises(UserError, match="Say that every line is a row"):
             read_table(data, "t.csv")
         assert detect_reading(data, "t.csv").reading.rows == "lines"
@@ -259,7 +259,7 @@ def test_a_cell_that_does_not_fit_the_declared_kind_is_missing() -> None:
 
 
 def test_lines_above_the_table_are_left_out_as_declared() -> None:
-    rows = "\n".join(f"{i};{i % 2}" for i in range(25))
+    rows = "".join(f"{i};{i % 2}\n" for i in range(25))
     titled = ("A report\nof 2020\n\na;b\n" + rows).encode()
     assert read_table(titled, "t.csv", reading=Reading(separator=";", above=2)).shape == (25, 2)
     first_blank = ("\n\n" + rows).encode()
@@ -297,7 +297,7 @@ def test_how_many_columns_there_are_is_declared() -> None:
     """Where half of the rows had two cells and half three, one row decided."""
     rows = ["1,2"] * 20 + ["1,2,3"] * 20
     with pytest.raises(UserError, match="nothing else says how many") as caught:
-        read_table("\n".join(rows).encode(), "t.csv", reading=Reading(header=False))
+        read_table("\n".join([*rows, ""]).encode(), "t.csv", reading=Reading(header=False))
     assert caught.value.title == "Say of every column what it holds"
     assert same_but(rows, 30, "1,2", "\n", "", Reading(header=False, kinds=("text",) * 3))
 
@@ -311,10 +311,21 @@ def test_nothing_is_detected_where_nothing_is_declared() -> None:
     """A program, or settings without a reading: commas, points and a header, whatever the rows are."""
     rows = [f"{1 + i}.{100 + i},x" for i in range(30)]
     for other in ('"0,5",x', "a,b", "1.5,a"):
-        frame = read_table("\n".join(["a,b", *rows, other]).encode(), "t.csv")
+        frame = read_table("\n".join(["a,b", *rows, other, ""]).encode(), "t.csv")
         assert frame.shape == (31, 2) and numbers(frame["a"])[0] == 1.1
     with pytest.raises(UserError, match="Only one column was found"):
         read_table("\n".join(["a;b", *(row.replace(",", ";") for row in rows)]).encode(), "t.csv")
+
+
+def test_without_a_declaration_no_last_row_is_lost() -> None:
+    """A blank one in a file that ends without a line break was: such a file is refused, until that is declared."""
+    for end, reading in (("\n", None), ("", Reading(below=0))):
+        assert [
+            len(read_table(("a,b\n" + "\n".join([*PAIRS, last]) + end).encode(), "t.csv", reading=reading))
+            for last in ("1,2", "")
+        ] == [len(PAIRS) + 1] * 2
+    with pytest.raises(UserError, match="Add a line break at its end"):
+        read_table("\n".join(["a,b", *PAIRS]).encode(), "t.csv")
 
 
 def test_bytes_that_are_no_text_in_one_row_of_a_parquet_file_are_its_own() -> None:

@@ -63,7 +63,7 @@ BAD_FILES = {
     "19 rows": (b"a,b\n" + b"1,2\n" * 19, "Only 19 rows", "At least 20"),
     "same name twice": (b"a,b, a\n" + b"1,2,3\n" * 30, "Two columns are called 'a'", "its own name"),
     "401 columns": (
-        ",".join(f"c{i}" for i in range(401)).encode() + (b"\n" + b",".join([b"1"] * 401)) * 30,
+        ",".join(f"c{i}" for i in range(401)).encode() + (b"\n" + b",".join([b"1"] * 401)) * 30 + b"\n",
         "This file has 401 columns",
         "At most 400",
     ),

@@ -18,7 +18,8 @@ import pyarrow.parquet
 import pytest
 
 from dpviz.datasets import describe_columns, read_table, suggested_bounds, target_classes
-from dpviz.datasets.uploads.arrow import frame_of
+from dpviz.datasets.uploads import arrow
+from dpviz.datasets.uploads.arrow import Column, frame_of
 from dpviz.datasets.uploads.files import read_columns
 from dpviz.datasets.uploads.parsing import as_number, classes, is_empty, numbers
 from dpviz.errors import UserError
@@ -273,6 +274,35 @@ def test_texts_are_counted_while_they_are_unpacked(monkeypatch: pytest.MonkeyPat
         read_table(bomb, "t.parquet")
 
 
+def test_more_texts_written_as_differences_than_can_be_read_are_refused_before_one_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """16 million of two letters, 69 kB, held a reader for 20 s."""
+    monkeypatch.setattr("dpviz.datasets.uploads.files.MAX_DIFFERENCES", 100)
+    assert len(read_table(differences(["ab"] * 50, ["cd"] * 50), "t.parquet")) == 50
+    monkeypatch.setattr(Column, "add", None)
+    for encoding in ("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"):
+        table = pyarrow.table({name: ["ab"] * 51 for name in "abc"})
+        data = parquet(table, column_encoding=encoding, use_dictionary=False)
+        with pytest.raises(UserError, match=r"At most 100 .* 102 are\. Save it without that"):
+            read_table(data, "t.parquet")
+
+
+@pytest.mark.parametrize("options", [{}, {"column_encoding": "DELTA_BYTE_ARRAY", "use_dictionary": False}])
+def test_small_pieces_are_taken_over_together(options: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[int] = []
+
+    def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
+        pieces.append(len(array))
+        return arrow.plain(array, name)
+
+    monkeypatch.setattr("dpviz.datasets.uploads.files.plain", plain)
+    cells = [None if row % 7 == 0 else f"{row % 90}" for row in range(20_000)]
+    table = read_columns(parquet(pyarrow.table([cells] * 2, names="ab"), row_group_size=50, **options), "t.parquet")
+    assert table["a"].to_pylist() == table["b"].to_pylist() == cells
+    assert sorted(pieces) == [0, 0, 20_000, 20_000], "not each of 400 by itself"
+
+
 def test_a_packed_file_is_measured_while_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     text = b"a,b\n" + b"1,2\n" * 50
     packed = gzip.compress(text)
@@ -299,7 +329,7 @@ def test_a_file_in_very_many_pieces_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
 def lines(*cells: Callable[[int], str], rows: int = 20_000) -> bytes:
     header = ",".join(f"c{place}" for place in range(len(cells)))
-    return "\n".join([header, *(",".join(cell(row) for cell in cells) for row in range(rows))]).encode()
+    return "\n".join([header, *(",".join(cell(row) for cell in cells) for row in range(rows)), ""]).encode()
 
 
 CSV: dict[str, Callable[[], bytes]] = {  # made where they are read
@@ -309,6 +339,7 @@ CSV: dict[str, Callable[[], bytes]] = {  # made where they are read
     "odd numbers": lambda: lines(*[lambda row: f"{row}.{row}.{row}"] * 2, rows=10_000),
     "one huge cell": lambda: lines(str, lambda row: "y" * 900_000 if row == 15_000 else str(row)),
     "quotes": lambda: lines(str, lambda row: '"' + "z\n" * 20 + '"', rows=20_000),
+    "an endless line": lambda: b"a,b\n" + b"1,2\n" * 30 + b"1," * 1_500_000 + b"\n",
     "a line without an end": lambda: b"a,b\n" + b"1,2\n" * 30 + b"1," * 1_500_000,
     "a million columns": lambda: b"c," * 400_000 + b"\n" + b"1," * 400_000,
     "wide rows below a narrow header": lambda: b"a,b\n" + (b"1," * 300_000 + b"\n") * 5,
@@ -324,7 +355,9 @@ def test_whatever_a_text_file_holds_it_takes_little_memory(kind: str) -> None:
     # What is refused was looked at all the same: its cells in the first rows, as lists of texts. Of every line it is
     # kept where it begins: 8 bytes.
     assert most < allowed(table, rows, columns, data) + 8 * data.count(b"\n") + (0 if table else 40_000_000)
-    assert (table is None) == (kind in {"a million columns", "wide rows below a narrow header"})
+    assert (table is None) == (
+        kind in {"a line without an end", "a million columns", "wide rows below a narrow header"}
+    )
 
 
 def test_a_million_texts_are_read_as_each_would_be_and_plain_numbers_not_one_by_one(

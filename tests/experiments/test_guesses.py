@@ -59,7 +59,7 @@ def test_the_majority_stands_beside_the_accuracy_and_is_no_release() -> None:
     assert list(table)[list(table).index("accuracy") + 1] == "majority" and table["majority"].tolist() == [0.75]
     assert not columns(trace)["majority"].released and "majority_nonprivate" in to_csv(trace, of, plans)
     hidden = trace.visible(False)
-    assert hidden.guess("accuracy") is None and "majority" not in to_csv(hidden, of, plans)
+    assert "accuracy" not in hidden.metrics and "majority" not in to_csv(hidden, of, plans)
     drawn = convergence(trace, "accuracy", arm_styles(of.arms))
     assert MAJORITY.lower() in str(drawn.to_dict()) and MAJORITY.lower() not in str(
         convergence(trace, "objective", arm_styles(of.arms)).to_dict()

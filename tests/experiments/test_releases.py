@@ -34,8 +34,7 @@ def uploaded() -> tuple[LogisticRegression, dict[str, np.ndarray]]:
     generator = np.random.default_rng(0)
     frame = pd.DataFrame({"age": generator.integers(18, 90, 200), "sick": generator.integers(0, 2, 200)})
     prepared = prepare(frame, "sick", "1", ["age"], {"age": (0, 120)}, drop_missing=False)
-    tables = {name: prepared.table for name in dict(prepared.specification).values() if isinstance(name, str)}
-    return LogisticRegression(data=prepared.specification), tables
+    return LogisticRegression(data=prepared.specification), {prepared.specification.identity: prepared.table}
 
 
 def experiment(*arms: Arm, **settings: object) -> Experiment:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpviz.datasets import Saddle
+from dpviz.datasets import Saddle, UploadedTable
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import (
@@ -15,13 +15,24 @@ from dpviz.experiments.results import (
     median_interval,
     quantiles,
     reading,
+    releases,
 )
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import to_table
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.second_order import MiniBatch, ShortStep
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
+from dpviz.privacy.budgets import (
+    ApproximateDP,
+    Budget,
+    GaussianDP,
+    NoPrivacy,
+    PureDP,
+    RenyiDP,
+    TradeOff,
+    ZeroConcentratedDP,
+)
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 
@@ -118,8 +129,49 @@ def test_the_budget_is_spent_in_its_own_currency(budget: Budget, noise: str, sym
     spent, currency = budget_spent(plan, 10)
     # Calibration by bisection leaves less than 1e-4 of an (ε, δ) budget unused, and exceeds none.
     assert currency == symbol and size * (1 - 1e-4) <= spent <= size * (1 + 1e-9)
-    assert 0 < budget_spent(plan, 5)[0] < spent and budget_spent(plan, 0)[0] == 0
+    assert 0 < budget_spent(plan, 5)[0] <= spent and budget_spent(plan, 0)[0] == 0
     assert reading(plan, 10, 1e-6).epsilon <= reading(plan, 10, 1e-8).epsilon
+
+
+@pytest.mark.parametrize(
+    ("budget", "noise", "share", "bought"),
+    [
+        (PureDP(epsilon=8.0), "laplace", 1.0, None),
+        (PureDP(epsilon=8.0), "laplace", 1.0, 0.5),
+        (ZeroConcentratedDP(rho=0.3), "gaussian", 1.0, None),
+        (GaussianDP(mu=0.7), "laplace", 1.0, 0.1),
+        (ApproximateDP(epsilon=1.5, delta=1e-6), "gaussian", 1.0, None),
+        (ApproximateDP(epsilon=8.0, delta=1e-6), "laplace", 1.0, 0.5),
+        (ApproximateDP(epsilon=8.0, delta=1e-6), "laplace", 0.25, None),
+        (ApproximateDP(epsilon=1.5, delta=1e-6), "gaussian", 0.25, 0.1),
+        (RenyiDP(epsilon=1.0), "gaussian", 1.0, None),
+        (TradeOff(true_positive_rate=0.2), "gaussian", 1.0, None),
+    ],
+)
+def test_a_run_that_may_have_been_stopped_for_what_it_released_is_read_by_its_whole_plan_or_added_up(
+    budget: Budget, noise: str, share: float, bought: float | None
+) -> None:
+    """bought : the pure ε of a constant that was released before the run."""
+    problem = LogisticRegression()
+    if bought is not None:
+        problem = LogisticRegression(smoothness=0.2, smoothness_source="released", smoothness_cost=bought)
+    method = Nesterov(iterations=40, noise=noise, batch_fraction=share, schedule="uniform")
+    experiment = Experiment(problem=problem, arms=(Arm(label="a", algorithm=method),), budget=budget, replicates=2)
+    plan = experiment.plans()["a"]
+    whole = accountants.tightest(plan.events, 1e-6, plan.facts.released)
+    basic = accountants.spent((*plan.facts.released, *plan.events), "epsilon")[len(plan.facts.released) :]
+    for step in experiment.stream():
+        table = final_table(step.trace, {"a": plan}, delta=1e-6).iloc[0]
+        steps = table["steps"]
+        assert table["epsilon_at_delta"] == pytest.approx(min(whole.epsilon, basic[steps]), rel=1e-12)
+        of_whole = accountants.METHOD_NAMES[whole.method] + (", whole plan" if steps < 40 else "")
+        assert table["accountant"] == ("basic composition" if basic[steps] < whole.epsilon else of_whole)
+        if isinstance(budget, ApproximateDP):
+            assert table["spent"] == table["epsilon_at_delta"]
+        elif isinstance(budget, TradeOff):
+            assert table["spent"] == budget.spent(plan.events)
+        else:
+            assert table["spent"] == pytest.approx(budget.spent(plan.charged(steps), plan.facts.released))
 
 
 def test_quantiles_keep_the_last_number_of_a_replicate_that_ends() -> None:
@@ -176,3 +228,48 @@ def test_of_batches_that_stop_by_themselves_nothing_adds_up_and_all_is_spent() -
     assert plans["batches"].currency is None and trace.spent("batches")[1].size == 0
     table = to_table(trace, plans)
     assert "spent_rho" not in table and not np.isinf(table.select_dtypes("number")).any(axis=None)
+
+
+ON_A_FILE = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+BOUGHT = {"smoothness": 0.2, "smoothness_source": "released", "smoothness_cost": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("budget", "noise", "bought", "methods", "repeats", "said"),
+    [
+        (PureDP(epsilon=2.0), "laplace", {}, 3, 3, "9 releases, ε = 18 by adding up; with 1 repeat ε = 6"),
+        (PureDP(epsilon=2.0), "laplace", {}, 3, 1, "3 releases, ε = 6 by adding up"),
+        (PureDP(epsilon=2.0), "laplace", {}, 1, 1, "1 release, ε = 2"),
+        (PureDP(epsilon=2.0), "laplace", {}, 1, 4, "4 releases, ε = 8 by adding up; with 1 repeat ε = 2"),
+        (ZeroConcentratedDP(rho=0.5), "gaussian", {}, 2, 2, "4 releases, ρ = 2 by adding up; with 1 repeat ρ = 1"),
+        (GaussianDP(mu=1.0), "gaussian", {}, 1, 9, "9 releases, μ = 3 by adding up; with 1 repeat μ = 1"),
+        (
+            ApproximateDP(epsilon=2.0, delta=1e-6),
+            "gaussian",
+            {},
+            2,
+            2,
+            "4 releases, ε = 8 and δ = 4×10⁻⁶ by adding up; with 1 repeat ε = 4 and δ = 2×10⁻⁶",
+        ),
+        # What was bought from the file is paid once: 1.5 times 6, and 0.5.
+        (PureDP(epsilon=2.0), "laplace", BOUGHT, 2, 3, "6 releases, ε = 9.5 by adding up; with 1 repeat ε = 3.5"),
+        (
+            ApproximateDP(epsilon=2.0, delta=1e-6),
+            "gaussian",
+            BOUGHT,
+            2,
+            1,
+            "2 releases, ε = 3.5 and δ = 2×10⁻⁶ by adding up",
+        ),
+    ],
+)
+def test_runs_say_how_many_releases_they_make_and_what_these_add_up_to(
+    budget: Budget, noise: str, bought: dict[str, float | str], methods: int, repeats: int, said: str
+) -> None:
+    """References release nothing, and are not counted."""
+    arms = [Arm(label=str(number), algorithm=GradientDescent(iterations=3, noise=noise)) for number in range(methods)]
+    free = Arm(label="free", algorithm=GradientDescent(iterations=3), budget=NoPrivacy())
+    problem = LogisticRegression(data=ON_A_FILE, **bought)
+    plans = Experiment(problem=problem, arms=(*arms, free), budget=budget).plans()
+    assert releases([(plan, repeats) for plan in plans.values()], budget) == said
+    assert releases([(plans["free"], repeats)], budget) == "no release"

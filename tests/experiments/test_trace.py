@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import ROWS, ArmTrace, Trace, recording_grid
 from dpviz.problems.base import Metric
@@ -45,9 +46,12 @@ def test_series_are_iterations_by_replicates_and_empty_if_not_recorded() -> None
     iterations, values = trace.series("A", "objective_gap")
     assert iterations.tolist() == [0, 3, 7] and values.shape == (3, 3) and values[2].tolist() == [700, 701, 702]
     assert trace.last("A", "objective_gap").tolist() == [700, 701, 702]
-    for arm, metric in (("B", "objective_gap"), ("A", "no_such_metric")):
-        iterations, values = trace.series(arm, metric)
-        assert len(iterations) == len(values) == len(trace.last(arm, metric)) == 0
+    iterations, values = trace.series("B", "objective_gap")
+    assert len(iterations) == len(values) == len(trace.last("B", "objective_gap")) == 0
+    for arm, metric in (("A", "no_such_metric"), ("nobody", "objective_gap")):
+        for read in (trace.series, trace.last):
+            with pytest.raises(UserError, match="There are: "):
+                read(arm, metric)
     assert trace.metrics == {"objective_gap": GAP, "rho_spent": SPENT}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import dpviz
 from dpviz.exports.analyses_report import to_report
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Statistic
@@ -50,10 +50,12 @@ def test_the_report_has_the_numbers_of_the_plan_and_takes_all_names_literally(bu
     for statistic in STATISTICS:
         assert statistic.name in found.text
     for p in plan.planned(budget):
-        assert f"off by at most {short(p.error)}" in found.text and p.statistic.why(4321) in found.text
+        assert f"off by at most {short_up(p.error)}" in found.text and p.statistic.why(4321) in found.text
         assert f"{p.rows_needed(0.05):,} for an error of 5 % of {p.statistic.of}" in found.text
     events = [p.event for p in plan.planned(budget)]
-    assert f"the same attacker is right in at most {short(50 * (1 + tradeoffs.advantage(events)))} of 100" in found.text
+    assert (
+        f"the same attacker is right in at most {short_up(50 * (1 + tradeoffs.advantage(events)))} of 100" in found.text
+    )
     sentence = budget.consequences()[0].replace("**", "")
     assert sentence in found.text and budget.describe() in found.text and "4,321 rows" in found.text
     assert f"Made on 2031-02-03 by dpviz {dpviz.__version__}" in found.text

@@ -36,9 +36,9 @@ KINDS = {
     "random batches": "accelerated.batches",
     "selections": "mirror_descent.vertex_sampling",
     "running sums": "zeroth_order.variance_reduced",
-    "products with a matrix": "second_order.short_step_curvature",
+    "products with a matrix": "second_order.products",
     "sparse vector": "second_order.line_search_curvature",
-    "several releases on a batch": "second_order.mini_batch",
+    "several releases on a batch": "second_order.small",
 }
 
 

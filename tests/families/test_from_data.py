@@ -36,11 +36,12 @@ from dpviz.datasets.uploads.from_data import Mark, in_words
 from dpviz.execution.increments import Sender, extend
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.plan import Plan
+from dpviz.experiments.plan import Plan, conditional
 from dpviz.experiments.results import final_table
 from dpviz.experiments.summary import summary
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook, to_script
+from dpviz.plots import displayed
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -113,13 +114,13 @@ def test_every_problem_hands_on_what_was_read_from_its_table() -> None:
         for upload, _ in UPLOADS:
             if (plain := on(kind, upload)) is None:
                 continue
-            assert plain.facts().from_data == () and plain.facts().condition == ""
+            assert plain.facts().from_data == () and not plain.facts().condition
             for mark in marks_of(upload):
                 marked = on(kind, upload.replaced(from_data=(mark,)))
                 assert marked is not None
                 (words,) = marked.facts().from_data
                 assert words == in_words([mark])[0] and mark[1] in words and marked.from_data == (words,)
-                assert marked.facts().condition == f" {IF}{words}"
+                assert str(marked.facts().condition) == f" {IF}{words}"
                 asked.add((kind, mark[0]))
     assert {mark for _, mark in asked} == {"bounds", "categories", "groups", "shares"}
     uploadable = {kind for kind in KINDS if not kind.kind.endswith(("matrix_game", "lagrangian"))}
@@ -204,18 +205,19 @@ def test_every_plan_of_such_facts_says_on_what_its_guarantee_rests(
     family: str, problem: ProblemSpecification, budget: Budget, tables: Tables
 ) -> None:
     experiment = planned(family, problem, budget)
-    condition, seeded = f" {IF}{'; '.join(problem.from_data)}", " (if nobody learns the seed)" * (not problem.public)
-    assert problem.from_data and experiment.guarantee == budget.describe() + seeded + condition
-    assert experiment.replaced(seed=None).guarantee == budget.describe() + condition or problem.public
+    read, seeded = f" {IF}{'; '.join(problem.from_data)}", " if nobody learns the seed and" * (not problem.public)
+    condition = seeded + read
+    assert problem.from_data and experiment.guarantee == budget.describe() + condition
+    assert experiment.replaced(seed=None).guarantee == budget.describe() + read or problem.public
     private = {label: plan for label, plan in experiment.plans().items() if plan.private}
     assert private
     for label, plan in experiment.plans().items():
-        assert plan.privacy == ("private if known beforehand" if label in private else "not private")
-        assert plan.guarantee == plan.budget.describe() + condition
+        assert plan.privacy == (experiment.privacy if label in private else "not private")
+        assert plan.guarantee == plan.budget.describe() + condition * plan.private
     for sentence in results.sentences(results.costs(private, private, budget, 2, 1e-6)):
         assert sentence.endswith(condition)
     for text in (to_script(experiment), to_notebook(experiment)):
-        assert f"{problem.unit}{seeded}{condition}" in text
+        assert f"{problem.unit}{condition}" in text
     compile(to_script(experiment), "script.py", "exec")
     assert Experiment.from_json(experiment.to_json()).guarantee == experiment.guarantee
     assert Pin("p", experiment).travels == problem.public
@@ -275,7 +277,8 @@ def test_nothing_of_such_a_run_is_called_private(
 ) -> None:
     experiment, trace = ran(family, problem, budget, tables)
     plans, visible = experiment.plans(), trace.visible(False)
-    assert visible.lanes and {lane.privacy for lane in visible.lanes.values()} == {"private if known beforehand"}
+    assert visible.lanes and {lane.privacy for lane in visible.lanes.values()} == {experiment.privacy}
+    assert conditional(experiment.privacy) and "known beforehand" in experiment.privacy
     assert not visible.to_frame()["released"].any()
     assert bool(visible.metrics) == any(arm.algorithm.metrics for arm in experiment.arms)
     assert all(
@@ -294,7 +297,7 @@ def test_nothing_of_such_a_run_is_called_private(
     side = Side("one", experiment, plans, kept)
     for metric in kept.metrics:
         ends = comparison.ends([side], metric, every=True)
-        assert set(ends["status"]) == {"private if known beforehand"} and ends["budget"].str.contains(IF).all()
+        assert set(ends["status"]) == {experiment.privacy} and ends["budget"].str.contains(IF).all()
         assert not any(curve.released for curve in comparison.curves([side], metric, "steps", every=True))
     arrived = Trace({})
     extend(arrived, *Sender().increment(trace, last=True))
@@ -317,19 +320,62 @@ def test_nothing_of_a_sweep_over_such_runs_is_called_private() -> None:
     )
 
 
-def test_the_same_run_with_everything_declared_is_private() -> None:
-    """What the tests above would say of any run would be worth nothing."""
+def told(experiment: Experiment, trace: Trace, tables: Tables) -> dict[str, str]:
+    """All that is said of what private methods release, by who says it: one text for each."""
+    plans, visible = experiment.plans(), trace.visible(False)
+    private = {label: plan for label, plan in plans.items() if plan.private}
+    sweep = Sweep(experiment, epsilon=(1.0, 2.0), metric="distance")
+    side = Side("one", experiment, private, summary(visible))
+    ends, together = comparison.ends([side], "distance", every=True), comparison.together([side, side], 1e-6, True)
+    return {
+        "experiment": displayed._line(experiment),
+        **{f"plan of {label}": f"{plan!r} {plan.privacy}" for label, plan in private.items()},
+        "costs": " ".join(results.sentences(results.costs(private, private, experiment.budget, 2, 1e-6))),
+        "curves": displayed.chart(visible, False).caption,
+        "badge of the curves": displayed.chart(visible, False).provenance,
+        "sweep": displayed.chart(sweep.run(tables), False).caption,
+        "compared": " ".join([*ends["status"], *ends["budget"]]),
+        "compared costs": "" if together is None else together.describe(),
+        "script": to_script(experiment).splitlines()[1],
+        "notebook": "".join(json.loads(to_notebook(experiment))["cells"][0]["source"]),
+        "table": next(line for line in to_csv(visible, experiment, plans).splitlines() if "guarantee of one" in line),
+        "arrived": " ".join(lane.privacy for lane in _sent(visible).lanes.values()),
+    }
+
+
+def _sent(trace: Trace) -> Trace:
+    """A trace as it comes from another process."""
+    arrived = Trace({})
+    extend(arrived, *Sender().increment(trace, last=True))
+    return arrived
+
+
+def test_a_fixed_seed_stands_in_all_that_is_said_of_a_run_on_a_file_and_a_fresh_one_in_nothing() -> None:
+    """And everything declared, with a fresh seed, is private: else the tests above would say nothing."""
     upload, array = UPLOADS[0]
-    experiment, trace = ran(
-        "accelerated", LogisticRegression(data=upload), PureDP(epsilon=2.0), {upload.identity: array}
-    )
-    visible = trace.visible(False)
-    assert visible.to_frame()["released"].all() and experiment.guarantee == "ε = 2 (if nobody learns the seed)"
-    text = to_csv(visible, experiment, experiment.plans())
-    assert "not private: the settings above hold the seed" in text and '"seed":1' in text.replace(" ", "")
-    experiment = experiment.replaced(seed=None)
-    text = to_csv(visible, experiment, experiment.plans())
-    assert experiment.guarantee == "ε = 2" and "seed of" not in text and "Guarantee" not in to_script(experiment)
+    tables = {upload.identity: array}
+    seeded, trace = ran("accelerated", LogisticRegression(data=upload), PureDP(epsilon=2.0), tables)
+    assert seeded.guarantee == "ε = 2 if nobody learns the seed"
+    assert not trace.visible(False).to_frame()["released"].any()
+    text = to_csv(trace.visible(False), seeded, seeded.plans())
     table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
-    assert "distance" in table and "beforehand" not in text and not any(name.endswith(NOT_PRIVATE) for name in table)
+    assert "not private: the settings above hold the seed" in text and '"seed":1' in text.replace(" ", "")
+    assert all(name.endswith(NOT_PRIVATE) for name in [*table][3:])
+    for who, said in told(seeded, trace, tables).items():
+        assert "the seed" in said, who
+
+    fresh = seeded.replaced(seed=None)
+    trace = fresh.run(tables)
+    assert fresh.guarantee == "ε = 2" and trace.visible(False).to_frame()["released"].all()
+    for who, said in told(fresh, trace, tables).items():
+        assert "the seed" not in said and "private if" not in said and "beforehand" not in said, who
+    text = to_csv(trace.visible(False), fresh, fresh.plans())
+    assert "seed of" not in text and "Guarantee" not in to_script(fresh)
+    table = pd.read_csv(io.StringIO(text), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert "distance" in table and not any(name.endswith(NOT_PRIVATE) for name in table)
     assert isinstance(upload, UploadedTable) and not isinstance(upload, UserUpload | CategoricalUpload)
+
+
+def test_a_seed_on_public_data_is_no_condition() -> None:
+    experiment = Experiment(LogisticRegression(), presets("accelerated").arms(["DP-GD"], iterations=2), seed=1)
+    assert not experiment.condition and experiment.plan(experiment.arms[0]).privacy == "private"

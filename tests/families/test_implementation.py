@@ -22,8 +22,9 @@ from dpviz.families.accelerated.broken import Halved, OneFewer
 from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
-from dpviz.privacy.events import Event
-from dpviz.privacy.matrix_products import MatrixQuery
+from dpviz.privacy.events import Event, inner_events
+from dpviz.privacy.ledger import times_of
+from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
 from dpviz.privacy.queries import Norm, Query
 from dpviz.privacy.releases import Standard
@@ -286,6 +287,78 @@ def test_a_mistake_in_the_mechanisms_themselves_is_seen(plant: str, monkeypatch:
     assert kinds(CASES[name], runs)
 
 
+# --------------------------------------------------------------------------------------------- releases that are not
+
+
+def charged_only(self: Mechanisms, query: Query, event: Event, *rest: Any) -> np.ndarray:
+    """The exact value: for a choice, the best index."""
+    rows = rest[-1] if rest else None
+    draws = rest[0] if len(rest) == 2 else 1
+    self._ledger.charge(event, times_of(rows, self.replicates, draws))
+    if query.norm not in ("range", "linf"):
+        return query.value
+    best = query.value.argmax(axis=-1).reshape(len(query.value), -1)
+    counts = np.broadcast_to(draws, len(best)) * len(inner_events(event))
+    rest_of = np.broadcast_to(best, (len(best), max(1, counts.max()))) if best.shape[1] == 1 else best
+    return best[:, 0] if query.norm == "linf" else np.where(np.arange(rest_of.shape[1]) < counts[:, None], rest_of, -1)
+
+
+def opened_only(self: Mechanisms, query: Query, event: Event, rows: Replicates | None = None) -> np.ndarray:
+    self.batch(event, rows)
+    return query.value
+
+
+def used_up(self: Batch, query: Query) -> np.ndarray:
+    del self._declared[0]
+    return query.value.argmax(axis=1) if query.norm == "linf" else query.value
+
+
+def exact_sums(first: int) -> Callable[[PrefixSums, Query], np.ndarray]:
+    """From the sum of this number on."""
+    add = PrefixSums.add
+
+    def exact(self: PrefixSums, query: Query) -> np.ndarray:
+        noise = self._noise
+        self._noise = None if self._added >= first else noise
+        total = add(self, query)
+        self._noise = noise
+        return total
+
+    return exact
+
+
+# What is replaced, by what, and a case that runs it, under its first or its second budget.
+UNNOTED: dict[str, tuple[type, str, Any, str, int]] = {
+    "laplace": (Mechanisms, "laplace", charged_only, "mirror_descent.multiplicative_weights", 1),
+    "laplace, with a batch": (Mechanisms, "laplace", opened_only, "mirror_descent.multiplicative_weights", 1),
+    "gaussian": (Mechanisms, "gaussian", charged_only, "bayesian_optimization.exact_gradients", 0),
+    "gaussian, with a batch": (Mechanisms, "gaussian", opened_only, "mirror_descent.gaussian_marginals", 0),
+    "gaussian under a filter": (Mechanisms, "gaussian", charged_only, "second_order.short_step", 0),
+    "a choice": (Mechanisms, "exponential", charged_only, "mirror_descent.frank_wolfe", 0),
+    "many choices": (Mechanisms, "exponential", charged_only, "mirror_descent.vertex_sampling", 0),
+    "choices under a filter": (Mechanisms, "exponential", charged_only, "mirror_descent.bias_reduced", 0),
+    "a sparse vector": (Mechanisms, "above_threshold", charged_only, "second_order.line_search", 0),
+    "a sparse vector on a batch": (Batch, "above_threshold", used_up, "broken.reused_noise", 0),
+    "laplace on all rows": (Batch, "laplace", used_up, LAPLACE, 0),
+    "gaussian on all rows": (Batch, "gaussian", used_up, NORMAL, 0),
+    "laplace on a batch": (Batch, "laplace", used_up, BATCHES, 0),
+    "gaussian on a batch": (Batch, "gaussian", used_up, "second_order.mini_batch", 0),
+    "gaussian for some at a time": (Batch, "gaussian", used_up, "mirror_descent.noisy_payoffs", 0),
+    "gaussian on leaves": (Batch, "gaussian", used_up, "zeroth_order.naive", 0),
+    "running sums": (PrefixSums, "add", exact_sums(0), SUMS, 0),
+    "the last of the running sums": (PrefixSums, "add", exact_sums(1), SUMS, 0),
+    "products with a matrix": (MatrixProducts, "times", MatrixProducts._exact, "second_order.products", 0),
+}
+
+
+@pytest.mark.parametrize("mechanism", UNNOTED)
+def test_an_event_that_was_charged_without_a_release_is_seen(mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cls, method, wrong, name, budget = UNNOTED[mechanism]
+    assert "releases" not in kinds(CASES[name], 50, budget=budget)
+    monkeypatch.setattr(cls, method, wrong)
+    assert "releases" in kinds(CASES[name], 50, budget=budget)
+
+
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", [LAPLACE, NORMAL, BATCHES, "second_order.mini_batch", "mirror_descent.noisy_payoffs"])
 def test_the_law_that_is_tested_is_that_of_the_event(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,6 +373,14 @@ def test_the_law_that_is_tested_is_that_of_the_event(name: str, monkeypatch: pyt
 
     monkeypatch.setattr(Batch, "_released", swapped)
     assert {"scale", "shape"} & kinds(CASES[name], 2000)
+
+
+def test_what_a_method_reads_past_its_mechanisms_is_seen_by_the_attack_alone() -> None:
+    """And the verdict of the tests says so."""
+    (mistake,) = (mistake for mistake in families.broken() if mistake.name == "data_step")
+    verdict = mistake.audit(seed=1).run()
+    assert verdict.violation and verdict.implementation is not None and not verdict.faulty
+    assert "do not see what a method reads past its mechanisms" in verdict.implementation.sentence()
 
 
 def with_mean_over_one_fewer(case: Case) -> Case:

@@ -6,7 +6,7 @@ from dpviz.ui.mirror_descent import problem as game_controls
 from tests.pages.reading import Load
 
 PAGE = "mirror_descent"
-TINY = {"mirror_iterations": "4", "mirror_replicates": "2"}
+TINY = {"mirror_iterations": "4", "mirror_replicates": "2", "mirror_file_replicates": "2"}
 SMALL_GAME = {
     "mirror_quadratic_latent_rows": "200",
     "mirror_quadratic_latent_strategies_x": "10",

@@ -20,7 +20,7 @@ def test_the_plan_is_there_before_anything_runs(load: Load) -> None:
     app = load("accelerated", accel_methods=list(presets.SIX_METHODS))
     assert not app.error and not app.warning
     assert [metric.value for metric in app.metric][:2] == ["ε = 2", "ε ≤ 1.5"]
-    assert "a replaced row is noticed at most 2.48 % of the time" in text(app)
+    assert "a replaced row is noticed at most 2.49 % of the time" in text(app)
     found = charts(app)
     assert len(found) == 4
     noise = next(spec for alt, spec in found.items() if alt.startswith("Scale of the noise"))
@@ -116,7 +116,7 @@ def table(rows: int = 200) -> bytes:
 
 
 def upload(load: Load) -> AppTest:
-    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2")
+    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_file_replicates="2")
     app.file_uploader[0].upload("mine.csv", table(), "text/csv")
     confirmed(app.run())
     assert not app.exception

@@ -1,5 +1,7 @@
 """The audit page: it attacks by itself, says what was found, and lets a visitor guess before seeing it."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -10,9 +12,10 @@ from dpviz.audits.broken import Broken
 from dpviz.audits.needed import runs_needed
 from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.numbers import short
+from dpviz.numbers import short_down
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.verification.implementation import KINDS
 from dpviz.ui.families import FAMILIES
 from tests.pages.reading import Load, charts, choose, curve, link, metrics, number, said, words
 
@@ -50,15 +53,18 @@ def test_a_sound_method_is_attacked_and_its_claim_holds(load: Load) -> None:
         direct.bound, rel=0.01
     )
     assert f"This attack proves ε ≥ {shown['Proven ε'].removeprefix('≥ ')} of the claimed 1, with 95 %" in verdict.value
-    assert "Tests of the implementation." in words(app) and "as declared in all 12 kinds of tests" in words(app)
-    assert words(app).count("| as declared |") == 12 and "not as declared |" not in words(app)
+    assert f"as declared in all {len(KINDS)} kinds of tests" in words(app)
+    assert "They do not see what a method reads past its mechanisms" in words(app)
+    assert words(app).count("| as declared |") == len(KINDS) and "not as declared |" not in words(app)
     assert "Done: 3,000 runs on each data set" in words(app)
     assert [button.label for button in app.get("download_button")].count("Figures (HTML)") == 1
     x, y = curve(app, ROC, "most that the claim allows")
     np.testing.assert_allclose(y, 1 - auditing.budget.tradeoff(x), atol=1e-3)
     assert len(x) == len(RATES) == len(curve(app, ROC, "this attack")[0])
     _, bounds = curve(app, BOUND, "proven")
-    assert len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1e-5)
+    assert (
+        len(bounds) == 10 and bounds.max() == pytest.approx(direct.bound, rel=1.1e-3) and bounds.max() <= direct.bound
+    )
 
 
 @pytest.mark.parametrize("family", [family.name for family in FAMILIES])
@@ -73,7 +79,7 @@ def test_every_family_has_methods_to_attack(load: Load, family: str) -> None:
 def test_the_saddle_is_a_canary_of_the_same_method(load: Load) -> None:
     app = load("audit", audit_follow="false", audit_family="Second-order solutions")
     methods = next(box for box in app.selectbox if box.label == "Method")
-    assert len(methods.options) == len(set(methods.options)) == 6
+    assert len(methods.options) == len(set(methods.options)) == 8
     choose(app, "second_order_short_step_canary", "short_step_curvature")
     assert not app.error and "their Hessians are as far apart as any" in words(app)
 
@@ -105,20 +111,25 @@ def test_a_mistake_that_hides_from_the_attack_is_found_beside_it(load: Load, mis
 
 
 def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Load) -> None:
-    app = load("audit", **SOUND, audit_follow="false", audit_one_seed="3")
+    app = load("audit", **SOUND | {RUNS: "3000"}, audit_follow="false", audit_seed="7", audit_one_seed="3")
+    program: dict[str, Any] = {}
+    exec(next(code.value for code in app.code if "Auditing(" in code.value).partition("verdict =")[0], program)
+    budget = PureDP(epsilon=1.0)
+    shown_audit = Auditing(family="accelerated", case="gradient_descent", budget=budget, runs=3000, seed=7)
+    assert program["auditing"] == shown_audit
     needed = runs_needed(Audit(families.audits()["accelerated"][0], PureDP(epsilon=1.0)))
     for row in needed[1:]:
         assert row.attack and row.tests and f"| {row.attack:,} | " in words(app)
     found = ONE_RUN.run(PureDP(epsilon=1.0), seed=3)
     shown = metrics(app)
-    assert shown["Proven ε by one run"] == f"≥ {short(found.bound)}"
+    assert shown["Proven ε by one run"] == f"≥ {short_down(found.bound)}"
     assert shown["Guesses that are right"] == f"{found.correct} of 200" and not app.error
     assert all(part in link(app) for part in ("audit_one_seed=3",))
     app.toggle(key="audit_one_broken").set_value(True).run()
     (refuted,) = app.error
     assert refuted.proto.title == "VIOLATION" and "more than is claimed" in refuted.value
     (held,) = load("audit", audit_follow="false", audit_one_epsilon="3").info
-    assert "200 right guesses of 200 would prove no more than ε ≥ 4.19." in held.value
+    assert "200 right guesses of 200 would prove ε ≥ 4.19, and nothing proves more." in held.value
     (large,) = load("audit", audit_follow="false", audit_one_epsilon="5").info
     assert "can refute this claim" in large.value and "can refute" not in held.value
 

@@ -17,7 +17,7 @@ from tests.pages.reading import Load, charts, choose, lines, link, metrics, pict
 from tests.pages.test_mirror_uploads import people
 
 PAGE = "bayesian_optimization"
-FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_trainings": "6"}
+FEW = {"tuning_iterations": "4", "tuning_replicates": "2", "tuning_file_replicates": "2", "tuning_trainings": "6"}
 SMALL = FEW | {"tuning_model": "Normal location", "tuning_location_drawn_rows": "200"}
 DRAWN = 4  # figures of the plan
 
@@ -142,3 +142,18 @@ def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Loa
     assert "does the process see" not in text(app) and len(table(app, "from"))
     app.toggle(key="tuning_diagnostics").set_value(True).run()
     assert not app.exception and "Validation loss" in " ".join(charts(app)) and "Clipped" in text(app)
+
+
+def test_what_the_process_sees_is_of_the_run_that_is_shown(load: Load) -> None:
+    """Each run on a file has noise of its own, so that the same settings have another path."""
+    app = load(PAGE, tuning_data="Your own file", tuning_model="Kernel machine", **FEW)
+    app.file_uploader[0].upload("mine.csv", people(), "text/csv")
+    confirmed(app.run())
+    app.button(key="tuning_users_upload_fill").click().run()
+    app.toggle(key="tuning_diagnostics").set_value(True).run()
+    seen = []
+    for _ in range(2):
+        app = run(app)
+        assert "What does the process see?" in text(app)
+        seen += [chart["data"] for alt, chart in charts(app).items() if "along one setting" in alt]
+    assert len(seen) == 2 and seen[0] != seen[1]

@@ -128,18 +128,27 @@ def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(lo
     assert not app.exception and "no controls for all of these settings" in text(app)
 
 
-def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_switched_on(load: Load) -> None:
+@pytest.mark.parametrize(
+    ("seed", "status"),
+    [
+        (None, "Private, each run at its own budget."),
+        (3, "**Private only if the seed stays secret**: Mine if nobody learns the seed."),
+    ],
+)
+def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_switched_on(
+    load: Load, seed: int | None, status: str
+) -> None:
     data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("income",))
     table = np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])
     arms = presets.arms(["DP-GD"], references=True, iterations=4)
-    mine = Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=2)
+    mine = Experiment(problem=LogisticRegression(data=data), arms=arms, replicates=2, seed=seed)
     app = load("compare")
     kept = summary(mine.run({"0" * 32: table}))
     app.session_state["accel_pins"] = (Pinned(Pin("Mine", mine), summary=kept, raw=True, key="mine"),)
     app.run()
     said = text(app)
     assert not app.exception
-    assert "Private, each run at its own budget." in said
+    assert status in said
     assert not any("Excess loss" in option for option in app.selectbox(key="compare_metric").options)
     assert linked(app) == [] and "stays in this session" in text(app) and "income" not in text(app)
     assert not any(button.label == "Pins (JSON)" for button in app.get("download_button"))

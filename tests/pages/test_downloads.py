@@ -42,7 +42,7 @@ def renamed(data: bytes, names: dict[str, str], cells: dict[str, str] | None = N
 
 
 def accelerated(load: Load) -> AppTest:
-    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2")
+    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_file_replicates="2")
     app.file_uploader[0].upload("mine.csv", renamed(people(), NAMES, {"yes": "=yes"}), "text/csv")
     confirmed(app.run())
     edit(app, "ranges", {"edited_rows": RANGES})

@@ -51,7 +51,7 @@ def opened(load: Load, problem: str) -> tuple[AppTest, str]:
     if problem in KINDS:
         return mirror_upload(load, problem, TABLES[problem]()), f"mirror_{KINDS[problem]}"
     prefix = PREFIX[problem]
-    few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "4", f"{prefix}_replicates": "2"}
+    few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "4", f"{prefix}_file_replicates": "2"}
     app = load(problem, **few)
     app.file_uploader[0].upload(
         "mine.csv", pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode(), "text/csv"

@@ -2,6 +2,7 @@
 
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent import presets as mirror_presets
+from dpviz.numbers import short_up
 from dpviz.ui.experiment import guarantee
 from tests.pages.reading import Load, text
 
@@ -15,15 +16,15 @@ def test_the_readings_of_the_header_hold_for_every_method(load: Load) -> None:
     _, epsilon, _, attack = app.metric
     worst = max(read, key=lambda label: read[label].epsilon_at_delta)
     assert len({f"{item.epsilon_at_delta:.3g}" for item in read.values()}) == 3
-    assert epsilon.value == f"ε ≤ {read[worst].epsilon_at_delta:.3g}" == "ε ≤ 0.877"
+    assert epsilon.value == f"ε ≤ {short_up(read[worst].epsilon_at_delta)}" == "ε ≤ 0.877"
     assert epsilon.label == "Reading at δ = 10⁻⁶" and epsilon.delta == worst == "DP-MASG-opt"
-    assert "From 0.391 to 0.877 over the methods" in epsilon.help
+    assert "From 0.392 to 0.877 over the methods" in epsilon.help
     largest = max(item.detection for item in read.values())
     told = max(read, key=lambda label: read[label].detection)
-    assert attack.value == f"≤ {100 * largest:.3g} %" and told in attack.delta
-    assert f"row is noticed at most {100 * largest:.3g} % of the time ({told}" in text(app)
+    assert attack.value == f"≤ {short_up(100 * largest)} %" and told in attack.delta
+    assert f"row is noticed at most {short_up(100 * largest)} % of the time ({told}" in text(app)
     for name, symbol in (("rho", "zCDP ρ ≤"), ("mu", "GDP μ ≤")):
-        assert f"{symbol} {max(getattr(item, name) for item in read.values()):.3g} (" in text(app)
+        assert f"{symbol} {short_up(max(getattr(item, name) for item in read.values()))} (" in text(app)
     assert "Pure ε = 1 (every method)" in text(app)
 
 
@@ -49,6 +50,6 @@ def test_the_readings_of_a_game_hold_for_every_method(load: Load) -> None:
     assert read["As in the paper"].epsilon_at_delta < 0.2 and read["DP-SGDA"].epsilon_at_delta > 0.99
     _, epsilon, _, attack = app.metric
     assert epsilon.value == "ε ≤ 1" and epsilon.delta == "DP-SGDA"
-    assert f"From {read['As in the paper'].epsilon_at_delta:.3g} to 1 over the methods" in epsilon.help
-    assert attack.value == f"≤ {100 * read['DP-SGDA'].detection:.3g} %" and attack.delta == "DP-SGDA"
+    assert f"From {short_up(read['As in the paper'].epsilon_at_delta)} to 1 over the methods" in epsilon.help
+    assert attack.value == f"≤ {short_up(100 * read['DP-SGDA'].detection)} %" and attack.delta == "DP-SGDA"
     assert "(DP-SGDA; less often with the other methods)" in text(app)

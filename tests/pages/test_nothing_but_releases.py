@@ -90,7 +90,7 @@ def prepared(load: Load, problem: str, data: bytes) -> AppTest:
     """The page of an upload with everything declared, ready to run."""
     if problem in PREFIX:
         prefix = PREFIX[problem]
-        few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "6", f"{prefix}_replicates": "2"}
+        few = {f"{prefix}_data": "Your own file", f"{prefix}_iterations": "6", f"{prefix}_file_replicates": "2"}
         app = load(problem, **few, second_epsilon="50")  # so that gradients are small, and Hessians asked for
         app.file_uploader[0].upload("mine.csv", data, "text/csv")
         confirmed(app.run())
@@ -166,7 +166,7 @@ def test_sweeps_of_two_files_whose_releases_are_alike_look_alike(
         app.toggle(key="accel_references").set_value(True).run()
         app.session_state["accel_section"] = "Sweep"
         app.run().number_input(key="accel_vary_epsilon_values").set_value(2.0).run()
-        assert any("Every point of a sweep on your file is a release" in info.value for info in app.info)
+        assert any("every run of a method at a point is a release" in info.value for info in app.info)
         (menu,) = [menu for menu in app.selectbox if menu.key == "accel_vary_metric"]
         assert menu.options == ["Distance travelled ‖x_t - x_0‖", "Noisy gradient norm ‖g̃_t‖"], "what is released"
         run(app, press="accel_vary_sweep_run", job="accel_vary_sweep_job")
@@ -181,7 +181,7 @@ def test_sweeps_of_two_files_whose_releases_are_alike_look_alike(
 def test_a_file_runs_by_click_only_and_its_run_is_never_shown_open_beside_other_data(load: Load) -> None:
     """Runs at every change are for public data: neither a file that is ready nor a setting starts one; and leaving the
     file does not uncover what its run keeps hidden."""
-    app = load("accelerated", accel_data="Your own file", accel_iterations="6", accel_replicates="2")
+    app = load("accelerated", accel_data="Your own file", accel_iterations="6", accel_file_replicates="2")
     app.query_params["accel_follow"] = "true"
     app.session_state["accel_follow"] = True
     data = pd.read_csv(io.BytesIO(people())).drop(columns="region").to_csv(index=False).encode()

@@ -11,7 +11,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
@@ -58,7 +58,7 @@ def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.Captu
     found = results(app)
     assert found["Share"].tolist() == pytest.approx([0.2, 0.4, 0.2, 0.2])
     assert found["Sensitivity"].tolist() == pytest.approx([1.0, 5.0, 80.0, 2.0])
-    assert found["95 % error"].tolist() == pytest.approx([15, 12.5 * math.log(20), 400 * math.log(20), 30])
+    assert found["95 % error"].tolist() == [15, 37.45, 1199.0, 30]  # 12.5 ln 20 and 400 ln 20, rounded up
     assert found["Standard deviation"]["Hours"] == pytest.approx(400 * math.sqrt(2))
     assert found["All bins"]["Region"] == math.ceil(10 * -math.log(1 - 0.95**0.1) - 0.5)
     assert found["Noise"]["Income"] == "Laplace, b = 12.5" and found["Costs"]["Income"] == "Laplace, ε = 0.4"
@@ -68,7 +68,7 @@ def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.Captu
     assert "All together (ε = 1 was given)" in said_here and metrics(app)["Pure ε"] == "≤ 1"
     lines = [line.rsplit(" ", 2) for line in printed(app, capsys).splitlines()]
     assert [name for name, *_ in lines] == found.index.tolist()
-    assert [float(error) for *_, error in lines] == pytest.approx(found["95 % error"].tolist())
+    assert [float(error) for *_, error in lines] == pytest.approx(found["95 % error"].tolist(), rel=1e-3)
 
 
 def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> None:
@@ -76,7 +76,7 @@ def test_the_picture_of_the_attacker_is_of_the_planned_analyses(load: Load) -> N
     app = analyses(load, EXAMPLE, currency="μ-GDP", mu="1", noise="Laplace", iterations="7")
     _, missed = curve(app, "Lowest possible", "the plan below (4 analyses)")
     np.testing.assert_allclose(missed, closed_forms.gdp_tradeoff(1.0, RATES), atol=1e-6)
-    assert "right in at most 69.1 of 100 such cases" in words(app)
+    assert "right in at most 69.2 of 100 such cases" in words(app)
     said_here = words(app)
     assert "Ranges, bins, conditions and the number of rows are declared" in said_here and "2C/n" not in said_here
     (one,) = Analyses(statistics=(Count(),)).planned(PureDP(epsilon=1.0))
@@ -238,12 +238,13 @@ def test_the_notebook_and_the_report_have_the_numbers_of_the_page(load: Load, mo
     columns = {"error": "95 % error", "largest_error": "All bins", "standard_deviation": "Standard deviation"}
     columns |= {"sensitivity": "Sensitivity", "share": "Share", "rows_needed": "Rows needed", "asked": "Asked"}
     for own, theirs in columns.items():
+        exact = "error" not in own  # errors have four digits, rounded up
         pd.testing.assert_series_equal(
-            computed[own], shown[theirs], check_names=False, check_dtype=False, check_exact=True
+            computed[own], shown[theirs], check_names=False, check_dtype=False, check_exact=exact, rtol=1.1e-3
         )
-    assert short(names["total"].values["epsilon_at_delta"]) in metrics(app)["ε at δ = 10⁻⁶"]
+    assert short_up(names["total"].values["epsilon_at_delta"]) in metrics(app)["ε at δ = 10⁻⁶"]
     report = files["planner_report"]().decode()
-    assert all(f"off by at most {short(error)}" in report for error in shown["95 % error"])
+    assert all(f"off by at most {short_up(error)}" in report for error in computed["error"])
 
 
 @pytest.mark.parametrize("kind", ["Mean", "Magic"])

@@ -10,6 +10,7 @@ import pytest
 from dpviz.experiments.accuracy import ErrorBound
 from dpviz.families.accelerated.accuracy import SmoothConvexBound
 from dpviz.families.mirror_descent.accuracy import GameBound
+from dpviz.numbers import short_up
 from dpviz.plots.planner_figures import RATES
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
@@ -53,14 +54,14 @@ def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytes
     assert "100 means with noise b = 0.02 cost together" in words(app)
     assert shown["Pure ε"] == "≤ 15.9" and shown["ε at δ = 10⁻⁶"] == "≤ 5.24"
     steps, pure = curve(app, "ε spent after each step", "basic composition")
-    assert steps[-1] == 125 and np.interp(100, steps, pure) == pytest.approx(15.8565, rel=1e-5)
+    assert steps[-1] == 125 and np.interp(100, steps, pure) == pytest.approx(15.8565, rel=1.1e-3)
     _, losses = curve(app, "ε spent after each step", "privacy loss distribution (tightest)")
     _, zcdp = curve(app, "ε spent after each step", "zCDP")
     assert np.interp(100, steps, losses) == pytest.approx(5.2352, rel=2e-3) and (losses <= zcdp).all()
-    assert np.interp(100, steps, zcdp) == pytest.approx(8.8646, rel=1e-5)
+    assert np.interp(100, steps, zcdp) == pytest.approx(8.8646, rel=1.1e-3)
     values = eval(printed(app, capsys), {"mappingproxy": dict})
     assert values["epsilon"] == pytest.approx(15.8565, rel=1e-5)
-    assert f"≤ {values['rho']:.3g}" == shown["ρ (zCDP)"] and values["mu"] is not None
+    assert f"≤ {short_up(values['rho'])}" == shown["ρ (zCDP)"] and values["mu"] is not None
 
     half = planner(load, "A given noise", epsilon="1", target="0.1", **SMALL)
     assert "the budget covers 45 steps." in words(half)

@@ -39,7 +39,7 @@ def test_the_released_model_comes_first_and_the_switch_after_it(load: Load) -> N
 
 
 def uploaded(load: Load, content: bytes, **settings: str) -> AppTest:
-    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="2", **settings)
+    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_file_replicates="2", **settings)
     app.file_uploader[0].upload("mine.csv", content, "text/csv")
     confirmed(app.run())
     app.button(key="accel_upload_fill").click().run()

@@ -171,7 +171,9 @@ def test_a_certificate_is_not_read_against_the_line_of_the_matrix(load: Load) ->
 
 
 def test_a_file_runs_by_click_and_hides_what_reads_it(load: Load) -> None:
-    app = load(PAGE, second_data="Your own file", second_replicates="2", second_follow="true", second_methods="OPT")
+    app = load(
+        PAGE, second_data="Your own file", second_file_replicates="2", second_follow="true", second_methods="OPT"
+    )
     app.file_uploader[0].upload("mine.csv", people(), "text/csv")
     confirmed(app.run())
     app.button(key="second_upload_fill").click().run()

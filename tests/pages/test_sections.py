@@ -111,7 +111,9 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
     confirmed(app)
     assert "Before Run: the range of" in text(app)
     app.button(key="accel_upload_fill").click().run()
-    assert any("mine" in box.label for box in app.expander) and texts.FIRST_RELEASE in text(app)
+    assert any("mine" in box.label for box in app.expander) and "Press Run: 3 releases, ε = 6 by adding up." in text(
+        app
+    )
     app.button(key="accel_remove").click().run()
     assert app.selectbox(key="accel_data").value != "upload" and app.metric[0].label.endswith("ends at")
 

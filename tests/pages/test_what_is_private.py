@@ -10,8 +10,11 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from tests.pages.reading import Load, charts, lines, link, run, text
+from tests.confirming import confirmed
+from tests.pages.reading import Load, charts, lines, link, run, text, words
+from tests.pages.test_accelerated import table
 from tests.pages.test_accelerated import upload as accelerated_upload
+from tests.pages.test_from_data import UNCONDITIONAL, badges
 from tests.pages.test_mirror_uploads import ready
 
 Files = dict[str, Callable[[], bytes]]
@@ -122,3 +125,49 @@ def test_the_caption_of_each_chart_says_what_its_curves_are(load: Load) -> None:
     for chart in made.values():
         assert ("**Not private**: it reads your raw data" in chart.caption) == (chart.provenance == "not private")
         assert ("Each run is private at ε = 2" in chart.caption) == (chart.provenance == "private")
+
+
+def test_a_fixed_seed_is_a_condition_of_all_that_the_page_says(load: Load, files: Files) -> None:
+    app = accelerated_upload(load)
+    app.button(key="accel_upload_knew_ranges").click().run()
+    app.toggle(key="accel_fixed_seed").set_value(True).run()
+    app = run(app, press="accel_run", job="accel_job")
+    said = words(app)
+    assert not UNCONDITIONAL.search(said), UNCONDITIONAL.search(said)
+    assert "private if the seed stays secret" in badges(app) and "private" not in badges(app)
+    marks = "guarantee", "released model", "first chart", "second chart", "final numbers", "what publishing costs"
+    assert text(app).count("-badge[:material/lock_open: private if the seed stays secret]") == len(marks)
+    made = app.session_state["accel_job"].charts.values()
+    assert {chart.provenance for chart in made} == {"private if the seed stays secret"}
+    assert "◉ private if the seed stays secret" in files["accel_html"]().decode().replace("\\u25c9", "◉")
+    taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
+    assert all(column.endswith("_nonprivate") for column in [*taken][3:])
+    app.session_state["accel_section"] = "Sweep"
+    app.run().number_input(key="accel_vary_epsilon_values").set_value(2.0).run()
+    app = run(app, press="accel_vary_sweep_run", job="accel_vary_sweep_job")
+    (caption,) = [item.value for item in app.caption if "private at the budget of its point" in item.value]
+    assert "if nobody learns the seed" in caption
+
+    app.toggle(key="accel_fixed_seed").set_value(False).run()
+    app = run(app, press="accel_run", job="accel_job")
+    assert {chart.provenance for chart in app.session_state["accel_job"].charts.values()} == {"private"}
+
+
+def test_a_file_has_one_run_at_first_and_run_says_what_more_add_up_to(load: Load) -> None:
+    """Whatever the repeats on public data are."""
+    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="20")
+    app.file_uploader[0].upload("mine.csv", table(), "text/csv")
+    confirmed(app.run())
+    app.button(key="accel_upload_fill").click().run()
+    price = "3 releases, ε = 6 by adding up."
+    assert app.number_input(key="accel_file_replicates").value == 1 and text(app).count(price) == 2
+    app.number_input(key="accel_file_replicates").set_value(3).run()
+    more = "9 releases, ε = 18 by adding up; with 1 repeat ε = 6."
+    assert f"Press Run: {more}" in text(app) and price not in text(app)
+    app = run(app, press="accel_run", job="accel_job")
+    job = app.session_state["accel_job"].job
+    assert sum(len(lane.status) for lane in job.trace.lanes.values() if lane.private) == 9
+    assert f"runs start by click only. Run: {more}" in text(app), "the next ones cost as much again"
+    app.session_state["accel_section"] = "Sweep"
+    app.run()
+    assert "publishing all of it: 45 releases" in text(app)

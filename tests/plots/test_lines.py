@@ -1,12 +1,15 @@
+import re
 from itertools import pairwise
 
 import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.plots.elements.axes import Axes
+from dpviz.plots.elements.axes import Axes, Bound
 from dpviz.plots.elements.lines import CEILING, FLOOR, MAX_POINTS, Line, downsample, line_figure
 from dpviz.plots.elements.style import HUES, ArmStyle
+from dpviz.plots.elements.words import in_words
+from tests.bounds import number
 
 BLUE, GREEN = ArmStyle(HUES[0], "solid"), ArmStyle(HUES[2], "dash")
 PLAIN = ArmStyle(HUES[0], "dot", reference=True)
@@ -29,6 +32,36 @@ def test_a_log_axis_never_sees_zero_and_says_so() -> None:
     assert "values below 10⁻¹² shown at 10⁻¹²" in notes(figure)
     linear = drawn(line)
     assert linear.data[0].y.min() == -1 and not notes(linear)
+
+
+@pytest.mark.parametrize("bound", ["upper", "lower"])
+@pytest.mark.parametrize("lines", [1, 2])
+def test_what_is_drawn_and_written_of_a_bound_is_on_its_side(bound: Bound, lines: int) -> None:
+    """Of two lines that differ in length the values are in words of their own; both are read off and read out."""
+    sign, steps = (1 if bound == "upper" else -1), np.arange(40)
+    exact = [
+        np.random.default_rng(i).uniform(0.1, 9, 40 - 3 * i) * 10.0 ** np.linspace(-2, 3, 40 - 3 * i) for i in (0, 1)
+    ]
+    curves = [
+        Line(steps[:: i + 1][: len(y)], y[: len(steps[:: i + 1])], "ab"[i], BLUE) for i, y in enumerate(exact[:lines])
+    ]
+    figure = line_figure(curves, Axes("Step t", "Bound", log_y=True, bound=bound))
+    for curve, trace in zip(curves, figure.data, strict=False):
+        assert (sign * (trace.y - curve.y) >= -1e-6 * curve.y).all()
+        np.testing.assert_allclose(trace.y, curve.y, rtol=1.1e-3)
+        ends = [note.text for note in figure.layout.annotations if (note.text or "").startswith(curve.name)]
+        told = [number(re.findall(r"[\d.,]+", re.sub("<.*?>", "", text))[-1]) for text in ends]
+        assert told and all(sign * (one - curve.y[-1]) >= 0 for one in told)
+    silent = [trace for trace in figure.data if trace.meta == "readout"]
+    assert len(silent) == lines - 1
+    for trace in silent:
+        for x, words in zip(trace.x, trace.text, strict=True):
+            for curve in curves:
+                said = re.search(rf"{curve.name}: ([\d.,]+)", words)
+                assert said is None or sign * (number(said[1]) - curve.y[list(curve.x).index(x)]) >= 0
+    read_out = re.findall(r"(?:to|at|highest b,) ([\d.,]*\d)", in_words(figure))
+    last = sorted(curve.y[-1] for curve in curves)
+    assert all(sign * (number(one) - other) >= 0 for one, other in zip(read_out, last, strict=False)) and read_out
 
 
 @pytest.mark.parametrize("log_y", [True, False])

@@ -53,7 +53,8 @@ def test_bounds_of_the_arms_that_have_one() -> None:
     assert set(lines) == {"full", "single", "plain"} and lines["full"].x.tolist() == list(range(1, 21))
     players = planning.players(FACTS)
     expected = theory.direct_bound(players, [PLANS["full"].schedule["step_size_x"][0]] * 2, np.arange(1, 21))
-    np.testing.assert_allclose(lines["full"].y, expected, rtol=1e-6)
+    np.testing.assert_allclose(lines["full"].y, expected, rtol=1.1e-3)  # four digits, rounded up
+    assert (lines["full"].y >= expected * (1 - 1e-7)).all()
     assert not figures.gap_bounds(ARMS[3:4], PLANS, STYLES).figure.data
 
 

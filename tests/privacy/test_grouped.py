@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
+from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
 from dpviz.privacy.events import (
@@ -151,11 +152,11 @@ def test_a_sampled_event_fixes_the_relation_however_deep_it_is(sampled: Sub, exp
 
 def test_events_of_different_relations_do_not_compose() -> None:
     for events in ([WOR, POISSON], [Repeat(WOR, 2), A, Seq((POISSON,))]):
-        with pytest.raises(ValueError, match="do not compose"):
+        with pytest.raises(UserError, match="do not compose"):
             relation(events)
-        with pytest.raises(ValueError, match="do not compose"):
+        with pytest.raises(UserError, match="do not compose"):
             Seq(tuple(events))
-        with pytest.raises(ValueError, match="do not compose"):
+        with pytest.raises(UserError, match="do not compose"):
             accountants.spent(events, "epsilon")
 
 

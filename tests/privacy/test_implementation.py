@@ -60,7 +60,18 @@ def test_a_release_that_nobody_paid_for_is_seen() -> None:
     true = Cheaper(Ledger(FixedEvents((Laplace(1.0),)), 50), 7)
     true.laplace(Query(np.zeros((50, 1)), 1.0, "l1"), Laplace(1.0))
     watch.add(true, (true, true))
-    assert [finding.kind for finding in watch.findings() if finding.fault] == ["plan"]
+    assert [finding.kind for finding in watch.findings() if finding.fault] == ["releases"]
+
+
+def test_a_release_more_than_was_paid_for_is_seen() -> None:
+    """Of the same event, which is in the ledger once."""
+    watch, event = Watch(np.empty(0), False, 0), Laplace(1.0)
+    true = Transcript(Ledger(FixedEvents((event,)), 50), 7)
+    query = Query(np.zeros((50, 1)), 1.0, "l1")
+    true.laplace(query, event)
+    Batch(event, range(50), true, "replace-one").laplace(query)
+    watch.add(true, (true, true))
+    assert [finding.kind for finding in watch.findings() if finding.fault] == ["releases"]
 
 
 def test_a_tenth_less_noise_in_products_with_a_matrix_is_seen() -> None:
@@ -119,4 +130,4 @@ def test_what_was_found_is_said_in_words() -> None:
     assert "one row moves the query of release 1 by 1.053 times what was declared" in found.sentence()
     assert "1 of 100,000 audits" in found.sentence() and "repeats" not in found.sentence()
     assert all(Finding(kind, 0.0, 1, 1.0).sentence() for kind in KINDS)
-    assert Implementation(findings[1:2]).sentence().startswith("The releases look as declared in all 1 kinds")
+    assert Implementation(findings[1:2]).sentence().startswith("What left the mechanisms looks as declared in all 1 ")

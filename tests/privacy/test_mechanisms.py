@@ -1,5 +1,6 @@
 """Mechanisms: charge, then draw, in one act; the noise drawn is the noise declared."""
 
+import hashlib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -230,6 +231,15 @@ def test_purposes_replicates_and_seeds_have_streams_of_their_own() -> None:
     draws = np.array([generator.standard_normal(2_000) for purpose in Purpose for generator in streams(0, purpose, 6)])
     correlations = np.corrcoef(draws)[np.triu_indices(6 * len(Purpose), 1)]
     assert np.abs(correlations).max() < 4 / np.sqrt(2_000)
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32, 2**64 + 1, 2**127 + 3])
+@pytest.mark.parametrize("release", ["", "a method"])
+def test_streams_are_those_that_numpy_makes_of_a_seed_and_a_key(seed: int, release: str) -> None:
+    words = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
+    for r, generator in enumerate(streams(seed, Purpose.PUBLIC, 3, release)):
+        same = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(Purpose.PUBLIC, r, *words)))
+        assert generator.bit_generator.state == same.bit_generator.state
 
 
 def test_compared_releases_share_public_choices_but_neither_noise_nor_batches() -> None:

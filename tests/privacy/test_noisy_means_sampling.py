@@ -120,7 +120,7 @@ def test_a_guarantee_has_a_number_or_a_reason_in_every_currency() -> None:
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.inf, math.nan])
 def test_noise_needs_a_scale(scale: float) -> None:
-    with pytest.raises(UserError, match="positive scale"):
+    with pytest.raises(UserError, match="`scale` must be a finite number above 0"):
         SMALL.events_of_noise(scale)
 
 

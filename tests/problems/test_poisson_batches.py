@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from dpviz.datasets import UniformLogistic
+from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import ApproximateDP, PureDP, RenyiDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub
@@ -164,9 +165,9 @@ def test_what_the_planner_plans_is_what_is_drawn(budget: object, noise: str) -> 
 
 def test_relations_are_never_mixed() -> None:
     poisson, wor, whole = sampled(Gaussian(1.0)), Sub("wor", M, N, Gaussian(1.0)), Gaussian(1.0)
-    with pytest.raises(ValueError, match="do not compose"):
+    with pytest.raises(UserError, match="do not compose"):
         Ledger(FixedEvents((poisson, wor)), 1)
-    with pytest.raises(ValueError, match="do not compose"):
+    with pytest.raises(UserError, match="do not compose"):
         Ledger(Filter("mu", 3.0, {"one": Seq((poisson,)), "other": wor}), 1)
     problem, x = Quadratic(rows=N, dimension=2).build(), np.zeros((1, 2))
     for events, relation in (((poisson, whole), "add/remove-one"), ((wor, whole), "replace-one")):

@@ -10,17 +10,21 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from dpviz.datasets import UploadedTable
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.exports.export import sweep_to_csv
 from dpviz.families.accelerated import Nesterov
 from dpviz.families.mirror_descent import NoisyPayoffs, VertexSampling
+from dpviz.plots import displayed
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem
 from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.sweeps.laws import log_law, power_law
 from dpviz.sweeps.sweep import Sweep, SweepStep
@@ -212,6 +216,14 @@ def test_closing_the_stream_stops_what_runs() -> None:
     assert stopping.is_set() and result.finished == 1
 
 
+def test_what_is_shown_of_a_sweep_under_way_does_not_grow_while_it_is_drawn() -> None:
+    steps = DIMENSIONS.stream()
+    view = next(steps).result.visible(True)
+    first = view.to_frame()
+    assert [*steps][-1].result.finished == 3
+    assert view.finished == 1 and view.to_frame().equals(first) and len(first) > 0
+
+
 def test_the_table_is_tidy() -> None:
     frame = DIMENSIONS.run().to_frame()
     assert list(frame.columns) == ["algorithm", "data_seed", "replicate", "setting", "metric", "value", "released"]
@@ -229,7 +241,7 @@ def test_nothing_of_an_arm_without_privacy_is_released_whatever_its_metric_says(
     assert result.metric is not None and result.metric.released
     assert frame[frame["algorithm"] == "private"]["released"].all()
     assert not frame[frame["algorithm"] == "free"]["released"].any()
-    assert list(result.visible(False).curves) == ["private"] and result.visible(True) is result
+    assert [[*result.visible(every).curves] for every in (False, True)] == [["private"], ["private", "free"]]
     seen = result.visible(False).to_frame()
     assert set(seen["algorithm"]) == {"private"} and len(seen) == len(frame) / 2
     assert DIMENSIONS.run().visible(False).to_frame().empty, "the gap reads the data"
@@ -357,3 +369,25 @@ def test_data_sets_that_cannot_be_are_said_in_a_sentence(changes: dict[str, obje
 def test_data_sets_differ_and_come_with_the_address_of_their_seed(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=r"seed of its own|address of their seed"):
         SEVERAL.replaced(**changes)
+
+
+@pytest.mark.parametrize(
+    ("replicates", "price"),
+    [
+        ({}, "4 releases, ε = 6 by adding up"),
+        ({"replicates": 3}, "12 releases, ε = 18 by adding up; with 1 repeat ε = 6"),
+    ],
+)
+def test_the_price_of_a_sweep_on_a_file_is_of_all_runs_that_it_makes(replicates: dict[str, int], price: str) -> None:
+    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    tables = {data.identity: np.column_stack([np.linspace(0, 1, 40), np.tile([-1.0, 1.0], 20)])}
+    experiment = Experiment(LogisticRegression(data=data), BASE.arms, epsilon=2, **replicates)
+    sweep = Sweep(experiment, epsilon=(1.0, 2.0), metric="distance")
+    result = sweep.run(tables)
+    releases = len(result.to_frame())  # a row for each run of each method at each value
+    assert sweep.price() == result.price == price and price.startswith(f"{releases} releases")
+    for view in (result, result.visible(False), result.at(1.0)):
+        assert view.price == price
+    assert price in displayed.chart(result, False).caption and price in sweep_to_csv(result, sweep)
+    assert DIMENSIONS.price() == DIMENSIONS.run().price == "", "of public data nothing is paid"
+    assert "ublishing" not in displayed.chart(DIMENSIONS.run(), False).caption

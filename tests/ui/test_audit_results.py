@@ -11,6 +11,7 @@ from dpviz.execution.auditing import BROKEN, Auditing
 from dpviz.plots.elements.words import in_words
 from dpviz.ui.audit import results
 from dpviz.ui.audit.verdict import proven_at, recognised, verdict
+from tests.bounds import after, number
 
 EVERY = [(family, case.name, case.budgets[0]) for family, cases in families.audits().items() for case in cases]
 EVERY += [(BROKEN, mistake.name, mistake.budget) for mistake in families.broken()]
@@ -40,7 +41,9 @@ def test_every_case_can_be_drawn_at_every_moment(family: str, case: str, budget)
         assert 0 <= proven_at(auditing, moment, 0.1) < math.inf
     drawn = results.bound(auditing, progress)
     (proven,) = [trace for trace in drawn.data if trace.name == "proven"]
-    np.testing.assert_allclose(proven.y, [look.bound for look in progress.looks], rtol=1e-5, atol=1e-6)
+    bounds = np.array([look.bound for look in progress.looks])
+    np.testing.assert_allclose(proven.y, bounds, rtol=1.1e-3)
+    assert (proven.y <= bounds * (1 + 1e-7)).all()  # in single precision
 
 
 @pytest.mark.parametrize(
@@ -57,3 +60,13 @@ def test_a_test_is_told_as_one_that_is_seldom_wrong(reverse: bool, hits: int, fa
     found = Verdict("ε", 1.0, 0.5, 0.95, 100, Attack(0.0, reverse), (look,), None)
     which, side, caught, alarms = recognised(found)
     assert (which, side) == told[:2] and (caught, alarms) == pytest.approx(told[2:])
+
+
+@pytest.mark.parametrize("claim", [0.5, 1.0, 1.2345])
+@pytest.mark.parametrize("share", [0.12345, 0.98765, 1.000123, 1.56789])
+def test_what_an_audit_proves_is_rounded_down_and_a_refuted_claim_stays_below_it(claim: float, share: float) -> None:
+    look = Look(1000, 500, 100, share * claim)
+    found = Verdict("ε", claim, look.bound, 0.95, 1000, Attack(0.0), (look,), 1000 if share > 1 else None)
+    (proven,) = after("≥", found.sentence())
+    assert look.bound * 0.99 <= proven <= look.bound
+    assert (proven > number(found.claimed) >= claim) if share > 1 else number(found.claimed) >= claim

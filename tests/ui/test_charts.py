@@ -77,6 +77,10 @@ def test_tables_write_numbers_as_everywhere() -> None:
         (("private", "not private"), "partly private"),
         (("private", "private if known beforehand"), "private if known beforehand"),
         (("private if known beforehand", "not private"), "not private"),
+        (
+            ("private if known beforehand", "private if the seed stays secret"),
+            "private if known beforehand and the seed stays secret",
+        ),
         (("not private", "not private"), "not private"),
         ((), "private"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from dpviz.audits.audit import Neighbours
 from dpviz.datasets.synthetic import Saddle
 from dpviz.experiments.experiment import Arm
+from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization.baselines import Surface
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
@@ -102,7 +103,9 @@ def test_second_order() -> None:
         "gradient_norm": np.array([[0.9, 0.9, 1.1]]) * alpha,
         "smallest_eigenvalue": np.array([[-0.9, -1.1, 1.0]]) * beta,
     }
-    trace: Any = SimpleNamespace(series=lambda _, name, gaps: (None, lasts[name]))
+    trace = Trace({"a": ()})
+    trace.lanes["a"].iterations.append(0)
+    trace.lanes["a"].values |= {name: list(last) for name, last in lasts.items()}
     found = solutions(trace, arm, plan)
     assert found is not None and found.tolist() == [True, False, False]
 

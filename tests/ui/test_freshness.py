@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from dpviz.datasets import UploadedTable
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.experiment import freshness
+from dpviz.ui.experiment import freshness, run
 from dpviz.ui.experiment.freshness import FIRST, SOON
 from dpviz.ui.experiment.run import Ready
 from dpviz.ui.families import FAMILIES, Entry
@@ -102,6 +104,18 @@ def test_where_others_wait_a_quick_run_begins_with_its_first_repeats_too() -> No
 def test_what_a_page_shows(settings: Any, newest: Any, pictured: Any, state: str, pale: bool) -> None:
     assert freshness.state(settings, newest, pictured) == state
     assert freshness.belongs(settings, pictured) != pale
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
+    """Each has noise of its own, and is paid for by itself."""
+    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    problem = Quadratic() if public else LogisticRegression(data=data)
+    whole = Experiment(problem, GradientDescent(iterations=3), replicates=20)
+    few: Any = SimpleNamespace(task=whole.replaced(replicates=FIRST))
+    ready = Ready(whole, whole.plans())
+    assert (ready.first is not None) == freshness.belongs(ready, few) == public
+    assert run._first_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("seconds", "bytes", "too_much"), [(1.0, 1.0, False), (1e9, 1.0, True), (1.0, 1e15, True)])

@@ -1,15 +1,22 @@
 """The guarantee line of methods that stop by themselves, and of methods that add no noise."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Privacy
 from dpviz.families.accelerated import Nesterov
-from dpviz.privacy.budgets import PureDP
+from dpviz.numbers import short_up
+from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP
+from dpviz.privacy.conversions import convert
 from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import guarantee
+from tests.bounds import after, number
 from tests.experiments.adaptive import RHO, careful
 
 
@@ -47,18 +54,74 @@ def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:
     )
 
 
+def _worth(texts: list[str], deltas: list[float]) -> None:
+    from dpviz.experiments.experiment import Experiment
+    from dpviz.ui.budget_planner import view
+    from dpviz.ui.experiment import guarantee
+
+    for text, delta in zip(texts, deltas, strict=True):
+        experiment = Experiment.from_json(text)
+        guarantee.line(experiment, experiment.plans(), delta)
+        view.worth(experiment.budget, "replace-one", delta)
+
+
+def test_no_number_after_at_most_is_below_what_it_bounds() -> None:
+    random = np.random.default_rng(6)
+    budgets = [
+        budget
+        for _ in range(8)
+        for budget in (
+            PureDP(epsilon=random.uniform(0.1, 5)),
+            ApproximateDP(epsilon=random.uniform(0.1, 5), delta=random.uniform(1e-8, 1e-4)),
+            ZeroConcentratedDP(rho=random.uniform(0.01, 2)),
+            GaussianDP(mu=random.uniform(0.05, 3)),
+        )
+    ]
+    methods = {pure: Nesterov(iterations=4, noise="laplace" if pure else "gaussian") for pure in (True, False)}
+    experiments = [Experiment(Quadratic(), methods[budget.pure]).replaced(budget=budget) for budget in budgets]
+    deltas = [budget.own_delta(3.21e-6) for budget in budgets]
+    known = {"texts": [experiment.to_json() for experiment in experiments], "deltas": deltas}
+    app = AppTest.from_function(_worth, kwargs=known, default_timeout=300).run()
+    assert not app.exception and len(app.metric) == 9 * len(budgets)
+    captions = [item.value for item in app.caption if "is noticed at most" in item.value]
+    for i, (budget, experiment, delta) in enumerate(zip(budgets, experiments, deltas, strict=True)):
+        read = guarantee.readings(experiment.plans()["DP-NAG"], delta)
+        card = {metric.label: metric.value for metric in app.metric[9 * i : 9 * i + 9]}
+        implied, noticed = convert(budget, delta), 1 - float(budget.tradeoff([0.01])[0])
+        titles = {"Pure ε": "epsilon", "ρ (zCDP)": "rho", "μ (Gaussian DP)": "mu"}
+        stated = zip(budget.controls(), card["Budget of each method"].split(", "), strict=True)
+        attacks: list[float] = [50 * (1 + budget.advantage()), 100 * noticed, 100 * noticed / (noticed + 0.01)]
+        pairs: list[tuple[list[float], list[float]]] = [
+            (after("≤", card[f"Reading at δ = {short_up(delta)}"]), [read.epsilon_at_delta]),
+            (after("≤", card["Attack reading"]), [100 * read.detection]),
+            (after("at most", captions[i]), [100 * read.detection]),
+            (after("ρ ≤", captions[i]), [read.rho][: int(read.rho < np.inf)]),
+            (after("μ ≤", captions[i]), [read.mu][: int(read.mu < np.inf)]),
+            (after("at most", app.markdown[i].value), attacks),
+            *(([number(card[a].removeprefix("≤ "))], [implied[b]]) for a, b in titles.items() if implied[b]),
+            *(([number(text.rpartition(" ")[2])], [getattr(budget, control.name)]) for control, text in stated),
+        ]
+        for told, exact in pairs:
+            assert len(told) == len(exact)
+            for one, other in zip(told, exact, strict=True):
+                assert other * (1 - 1e-9) <= one <= other * 1.0101, (budget, one, other)
+
+
 def _badges() -> None:
+    from typing import get_args
+
+    from dpviz.experiments.plan import Privacy
     from dpviz.ui import explain
 
-    for status in ("private", "not private", "partly private", "private if known beforehand"):
-        explain.privacy_badge(status)  # type: ignore[arg-type]
+    for status in (*get_args(Privacy), "partly private"):
+        explain.privacy_badge(status)
 
 
 def test_a_badge_says_what_it_is_of_and_only_private_is_green() -> None:
     badges = [badge.value for badge in AppTest.from_function(_badges, default_timeout=300).run().markdown]
     said = [badge.rpartition(":")[2].strip(" ]") for badge in badges]
-    assert said == ["private", "not private", "partly private", "private if known beforehand"]
-    assert ["green" in badge for badge in badges] == [True, False, False, False]
+    assert said == [*get_args(Privacy), "partly private"]
+    assert ["green" in badge for badge in badges] == [status == "private" for status in said]
 
 
 def _divergence(public: bool) -> None:

@@ -22,6 +22,7 @@ from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui import downloads
 from dpviz.ui.experiment import guarantee, results
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import plain
 
 TINY = Experiment(
     problem=LogisticRegression(),
@@ -70,6 +71,28 @@ def test_hidden_diagnostics_leave_released_series_only(run: Run) -> None:
     assert next(iter(shown)) == "objective_gap"
     hidden = run.job.trace.visible(diagnostics=False)
     assert hidden.metrics and all(metric.released for metric in results.metrics(hidden).values())
+
+
+def _final_numbers() -> None:
+    import streamlit as st
+
+    from dpviz.ui.experiment import results
+
+    results.table(st.session_state["run"], st.session_state["trace"], 1e-6)
+
+
+def test_the_table_of_a_run_that_was_stopped_names_whose_numbers_are_those_of_a_whole_plan(run: Run) -> None:
+    app = AppTest.from_function(_final_numbers, default_timeout=300)
+    app.session_state["run"], app.session_state["trace"] = run, run.job.trace
+    assert not any("Not at the end" in caption.value for caption in app.run().caption) and not app.exception
+    for step in TINY.stream():
+        if step.label == "DP-NAG-opt" and step.snapshot.iteration == 2:
+            break
+    app.session_state["trace"] = step.trace
+    (said,) = [caption.value for caption in app.run().caption if "Not at the end" in caption.value]
+    unfinished = {label for label, lane in step.trace.lanes.items() if lane.private and lane.iterations[-1] < 4}
+    assert not app.exception and "DP-NAG-opt" in unfinished
+    assert all((plain(label) in said) is (label in unfinished) for label in step.trace.lanes)
 
 
 def test_files_hold_the_run(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

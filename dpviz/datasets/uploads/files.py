@@ -5,8 +5,11 @@ A Parquet file is measured by what it says of itself before it is unpacked, and 
 
 import gzip
 import io
+import math
 import zlib
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,7 @@ import pyarrow
 import pyarrow.parquet
 from pyarrow import types
 
+from dpviz.arguments import Between, checked
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import Column, frame_of, is_text, plain, sampled
 from dpviz.datasets.uploads.detection import Detected, detected
@@ -22,23 +26,27 @@ from dpviz.datasets.uploads.reading import Kind, Reading
 from dpviz.datasets.uploads.texts import read_text
 from dpviz.errors import UserError
 
+Count = Annotated[int, Between(1, math.inf, ends=True)]
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
 MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
-MAX_PIECES = 200_000  # row groups × columns
+MAX_PIECES = 25_000  # row groups × columns: each takes about 0.1 ms
+MAX_DIFFERENCES = 5_000_000  # texts that are written as differences: 2 to 3 s
 _BATCH_ROWS, _TEXT_ROWS = 65_536, 64
+_GATHERED = 1_000_000  # bytes of batches that are taken over together: that each is alone took five times as long
 _ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
 _GZIP = b"\x1f\x8b"
 
 
+@checked
 def read_table(
     data: bytes,
     name: str,
-    max_rows: int = limits.MAX_ROWS,
-    max_columns: int = limits.MAX_COLUMNS,
+    max_rows: Count = limits.MAX_ROWS,
+    max_columns: Count = limits.MAX_COLUMNS,
     *,
     reading: Reading | None = None,
-    sample_rows: int | None = None,
-    seed: int = 0,
+    sample_rows: Count | None = None,
+    seed: Annotated[int, Between(0, math.inf, ends=True)] = 0,
 ) -> pd.DataFrame:
     """The table in an uploaded file; nothing is written to disk, nothing in the file is executed.
 
@@ -191,15 +199,24 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Text stays in dictionaries: a text repeated in every row is kept once. Metadata of pandas are not trusted.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, left = [], limits.MAX_TEXT_BYTES
+    columns, differences, left = first, [], limits.MAX_TEXT_BYTES
     # One column at a time: texts take several times their size meanwhile.
-    for field, name, start in zip(schema, names, first, strict=True):
+    for place, (field, name) in enumerate(zip(schema, names, strict=True)):
         try:
-            column = _column(compact, field.name, name, Column(start), left=left, rows=_BATCH_ROWS)
+            column = _column(compact, field.name, name, Column(first[place]), left=left, rows=_BATCH_ROWS)
         except OSError:  # Arrow makes no dictionary of texts that are written as differences
-            column = _column(file, field.name, name, Column(start), left=left, rows=_TEXT_ROWS)
-        columns.append(column.whole())
-        left -= column.kept
+            if field.name not in texts:
+                raise
+            differences.append(place)
+            if (count := rows * len(differences)) > MAX_DIFFERENCES:
+                message = f"At most {MAX_DIFFERENCES:,} of its texts can be in delta encoding, and {count:,} are."
+                raise too_big(f"{message} Save it without that, as is usual.") from None
+            continue
+        columns[place], left = column.whole(), left - column.kept
+    for place in differences:
+        start = Column(first[place])
+        column = _column(file, schema[place].name, names[place], start, left=left, rows=_TEXT_ROWS)
+        columns[place], left = column.whole(), left - column.kept
     table = pyarrow.Table.from_arrays(columns, names=names)
     if len(table) != rows:
         raise unreadable()
@@ -211,9 +228,28 @@ def _column(
 ) -> Column:
     """The column `named` of a file, called `name`, in batches of so many rows; with at most `left` bytes of text."""
     most = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
-    for batch in islice(file.iter_batches(rows, columns=[named]), most):
-        # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
-        column.add(plain(batch.column(batch.schema.get_field_index(named)), name))
+    batches = islice(file.iter_batches(rows, columns=[named]), most)
+    # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
+    for part in _gathered(batch.column(batch.schema.get_field_index(named)) for batch in batches):
+        column.add(plain(part, name))
         if column.kept > left:
             raise too_big(f"Unpacked, its texts take more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
     return column
+
+
+def _gathered(parts: Iterable[pyarrow.Array]) -> Iterator[pyarrow.Array]:
+    """The parts, small ones together."""
+    waiting: list[pyarrow.Array] = []
+    size = 0
+    for part in parts:
+        waiting.append(part)
+        size += part.nbytes + len(part)
+        if size >= _GATHERED:
+            yield _together(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _together(waiting)
+
+
+def _together(parts: list[pyarrow.Array]) -> pyarrow.Array:
+    return parts[0] if len(parts) == 1 else pyarrow.chunked_array(parts).unify_dictionaries().combine_chunks()

@@ -34,7 +34,8 @@ class Reading(Specification):
         that is not closed is refused; "lines", whatever is in them; or "returns", lines that end in carriage returns.
     above : lines left out at the top. Between them and a header, blank lines and one like "sep=;" are left out, too.
     below : lines left out at the end, where one ends without a line break, too: a file whose last row ends in one has
-        an empty line there. None leaves out that one. All other blank lines are rows in which everything is missing.
+        an empty line there. None leaves out that one, and refuses a file that does not end so: if its last row were
+        blank, it would have one row less. All other blank lines are rows in which everything is missing.
     kinds : of every column: in one of numbers, any other cell is missing; one of texts may hold numbers, too; an unused
         one is left out. None at all reads both numbers and texts in each. They say how many columns there are, and
         must be given where no header says it.

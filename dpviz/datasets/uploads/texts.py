@@ -84,6 +84,8 @@ def read_text(data: bytes, reading: Reading, max_rows: int | None, min_columns: 
         raise refusal(__package__, "this_is_another_table", count=len(names), declared=len(kinds))
     if sum(kind != "unused" for kind in kinds) < min_columns:
         raise refusal(__package__, "too_few_columns_are_used")
+    if reading.below is None and not data.endswith(b"\r" if reading.rows == "returns" else b"\n"):
+        raise refusal(__package__, "no_line_break_at_the_end")
     if max_rows is not None and len(rows) > max_rows:
         raise too_many_rows(max_rows)
     return _interpreted(rows, names, kinds, reading)

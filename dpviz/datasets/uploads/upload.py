@@ -6,6 +6,7 @@ uploader's eyes, in `notes`.
 """
 
 import secrets
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,10 +67,12 @@ class Upload(Specification):
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
         """The array (n, columns) of a table from `read_table`, read-only; see `read`. Raises UserError as that does,
-        and for another number of rows."""
-        table = self.read(frame).table
-        check_size(len(table), self.n)
-        return table
+        and for another number of rows. What looks odd in them is a warning."""
+        read = self.read(frame)
+        check_size(len(read.table), self.n)
+        for note in read.notes:
+            warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=2)
+        return read.table
 
     def blocks(self, file: TableFile) -> Iterator[np.ndarray]:
         """The array of a file in blocks of rows, in their order. Raises UserError as `rows`."""
@@ -86,7 +89,8 @@ class Upload(Specification):
         table: Any = tables.get(self.identity)
         if isinstance(table, TableFile):
             table = np.concatenate([*self.blocks(table)])
-        if table is None or table.shape != (self.n, columns) or table.dtype != dtype:
+        fits = isinstance(table, np.ndarray) and table.shape == (self.n, columns) and table.dtype == dtype
+        if not fits:
             raise table_is_gone()
         return table
 
@@ -239,16 +243,23 @@ def read_rows(
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))
-    holes, constant = {}, []
+    holes, constant, empty = {}, list[str](), list[str]()
     for position, (name, (low, high)) in enumerate(columns):
         values = numbers(frame[name])
         unusable = ~np.isfinite(values)
         table[:, position] = np.where(unusable, (low + high) / 2, values)
         gaps |= unusable
         holes[name] = int(unusable.sum())
+        if name != target and values.size and unusable.all():
+            empty.append(shown(name))
         if name != target and values.size and (values == values[0]).all():
             constant.append(shown(name))
     notes = [f"a column with one value only explains nothing and costs noise: {', '.join(constant)}"] * bool(constant)
+    if empty:
+        notes.append(
+            "a column without any number becomes a constant; declare categories for texts, write 1 and 0 for yes and "
+            f"no: {', '.join(empty)}"
+        )
     if target is not None and target_range is None:
         table[:, -1] = encode_target(frame[target], positive)
         untold = is_empty(frame[target])

@@ -3,7 +3,7 @@
 One row is a 1 with the label 1 on D and -1 on D', all others are 0. Near the starting point its gradient is far longer
 than the clip C on either, so that it jumps from -C to C: 2C, as far as any row's can.
 The ordinary row is a 0 on D', as all others. Where batches are random, what takes the row's place in them counts, too:
-there all others are as the one on D'.
+there all others are as the one on D'. Small batches are drawn, in others each row is marked: each has a case.
 """
 
 import numpy as np
@@ -60,10 +60,12 @@ METHODS: dict[str, algorithms.GradientMethod] = {
 }
 GAUSSIAN_NOISE = algorithms.Nesterov(iterations=3, noise="gaussian")
 BATCHES = algorithms.GradientDescent(iterations=2, batch_fraction=0.25)
+SMALL = algorithms.GradientDescent(iterations=2, batch_fraction=0.1)
 WORST: tuple[Case, ...] = (
     *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=1.0) for name, method in METHODS.items()),
     Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=1.0),
     Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed, seconds=2.2, canary_name=KNOWN),
+    Case("small", "DP-SGD, small batches", SMALL, OPPOSED, PURE, opposed, seconds=2.2, canary_name=KNOWN),
     Case("two_features", "DP-GD, two features", METHODS["gradient_descent"], CANARY, PURE, two_features, seconds=1.0),
 )
 CASES: tuple[Case, ...] = (

@@ -19,7 +19,7 @@ from pydantic import Field
 from scipy.optimize import brentq
 
 from dpviz import errors
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down, short_up
 
 refusal = partial(errors.refusal, __package__)
 
@@ -188,8 +188,8 @@ def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: fl
         raise refusal(
             "steps_too_long",
             relative=short(largest, 6),
-            largest=short(largest / smoothness),
-            step=short(steps.step_size.max(), 4),
+            largest=short_down(largest / smoothness),
+            step=short_up(steps.step_size.max(), 4),
         )
 
 

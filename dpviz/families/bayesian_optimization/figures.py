@@ -14,13 +14,14 @@ from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.bayesian_optimization import algorithms, posterior_slice, theory
 from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, expected
 from dpviz.families.bayesian_optimization.theory import Landscape
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, provenance, worded
-from dpviz.plots.elements.lines import Limit, Line, Turn, line_figure, one_band
+from dpviz.plots.elements.lines import Limit, Line, Turn, held_lines, line_figure, one_band
 from dpviz.plots.elements.parts import on_curve
 from dpviz.plots.elements.style import ArmStyle
+from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers
 from dpviz.privacy import events, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms
@@ -101,8 +102,8 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
 def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray, float] | None:
     """Numbers of trainings (k,), the metric of what each run had after so many (k, R), and the fewest trainings that a
     run had; None before any."""
-    iterations, values = trace.series(label, metric_name)
-    steps, trainings = trace.series(label, algorithms.TRAININGS.name)
+    iterations, values = trace.lanes[label].series(metric_name)
+    steps, trainings = trace.lanes[label].series(algorithms.TRAININGS.name)
     if not len(iterations) or not len(steps):
         return None
     trainings = trainings[np.searchsorted(steps, iterations)]
@@ -174,7 +175,7 @@ def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: flo
     best = theory.best_steps(landscape, step, clip, n, mu, d)
     figure = line_figure(
         lines,
-        Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True),
+        Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True, bound="upper"),
         marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": found.method.iterations}, BIAS.color),
         limits=[Limit(landscape.gap, "at the start")],
     )
@@ -211,8 +212,8 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
         if plan.private:
             epsilons = _epsilons(plan, delta)
             lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
-    figure = line_figure(lines, Axes("Step t", f"ε at δ = {short(delta)}", from_zero=True))
-    return chart("epsilon_by_step", figure)
+    axes = Axes("Step t", f"ε at δ = {short_up(delta)}", from_zero=True, bound="upper")
+    return chart("epsilon_by_step", line_figure(held_lines(lines), axes), planned=PLANNED)
 
 
 def _epsilons(plan: Plan, delta: float) -> np.ndarray:
@@ -242,7 +243,7 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
     """
     lines = []
     for name, word, look in PARTS:
-        steps, values = trace.series(label, name)
+        steps, values = trace.lanes[label].series(name)
         known = np.isfinite(values).all(axis=1) & (steps > 0) if len(values) else np.zeros(0, dtype=bool)
         if known.any():
             scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0

@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import planning, theory
 from dpviz.families.bayesian_optimization.algorithms import Descent, Gibo
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.tuning.tuning import TuningFacts
@@ -60,7 +60,7 @@ class Advice:
         if self.balance < LEAST:
             return planning.phrase("short_bias", balance=short(self.balance), level=short(self.level))
         if self.balance > MOST:
-            much = f"up to {short(self.balance)}" if self.balance < 1 else "of any size"
+            much = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
             return f"It would hide more bias, {much}, but then the process is trusted with most of the gradient."
         return planning.phrase("balanced", level=short(self.level))
 

@@ -12,7 +12,7 @@ from dpviz.families.mirror_descent import advice, bounds, planning, presets, sam
 from dpviz.families.mirror_descent.figures import bounded
 from dpviz.families.mirror_descent.methods import certified
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
@@ -83,7 +83,7 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
         height=style.ALONE,
     )
     noise = "Laplace" if budget.pure else "Gaussian"
-    return chart("certificate", figure, change=short(facts.gap_change), method=presets.CERTIFIED, noise=noise)
+    return chart("certificate", figure, change=short_up(facts.gap_change), method=presets.CERTIFIED, noise=noise)
 
 
 def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = ()) -> Chart:
@@ -137,10 +137,10 @@ def rows_for_gap(
             needed[label] = advice.rows_for(medians, rows, target)
     figure = line_figure(
         lines,
-        Axes("Rows n", "Expected gap", log_x=True, log_y=True),
+        Axes("Rows n", "Expected gap", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(target, f"target {short(target)}")],
         marks=[
-            Mark(count, target, f"{name}: n = {count:,.0f}", style.PALETTE["second"])
+            Mark(count, target, f"{name}: n = {math.ceil(count):,}", style.PALETTE["second"])
             for name, count in needed.items()
             if count is not None
         ],
@@ -149,7 +149,7 @@ def rows_for_gap(
     )
     bias = theory.sampling_bias(planning.players(facts, draws))
     why = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
-    told = [f"{name}: {f'{count:,.0f}' if count else 'not in reach'}" for name, count in needed.items()]
+    told = [f"{name}: {f'{math.ceil(count):,}' if count else 'not in reach'}" for name, count in needed.items()]
     words = {"target": short(target), "needed": "; ".join(told), "n": facts.n, "why": why}
     return chart("rows_for_gap", figure, **words), needed
 
@@ -170,12 +170,12 @@ def paper_beside(
             Line(grid, whole, PAPERS, PAPER),
             Line(grid, lemma, "of which Lemma 4.2", LEMMA),
         ],
-        Axes("Rounds T", bounded(facts.d_y == 1), log_x=True, log_y=True),
+        Axes("Rounds T", bounded(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
         limits=[Limit(facts.largest_gap, facts.cannot_exceed)] if facts.largest_gap < math.inf else [],
         height=style.ALONE,
     )
     lowest = smallest(figure, (DIRECT, PAPERS))
-    told = "; ".join(f"{name} {short(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
+    told = "; ".join(f"{name} {short_up(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
     return chart("paper_beside", figure, lowest=told, draws=draws)
 
 

@@ -11,7 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import bounds, planning, theory
 from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
@@ -77,7 +77,7 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
     nothing = f"{', '.join(vacuous)}: the bound says nothing, {limit}"
     figure = line_figure(
         lines,
-        Axes(ROUND, bounded(one_player), log_y=True),
+        Axes(ROUND, bounded(one_player), log_y=True, bound="upper"),
         notes=[*(["single pass: bound for the population"] if single else []), *([nothing] if vacuous else [])],
         if_empty=nothing if vacuous else "No bound is known for these methods.",
     )
@@ -144,7 +144,7 @@ def accounting_gain(rows: Mapping[str, float], words: str = "") -> Chart:
         "orientation": "h",
         "x": values,
         "y": list(rows),
-        "text": [short(value) for value in rows.values()],
+        "text": [short_up(value) for value in rows.values()],
         "textposition": "outside",
         "cliponaxis": False,
         "marker": {

@@ -12,7 +12,7 @@ from dpviz import resources
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
 from dpviz.families.mirror_descent.methods.certified import CONFIDENCE
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.grouped import Rates
 
@@ -112,7 +112,7 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
 
 def certified(label: str, bound: float, added: float) -> str:
     """What a released certificate says, and of what it is a function. added : to the noisy gap, in the bound."""
-    return phrase("certified", label=label, bound=short(bound), confidence=100 * CONFIDENCE, added=short(added))
+    return phrase("certified", label=label, bound=short_up(bound), confidence=100 * CONFIDENCE, added=short(added))
 
 
 def _gap(value: float) -> str:

@@ -14,7 +14,7 @@ from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods import algorithms, line_search
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import short_up
 from dpviz.privacy.accounting import accountants, currencies
 from dpviz.privacy.ledger import Filter
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
@@ -137,7 +137,7 @@ def budget_for(plan: Plan, factor: float) -> str:
     unit, control = currencies.UNITS[currency], plan.budget.controls()[0]
     needed = plan.budget.spent((unit.stated(most * factor ** (2 / unit.power)),), plan.facts.released)
     assert control.high is not None
-    return f"{control.symbol} = {short(rounded_up(needed))}" if needed <= control.high else ""
+    return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
 
 def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
@@ -181,8 +181,8 @@ def solutions(trace: Trace, arm: Arm, plan: Plan) -> np.ndarray | None:
     not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, algorithms.NonconvexMethod)
-    gradient = last_numbers(trace.series(arm.label, "gradient_norm", gaps=True)[1])
-    curvature = last_numbers(trace.series(arm.label, "smallest_eigenvalue", gaps=True)[1])
+    gradient = last_numbers(trace.lanes[arm.label].series("gradient_norm", gaps=True)[1])
+    curvature = last_numbers(trace.lanes[arm.label].series("smallest_eigenvalue", gaps=True)[1])
     if not len(gradient) or not len(curvature) or np.isnan(curvature).any():
         return None
     analysis = method.analysis(facts)

@@ -75,8 +75,23 @@ WORST: tuple[Case, ...] = tuple(
     for name, (method, seconds) in METHODS.items()
     for budgets in (SAMPLED if "mini" in name else BUDGETS,)
 )
+PRODUCTS = ShortStep(iterations=2, gradient_target=0.3, hessian_products=4)
+SMALL = MiniBatch(iterations=2, gradient_target=0.3, batch_fraction=0.1)  # some runs ask for Hessians, some do not
 CASES: tuple[Case, ...] = (
     *WORST,
+    Case(
+        "products",
+        f"{ShortStep.title}, by products",
+        PRODUCTS,
+        HESSIANS,
+        BUDGETS,
+        hessians,
+        seconds=2.2,
+        canary_name=KNOWN,
+    ),
+    Case(
+        "small", f"{MiniBatch.title}, small batches", SMALL, HESSIANS, SAMPLED, hessians, seconds=4.7, canary_name=KNOWN
+    ),
     *(
         replace(
             case,

@@ -11,7 +11,7 @@ from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.second_order.methods.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.theory import GREEN
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
@@ -104,8 +104,8 @@ def _asked(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarra
 
     Of so many that a figure would be slow, those of the first runs.
     """
-    iterations, values = trace.series(label, metric, gaps=True)
-    _, taken = trace.series(label, KIND.name)
+    iterations, values = trace.lanes[label].series(metric, gaps=True)
+    _, taken = trace.lanes[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
     runs = max(1, MAX_POINTS // len(values))
@@ -160,7 +160,7 @@ def _spent(
     parts: list[tuple[str, np.ndarray]] = []
     iterations = np.empty(0, dtype=int)
     for name, word in purposes.items():
-        found, values = trace.series(label, name)
+        found, values = trace.lanes[label].series(name)
         if len(values):
             iterations = found
             parts.append((word, values.mean(axis=1)))
@@ -172,7 +172,7 @@ def _spent(
     total = float(sum(part[-1] for _, part in parts))
     looks = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
     traces = [area(iterations.astype(np.int32), part, word, *looks[word], group="spent") for word, part in parts]
-    share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short(ceiling)}"
+    share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
     frame = style.layout(
         Axes("Step t", title, from_zero=True), notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT
     )

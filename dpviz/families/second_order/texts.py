@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dpviz import resources
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, theory
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import short, short_up
 from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 
 TEXTS = resources.data(__package__, "texts.toml")
@@ -140,14 +140,14 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
     either = ""
     if forecast.all_rows:  # the noise of batches falls in another way
         larger = advice.budget_for(plan, forecast.factor)
-        either = f": n = {short(rounded_up(forecast.factor * forecast.rows))} rows{larger and f' or about {larger}'}"
+        either = f": n = {short_up(forecast.factor * forecast.rows)} rows{larger and f' or about {larger}'}"
     turned = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
     return phrase(
         "less_noise",
         begin=begin,
-        factor=short(rounded_up(forecast.factor)),
+        factor=short_up(forecast.factor),
         turned=turned,
         either=either,
         comma="," * (not asks),

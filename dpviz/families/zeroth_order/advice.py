@@ -21,7 +21,7 @@ from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
 from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Best, Bound, Setting, Sums
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import WANTED, BentValley, PhaseRetrieval, Votes
@@ -146,7 +146,7 @@ class Advice:
         nothing = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
         if self.choice.least is None:
             return nothing.strip()
-        told = f"The smallest bound, {short(best.bound, 2)}, has “{least.way.name}” with T = {best.length:,}, K = "
+        told = f"The smallest bound, {short_up(best.bound, 2)}, has “{least.way.name}” with T = {best.length:,}, K = "
         if least.there is None:
             return f"{told}{best.epochs:,}, of which no runs were measured.{nothing}"
         told += f"{best.epochs:,}; its runs ended at about {short(least.there, 2)}"

@@ -11,7 +11,7 @@ from dpviz.families.zeroth_order import advice, complexity, texts, theory
 from dpviz.families.zeroth_order.complexity import WAYS
 from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
@@ -72,7 +72,7 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         lines.append(Line(bound[kept][::-1], rows[kept][::-1], way.name, look))
         needed[way.name] = complexity.rows_needed(setting, way, accuracy)
         if needed[way.name] < math.inf:
-            text = f"{way.name}: M = {short(needed[way.name], 2)} at ε = {short(accuracy)}"
+            text = f"{way.name}: M = {short_up(needed[way.name], 2)} at ε = {short(accuracy)}"
             marks.append(Mark(accuracy, needed[way.name], text, look.color))
     grid = np.geomspace(finest, setting.lipschitz, 40)
     s = setting
@@ -82,14 +82,14 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         needed[name] = rate(*known, accuracy, s.mu)
     figure = line_figure(
         lines,
-        Axes("Stationarity ε", "Rows needed, M", log_x=True, log_y=True),
+        Axes("Stationarity ε", "Rows needed, M", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(setting.n, f"your n = {setting.n:,}")],
         marks=marks,
         turns=[Turn(accuracy, f"ε = {short(accuracy)}")],
         notes=["rates have no constants and no logarithms"],
         labels=False,
     )
-    counts = {name: short(count, 2) if count < math.inf else "beyond 10¹¹" for name, count in needed.items()}
+    counts = {name: short_up(count, 2) if count < math.inf else "beyond 10¹¹" for name, count in needed.items()}
     rows_by_name = "; ".join(f"{name} {count}" for name, count in counts.items())
     return chart("rows_needed", figure, accuracy=short(accuracy), rows=rows_by_name), needed
 

@@ -12,7 +12,7 @@ from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import texts
 from dpviz.families.zeroth_order.theory import Bound
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
@@ -64,8 +64,8 @@ def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu
     lines = [Line(np.arange(1, len(seen) + 1), seen, label, styles[label]) for label, seen in curves.items()]
     figure = line_figure(
         lines,
-        Axes("Steps t of an epoch that were watched", "μ of what was released", from_zero=True),
-        limits=[Limit(mu, f"whole run μ = {short(mu, 4)}")],
+        Axes("Steps t of an epoch that were watched", "μ of what was released", from_zero=True, bound="upper"),
+        limits=[Limit(mu, f"whole run μ = {short_up(mu, 4)}")],
         if_empty="No method with epochs.",
     )
     return chart("watched", figure)
@@ -91,7 +91,9 @@ def readings(mu: float, delta: float) -> Chart:
         Line(_DELTAS, np.array([read(mu, one) for one in _DELTAS.tolist()]), name, look, value=False)
         for (name, read), look in zip(READINGS.items(), looks, strict=True)
     ]
-    figure = line_figure(lines, Axes("δ", "ε", log_x=True, from_zero=True), turns=[Turn(delta, f"δ = {short(delta)}")])
+    figure = line_figure(
+        lines, Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"), turns=[Turn(delta, f"δ = {short(delta)}")]
+    )
     figure.update_xaxes(tickvals=_DELTAS[::8], ticktext=[short(one) for one in _DELTAS[::8].tolist()])
     return chart("readings", figure)
 
@@ -104,7 +106,7 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
     """
     lines = []
     for label in (label for label, lane in trace.lanes.items() if lane.private):
-        steps, values = trace.series(label, "noisy_gradient_norm")
+        steps, values = trace.lanes[label].series("noisy_gradient_norm")
         known = np.isfinite(values).all(axis=1) if len(values) else np.empty(0, dtype=bool)
         if known.any():
             steps, look = steps[known], styles[label]
@@ -135,7 +137,7 @@ def _stacked(bounds: Mapping[str, Bound], lipschitz: float, condition: str) -> g
     names = list(bounds)[::-1]  # the first on top
     each = [(one.travel, one.regret, one.oracle) for one in (bounds[name] for name in names)]
     traces = [_bars(names, np.array([parts[i] for parts in each]), *look) for i, look in enumerate(PARTS)]
-    totals = [f"{name} {short(bounds[name].total)}" for name in bounds]
+    totals = [f"{name} {short_up(bounds[name].total)}" for name in bounds]
     pairs = [", ".join(totals[at : at + 2]) for at in range(0, len(totals), 2)]  # one line each, on a phone, too
     notes = [f"in all: {pairs[0]}", *pairs[1:], f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
     frame = style.layout(Axes(f"{BOUND}{condition}", ""), notes=notes, legend_entries=len(PARTS))
@@ -168,10 +170,10 @@ def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], priv
     privacy : that it does, for the caption."""
     lines = []
     for label in trace.lanes:
-        steps, values = trace.series(label, metric)
+        steps, values = trace.lanes[label].series(metric)
         if len(values):
             middle = np.median(values, axis=1)
-            beside = ERRORS * np.median(trace.series(label, STATIONARITY[metric])[1], axis=1)
+            beside = ERRORS * np.median(trace.lanes[label].series(STATIONARITY[metric])[1], axis=1)
             lines.append(Line(steps, middle, label, styles[label], middle - beside, middle + beside))
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     figure = line_figure(

@@ -1,7 +1,7 @@
 """What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
 
 from dpviz import resources
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 
 TEXTS = resources.data(__package__, "texts.toml")
 __getattr__ = resources.texts(__package__)
@@ -47,4 +47,4 @@ def clipped(share: float, mass: float, label: str) -> str:
 
 def renyi(mu: float) -> str:
     """The guarantee of a run as the paper states it."""
-    return phrase("renyi", mu=short(mu, 4), rho=short(mu**2 / 2))
+    return phrase("renyi", mu=short_up(mu, 4), rho=short_up(mu**2 / 2))

@@ -2,25 +2,32 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz.numbers import LARGEST, SMALLEST, short
+from dpviz.numbers import LARGEST, SMALLEST, short, short_down, short_up
 
+Bound = Literal["", "upper", "lower"]
+WRITE = {"": short, "upper": short_up, "lower": short_down}
+BOUND_DIGITS = 4  # of bounds that are drawn: the rest could not be seen, and hovering reads off what is drawn
 _PADDING = 0.05  # of the range, on either side
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The pair of axes of a figure: their titles, which are logarithmic, and whether a linear y axis starts at 0."""
+    """The pair of axes of a figure: their titles, which are logarithmic, and whether a linear y axis starts at 0.
+
+    bound : whether all heights bound something, and from which side: they are rounded, and written, away from it.
+    """
 
     x: str
     y: str
     log_x: bool = False
     log_y: bool = False
     from_zero: bool = False
+    bound: Bound = ""
 
 
 @dataclass(frozen=True)
@@ -104,6 +111,16 @@ def log_ticks(shown: Range, across: bool = False) -> dict[str, Any]:
     return found | ({"tickformat": ",~r"} if shown.plain else {})
 
 
-def hover_format(shown: Range) -> str:
+def hover_format(shown: Range, bound: Bound = "") -> str:
     """How the value under the cursor is written."""
-    return "%{y:,.3~r}" if shown.plain else "%{y}"
+    return f"%{{y:,.{BOUND_DIGITS if bound else 3}~r}}" if shown.plain else "%{y}"
+
+
+def bounding(values: np.ndarray, bound: Bound) -> np.ndarray:
+    """Bounds with BOUND_DIGITS digits, not below upper ones, not above lower ones, but for rounding errors."""
+    if not bound:
+        return values
+    size = np.where(np.isfinite(values) & (values != 0), np.abs(values), 1.0)
+    unit = 10.0 ** (np.floor(np.log10(size)) - BOUND_DIGITS + 1)
+    counts, noise = values / unit, 1e-9 * size / unit
+    return np.asarray(unit * (np.ceil(counts - noise) if bound == "upper" else np.floor(counts + noise)))

@@ -14,7 +14,7 @@ from scipy.optimize import isotonic_regression
 
 from dpviz.numbers import beside
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Range
+from dpviz.plots.elements.axes import WRITE, Bound, Range
 from dpviz.plots.elements.style import ArmStyle
 
 MOST = 7  # more lines than these have a legend
@@ -65,11 +65,11 @@ def least(height: int) -> float:
     return _ALONE if height >= style.ALONE else _BESIDE
 
 
-def numbers(ends: Sequence[float], shown: Range) -> list[str]:
+def numbers(ends: Sequence[float], shown: Range, bound: Bound = "") -> list[str]:
     """How the values at the ends of lines are written: what is nothing beside the others, or beside a linear axis, is
     about 0."""
     scale = max(map(abs, ends if shown.log else (shown.low, shown.high)), default=0.0)
-    return [beside(end, scale) for end in ends]
+    return [beside(end, scale, WRITE[bound]) for end in ends]
 
 
 def broken(name: str, number: str, width: int = _WIDTH) -> list[str]:

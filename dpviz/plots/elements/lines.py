@@ -14,13 +14,14 @@ import plotly.graph_objects as go
 
 from dpviz.numbers import short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes, Range, hover_format, log_ticks, y_range
+from dpviz.plots.elements.axes import Axes, Bound, Range, bounding, hover_format, log_ticks, y_range
 from dpviz.plots.elements.labels import End, draw, fits, least, margin, numbers
 from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
 P = ParamSpec("P")
 MAX_POINTS, FLAT = 1000, 100  # per trace; and of a constant
+HELD = 101  # steps of a staircase that can be hovered over, beside those at which it climbs
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
 _ROOM_ABOVE = 0.07  # of the height, above the highest value: for words in the frame
@@ -36,6 +37,7 @@ class Line:
     unit : shown after the value in the hover text. width : pixels. group : lines that the legend switches together;
     the name, if empty. legend : whether the line has a label or legend entry of its own. value : whether its label says
     the final value. band : whether the band is drawn. names : of all lines that this one stands for, if it does.
+    held : whether each value holds up to the next point, so that the line is a staircase; see `held_lines`.
     """
 
     x: np.ndarray
@@ -51,6 +53,7 @@ class Line:
     value: bool = True
     band: bool = True
     names: tuple[str, ...] = ()
+    held: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def line_drawing(
     not_private : the lines read the raw data, or those named, and the figure says so. labels : names at the ends of the
     lines, where there is room; else a legend.
     """
+    lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
     drawn = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
     if not drawn:
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
@@ -119,7 +123,7 @@ def line_drawing(
     shown = shown_range(
         drawn, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
     )
-    ends = tips([line for line in drawn if line.legend], span, shown, scale, wide) if labels else []
+    ends = tips([line for line in drawn if line.legend], span, shown, scale, wide, axes.bound) if labels else []
     labelled = fits(ends, frame_height)
     if ends and not labelled and height <= style.SMALL:
         ends = [replace(end, number="") for end in ends]
@@ -142,7 +146,7 @@ def line_drawing(
         frame["annotations"] += texts
         frame["shapes"] += shapes
     traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
-    curves, silent = _curves(drawn, scale, shown)
+    curves, silent = _curves(drawn, scale, shown, axes.bound)
     if not silent and not axes.log_x:
         frame["hoverdistance"] = _reach(drawn)
     traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
@@ -160,13 +164,13 @@ def _as_figure(drawing: Callable[P, Drawing]) -> Callable[P, go.Figure]:
 line_figure = _as_figure(line_drawing)
 
 
-def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range) -> tuple[list[dict[str, Any]], bool]:
+def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
     """The traces of lines; and whether they are silent, with a readout beside them that speaks for all."""
     told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in lines]
     if not needed(told):
-        return [curve(line, scale, hover_format(shown)) for line in lines], False
+        return [curve(line, scale, hover_format(shown, bound)) for line in lines], False
     silent = {"hoverinfo": "skip", "hovertemplate": None}
-    return [*(curve(line, scale, "") | silent for line in lines), readout(told)], True
+    return [*(curve(line, scale, "") | silent for line in lines), readout(told, bound)], True
 
 
 def shown_range(
@@ -179,9 +183,11 @@ def shown_range(
     return y_range(values[np.isfinite(values)], scale.log_y, from_zero, above=_ROOM_ABOVE)
 
 
-def tips(lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale: "Scale", frame: float) -> list[End]:
+def tips(
+    lines: Sequence["Line"], span: tuple[float, float], shown: Range, scale: "Scale", frame: float, bound: Bound = ""
+) -> list[End]:
     """The ends of lines with what is written there; span : of the horizontal axis; frame : pixels that it has."""
-    told = numbers([float(line.y[-1]) for line in lines], shown)
+    told = numbers([float(line.y[-1]) for line in lines], shown, bound)
     left, right = (math.log10(edge) if scale.log_x else edge for edge in span)
     along = Range(left, right, scale.log_x)
     found = []
@@ -217,15 +223,39 @@ class Scale:
     log_x: bool
     log_y: bool
 
-    def points(self, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-        """Both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types."""
+    def points(self, x: np.ndarray, y: np.ndarray, held: bool = False) -> dict[str, np.ndarray]:
+        """Both coordinates (k,), clipped, at most `MAX_POINTS` of them, in small types.
+
+        held : of a staircase that climbs: a point takes the value before the next one, below none that is left out.
+        """
         clipped = self.clip(y)
-        kept = downsample(np.log(x) if self.log_x else x, clipped)
+        if held and len(y) > MAX_POINTS:
+            kept = np.unique(np.linspace(0, len(y) - 1, MAX_POINTS).round().astype(int))
+            clipped[kept[:-1]] = clipped[kept[1:] - 1]
+        else:
+            kept = downsample(np.log(x) if self.log_x else x, clipped)
         return {"x": _small(x[kept]), "y": clipped[kept].astype(np.float32)}
 
     def clip(self, y: np.ndarray) -> np.ndarray:
         """Values within what a figure can draw."""
         return np.clip(y, FLOOR if self.log_y else -CEILING, CEILING)
+
+
+def held_lines(lines: Sequence[Line]) -> list[Line]:
+    """Staircases above curves that climb and were read at some of the steps: each step has the value of the next
+    reading, so none is below its curve. What was read at every step, and can be drawn so, stays a line.
+
+    lines : x (k,) the steps that were read, as integers. All staircases have points at the same steps, for hovering.
+    """
+    ends = max((int(line.x[-1]) for line in lines), default=0)
+    edges = [edge for line in lines for edge in (line.x[:1], line.x[:-1] + 1, line.x[-1:])]
+    steps = np.unique(np.concatenate([np.linspace(0, ends, HELD).astype(int), *edges]))
+    found = []
+    for line in lines:
+        x = steps[(steps >= line.x[0]) & (steps <= line.x[-1])]
+        exact = len(line.x) == line.x[-1] - line.x[0] + 1 <= MAX_POINTS
+        found.append(line if exact else replace(line, x=x, y=line.y[np.searchsorted(line.x, x)], held=True))
+    return found
 
 
 def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
@@ -335,11 +365,12 @@ def _clipped(lines: Sequence[Line], log_y: bool) -> list[str]:
 def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     """The trace of a line; value : how hovering writes it."""
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
-    return scale.points(line.x, line.y) | {
+    return scale.points(line.x, line.y, line.held) | {
         "type": "scatter",
         "mode": "lines" if len(line.x) > 1 else "markers",
         "name": line.name,
-        "line": {"color": line.style.color, "dash": line.style.dash, "width": width},
+        "line": {"color": line.style.color, "dash": line.style.dash, "width": width}
+        | ({"shape": "hv"} if line.held else {}),
         "marker": {"color": line.style.color},
         "legendgroup": line.group or line.name,
         "showlegend": line.legend,

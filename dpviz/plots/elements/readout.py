@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpviz.numbers import short
+from dpviz.plots.elements.axes import WRITE, Bound
 
 READOUT = "readout"  # `meta` of the trace that holds the words; it draws nothing
 MOST_PLACES = 300
@@ -32,7 +32,7 @@ def needed(lines: Sequence[Values]) -> bool:
     return any(inner.sum() > len(line.x) for inner, line in zip(inside, lines, strict=True))
 
 
-def readout(lines: Sequence[Values]) -> dict[str, Any]:
+def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
     """A silent trace with the words for every step; at most 300 steps."""
     places = _places(lines)
     places = places[np.unique(np.linspace(0, len(places) - 1, min(len(places), MOST_PLACES)).round().astype(int))]
@@ -43,7 +43,7 @@ def readout(lines: Sequence[Values]) -> dict[str, Any]:
         heights[here] = line.drawn[own]
         stroke = f'<span style="color:{line.color}">━</span> {line.name}'
         for i, value in zip(here.tolist(), line.y[own].tolist(), strict=True):
-            words[i].append(f"{stroke}: {short(value)} {line.unit}".rstrip())
+            words[i].append(f"{stroke}: {WRITE[bound](value)} {line.unit}".rstrip())
     return {
         "type": "scatter",
         "mode": "markers",

@@ -13,7 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from dpviz.experiments.experiment import Arm
-from dpviz.experiments.plan import Privacy
+from dpviz.experiments.plan import Privacy, conditional, worst
 from dpviz.plots.elements.axes import Axes, Range, axis
 
 # Hues with a contrast of at least 3:1 on the light and on the dark page, apart for colour-blind readers.
@@ -150,7 +150,7 @@ def layout(
         "uirevision": f"{axes.x}|{axes.y}",  # zoom and hidden lines survive new data on the same axes
         "xaxis": axis(axes.x, axes.log_x) | {"unifiedhovertitle": {"text": f"{axes.x} = %{{x:,.5~r}}"}},
         "yaxis": y_axis,
-    }
+    } | ({"meta": axes.bound} if axes.bound else {})
 
 
 def marked(curves: Mapping[str, Privacy]) -> bool | str:
@@ -159,7 +159,8 @@ def marked(curves: Mapping[str, Privacy]) -> bool | str:
     if names and len(names) == len(curves):
         return True
     said = [f"not private: {'; '.join(names)}"] * bool(names)
-    said += ["private if known beforehand"] * ("private if known beforehand" in curves.values())
+    conditions = [status for status in curves.values() if conditional(status)]
+    said += [worst(conditions)] * bool(conditions)
     return "; ".join(said)
 
 
@@ -168,9 +169,8 @@ def in_frame(curves: bool | str) -> str:
     return f"◉ {curves}" if isinstance(curves, str) else "◉ not private: reads the raw data"
 
 
-def say_condition(figure: go.Figure) -> None:
+def say_condition(figure: go.Figure, condition: str) -> None:
     """Says inside the frame that its curves are private only on a condition, unless it does so already; in place."""
-    condition: Privacy = "private if known beforehand"
     if not any(condition in (note.text or "") for note in figure.layout.annotations):
         figure.add_annotation(_NOT_PRIVATE | {"text": in_frame(condition)})
 

@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.numbers import beside, short
+from dpviz.plots.elements.axes import BOUND_DIGITS, WRITE, Bound
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.typeset import values
@@ -34,7 +35,7 @@ def in_words(figure: go.Figure | Drawing) -> str:
     if any(trace["stackgroup"] for trace in traces):
         found = _areas(traces, y_title)
     elif lines := [trace for trace in traces if _is_line(trace)]:
-        found = _lines(lines, y_title, x_title.removeprefix("Number of "))
+        found = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
         found = [f"{y_title}, points: {', '.join(counts)}"]
@@ -44,24 +45,27 @@ def in_words(figure: go.Figure | Drawing) -> str:
     return f"{'. '.join(found)}."
 
 
-def _lines(lines: Sequence[Drawing], y_title: str, x_title: str) -> list[str]:
+def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -> list[str]:
+    def write(y: float) -> str:
+        return WRITE[bound](float(f"{y:.{BOUND_DIGITS}g}")) if bound else short(y)  # y is in single precision
+
     ends = {_plain(line["name"]): float(line["y"][-1]) for line in lines}
     if len(ends) < 2:
         (name, end), line = next(iter(ends.items())), lines[0]
         best = int(np.argmin(line["y"]))
-        words = f"{y_title}: {name} goes from {short(float(line['y'][0]))} to {short(end)}"
-        lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {short(float(line['y'][best]))}"
+        words = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
+        lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {write(float(line['y'][best]))}"
         return [f"{words}, {lowest}" if 0 < best < len(line["y"]) - 1 else words]
     if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
-        return [f"{y_title}: all end at {short(next(iter(ends.values())))}"]
+        return [f"{y_title}: all end at {write(next(iter(ends.values())))}"]
     scale = max(map(abs, ends.values()))
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
-    found = [f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale)}"]
+    found = [f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale, write)}"]
     if last is not second:
-        found[0] += f"; {names[1]} at {beside(float(second['y'][-1]), scale)}"
-    found[0] += f"; highest {names[2]}, {short(float(last['y'][-1]))}"
+        found[0] += f"; {names[1]} at {beside(float(second['y'][-1]), scale, write)}"
+    found[0] += f"; highest {names[2]}, {write(float(last['y'][-1]))}"
     return [*found, *_crossing(first, second, x_title)]
 
 

@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from dpviz.arguments import Delta, checked
 from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textbook
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -57,7 +58,7 @@ class Reading:
 def spent(events: Sequence[Event], currency: Currency) -> Floats:
     """(len(events) + 1,) spent after each event, 0 first; infinite where the currency does not exist.
 
-    epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises ValueError, as everything here, for
+    epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises UserError, as everything here, for
     batches that hold under different neighbouring relations.
     """
     unit = UNITS[currency]
@@ -74,7 +75,7 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
 
 
 def _one_relation(events: Sequence[Event]) -> None:
-    """Raises ValueError where `events.relation` does; one batch of each kind tells as much as all of them."""
+    """Raises UserError where `events.relation` does; one batch of each kind tells as much as all of them."""
     batches = {event.kind: event for event in events if isinstance(event, Sub)}
     relation([*batches.values(), *(event for event in events if isinstance(event, (Seq, Repeat)))])
 
@@ -89,8 +90,9 @@ def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
     return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
 
 
+@checked
 def tightest(
-    events: Sequence[Event], delta: float, before: Sequence[Event] = (), precision: Precision = "normal"
+    events: Sequence[Event], delta: Delta, before: Sequence[Event] = (), precision: Precision = "normal"
 ) -> Reading:
     """The smallest proven ε at δ, and what every method that applies says.
 
@@ -113,7 +115,7 @@ def tightest(
 
     Raises
     ------
-    ValueError
+    UserError
         If the events hold under different neighbouring relations.
 
     Source
@@ -137,6 +139,38 @@ def tightest(
             applies["pld"], reached = min(paid + value, bounds["pld"]), "fine"
             best = min(applies, key=applies.__getitem__)
     return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
+
+
+def when_stopped(
+    events: Sequence[Event], whole: Sequence[Event], delta: float, before: Sequence[Event] = ()
+) -> Reading:
+    """ε at δ of a fixed plan that was stopped, or may be, by whoever has seen its releases so far.
+
+    It is the tightest reading of the whole plan, of which what was released is a function; or the ε of these releases
+    added up, if that is less. Nothing else may read them, ρ and μ included: these bounds fail with probability δ at any
+    one step, and whoever looks can stop at a step where they do.
+
+    Parameters
+    ----------
+    events : sequence of Event
+        What was released, the first of `whole`.
+    whole, delta, before
+        The plan, and as of `tightest`.
+
+    Source
+    ------
+    `dpviz/privacy/THEORY.md`, section 8.
+
+    >>> from dpviz.privacy.events import Laplace
+    >>> plan = [Laplace(0.5)] * 60
+    >>> [round(when_stopped(plan[:t], plan, delta=1e-6).epsilon, 2) for t in (20, 50, 60)]
+    [10.0, 21.31, 21.31]
+    >>> round(tightest(plan[:20], delta=1e-6).epsilon, 2)  # had one planned to stop there
+    9.67
+    """
+    planned = tightest(whole, delta, before)
+    added = total(before, "epsilon") + epsilon(events, delta, "basic")
+    return planned if planned.epsilon <= added else Reading(added, "basic", MappingProxyType({"basic": added}))
 
 
 @lru_cache(128)

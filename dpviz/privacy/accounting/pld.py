@@ -78,7 +78,7 @@ def compose(counts: Counts, delta: float, most_cells: int = MOST_CELLS) -> tuple
     `most_cells`, the most of one event, and tighter with more of them.
 
     Raises AccountingLimit if delta is below what the FFT resolves, max(1e-11, 1e-14 · number of events), a loss is too
-    large, or an event is a bare ρ; ValueError for two kinds of batches, that hold for different notions of a neighbour.
+    large, or an event is a bare ρ; UserError for two kinds of batches, that hold for different notions of a neighbour.
     """
     merged = counted(counts)
     if not merged:

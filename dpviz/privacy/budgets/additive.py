@@ -10,12 +10,13 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from dpviz import resources
+from dpviz.arguments import Delta, checked
 from dpviz.errors import refusal
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.privacy.budgets.base import Budget
+from dpviz.privacy.budgets.base import Budget, Order
 from dpviz.privacy.events import Event
 from dpviz.specification import number
 
@@ -92,7 +93,8 @@ class PureDP(AdditiveBudget):
     def to_epsilon(self) -> float:
         return self.epsilon
 
-    def to_epsilon_at(self, delta: float) -> float:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float:
         return closed_forms.pure_epsilon(self.epsilon, delta)
 
     def to_rho(self) -> float:
@@ -101,7 +103,8 @@ class PureDP(AdditiveBudget):
     def to_mu(self) -> float:
         return closed_forms.pure_to_mu(self.epsilon)
 
-    def to_renyi(self, order: float) -> float:
+    @checked
+    def to_renyi(self, order: Order) -> float:
         return float(closed_forms.pure_rdp(self.epsilon, np.array([order]))[0])
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
@@ -144,13 +147,15 @@ class ZeroConcentratedDP(AdditiveBudget):
         # 1 - tanh(ε/2), where ρ = ε tanh(ε/2) is nearly ε if it is large.
         return 2 * math.exp(-self.rho) if self.rho > 10 else 1 - self.advantage()
 
-    def to_epsilon_at(self, delta: float) -> float:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float:
         return closed_forms.zcdp_epsilon(self.rho, delta)
 
     def to_rho(self) -> float:
         return self.rho
 
-    def to_renyi(self, order: float) -> float:
+    @checked
+    def to_renyi(self, order: Order) -> float:
         return order * self.rho
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
@@ -189,7 +194,8 @@ class GaussianDP(AdditiveBudget):
     def doubt(self) -> float:
         return 2 * float(ndtr(-self.mu / 2))
 
-    def to_epsilon_at(self, delta: float) -> float:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float:
         return closed_forms.gdp_epsilon(self.mu, delta)
 
     def to_rho(self) -> float:
@@ -198,7 +204,8 @@ class GaussianDP(AdditiveBudget):
     def to_mu(self) -> float:
         return self.mu
 
-    def to_renyi(self, order: float) -> float:
+    @checked
+    def to_renyi(self, order: Order) -> float:
         return order * self.mu**2 / 2
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
@@ -212,6 +219,7 @@ class RenyiDP(Budget):
     name: ClassVar[str] = "Rényi (α, ε)"
     direction: ClassVar[str] = "Smaller ε or larger α = more privacy, more noise."
     amplifies_gaussian: ClassVar[bool] = True
+    larger_is_more: ClassVar[tuple[str, ...]] = ("order",)
     epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε")
     order: float = number(8.0, 1.01, 1000.0, **CONTROLS["order"])
 
@@ -237,11 +245,13 @@ class RenyiDP(Budget):
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_renyi(rate, false_rate, self.order)
 
-    def to_epsilon_at(self, delta: float) -> float:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float:
         a = self.order
         return max(0.0, self.epsilon + math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1))
 
-    def to_renyi(self, order: float) -> float | None:
+    @checked
+    def to_renyi(self, order: Order) -> float | None:
         # Divergences grow with the order, so one of a larger order bounds those of smaller ones.
         return self.epsilon if order <= self.order else None
 

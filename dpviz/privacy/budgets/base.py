@@ -4,19 +4,21 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpviz.arguments import Between, Delta, checked
 from dpviz.displays import Displayed
 from dpviz.errors import refusal
-from dpviz.numbers import short
+from dpviz.numbers import short_down, short_up
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Currency, Noise, release
 from dpviz.privacy.events import Event, Relation
 from dpviz.specification import Specification
 
+Order = Annotated[float, Between(1, math.inf)]
 FALSE_ALARMS = 0.01  # that an attacker may raise, where the guarantee is put into words
 _NOTHING_LEFT = 1e-9  # of a budget: the rest would be a rounding error
 
@@ -33,6 +35,7 @@ class Budget(Displayed, Specification):
     remark : in a sentence, how the costs of steps add up.
     private : whether anything is promised. pure : whether it is pure ε, in which Laplace noise and selections cost
         their own parameter. adds_up : whether equal releases cost equal amounts.
+    larger_is_more : its fields of which more means more privacy.
     allows_gaussian : whether Gaussian noise can meet it. amplifies_gaussian : whether random batches shrink its cost.
     """
 
@@ -43,6 +46,7 @@ class Budget(Displayed, Specification):
     private: ClassVar[bool] = True
     pure: ClassVar[bool] = False
     adds_up: ClassVar[bool] = True
+    larger_is_more: ClassVar[tuple[str, ...]] = ()
     allows_gaussian: ClassVar[bool] = True
     amplifies_gaussian: ClassVar[bool] = False
 
@@ -50,7 +54,11 @@ class Budget(Displayed, Specification):
 
     def describe(self) -> str:
         """The guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
-        return ", ".join(f"{control.symbol} = {short(getattr(self, control.name), 4)}" for control in self.controls())
+        numbers = ((control.symbol, control.name, getattr(self, control.name)) for control in self.controls())
+        return ", ".join(
+            f"{symbol} = {(short_down if name in self.larger_is_more else short_up)(value, 4)}"
+            for symbol, name, value in numbers
+        )
 
     @property
     def symbol(self) -> str:
@@ -94,6 +102,16 @@ class Budget(Displayed, Specification):
         """
         return self.stated(self.cost((*before, *events)))
 
+    def spent_when_stopped(
+        self, events: Sequence[Event], whole: Sequence[Event], before: Sequence[Event] = ()
+    ) -> float:
+        """What a plan has cost that was stopped, or may be, by whoever has seen its releases so far.
+
+        events : what was released, the first of `whole`, the plan. Costs that add up are charged one by one, against a
+        total that was fixed beforehand. Of others, the whole plan counts.
+        """
+        return self.spent(events if self.adds_up else whole, before)
+
     def left(self, prior: tuple[Event, ...]) -> float:
         """The amount that prior events leave. The run may depend on what they released.
 
@@ -115,7 +133,8 @@ class Budget(Displayed, Specification):
         """
         return self
 
-    def share(self, fraction: float, prior: tuple[Event, ...] = ()) -> "Budget":
+    @checked
+    def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
         """So much of what `prior` leaves, in a currency that adds up: of the ε, the ρ, or the μ²."""
         total = self.additive(prior)
         return total.of(total.left(prior) * fraction)
@@ -178,6 +197,7 @@ class Budget(Displayed, Specification):
         """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
         return _advantage(self)
 
+    @checked
     def consequences(self, relation: Relation = "replace-one") -> tuple[str, ...]:
         """What it leaves the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
         detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
@@ -186,11 +206,11 @@ class Budget(Displayed, Specification):
         noticed = "a replaced row" if exchanged else "the row"
         return (
             f"An attacker who knows everybody else's row and must decide {question} is right in **at most "
-            f"{short(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
+            f"{short_up(50 * (1 + self.advantage()))} of 100** fair coin-toss cases. 50 is pure guessing.",
             f"If false alarms are allowed in 1 % of cases, the attacker notices {noticed} **at most "
-            f"{short(100 * detected)} %** of the time.",
+            f"{short_up(100 * detected)} %** of the time.",
             f"A suspicion of 50 % before such an alarm becomes **at most "
-            f"{short(100 * detected / (detected + FALSE_ALARMS))} %** after it.",
+            f"{short_up(100 * detected / (detected + FALSE_ALARMS))} %** after it.",
         )
 
     def doubt(self) -> float:
@@ -203,7 +223,8 @@ class Budget(Displayed, Specification):
         """Pure ε; None where nothing follows."""
         return None
 
-    def to_epsilon_at(self, delta: float) -> float | None:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float | None:
         """ε at δ, a bound for every algorithm that has the guarantee; None where nothing follows."""
         return None
 
@@ -215,7 +236,8 @@ class Budget(Displayed, Specification):
         """μ of Gaussian DP; None where nothing follows."""
         return None
 
-    def to_renyi(self, order: float) -> float | None:
+    @checked
+    def to_renyi(self, order: Order) -> float | None:
         """Rényi divergence of one order; None where it may be infinite."""
         return None
 

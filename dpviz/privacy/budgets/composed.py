@@ -11,8 +11,9 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpviz import resources
+from dpviz.arguments import Delta, checked
 from dpviz.errors import refusal
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -38,7 +39,7 @@ class ApproximateDP(Budget):
 
     @property
     def symbol(self) -> str:
-        return f"ε at δ = {short(self.delta, 4)}"
+        return f"ε at δ = {short_up(self.delta, 4)}"
 
     def cost(self, events: tuple[Event, ...]) -> float:
         """By basic composition or loss distributions, whichever is less; or by divergences where these say nothing."""
@@ -56,6 +57,11 @@ class ApproximateDP(Budget):
 
     def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
         return accountants.tightest(events, self.delta, before).epsilon
+
+    def spent_when_stopped(
+        self, events: Sequence[Event], whole: Sequence[Event], before: Sequence[Event] = ()
+    ) -> float:
+        return accountants.when_stopped(events, whole, self.delta, before).epsilon
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
         return accountants.total(prior, "epsilon")  # pure ε adds up to (ε, δ) even adaptively: basic composition
@@ -120,7 +126,8 @@ class ApproximateDP(Budget):
     def doubt(self) -> float:
         return (1 - self.delta) * 2 / (1 + math.exp(self.epsilon))
 
-    def to_epsilon_at(self, delta: float) -> float | None:
+    @checked
+    def to_epsilon_at(self, delta: Delta) -> float | None:
         """The worst case fails openly with probability δ and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
         if delta < self.delta:
             return None
@@ -146,6 +153,7 @@ class TradeOff(Budget):
     direction: ClassVar[str] = "Smaller TPR or larger FPR = more privacy, more noise."
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
+    larger_is_more: ClassVar[tuple[str, ...]] = ("false_positive_rate",)
     true_positive_rate: float = number(0.05, 0.0002, 0.999, **CONTROLS["true_positive_rate"])
     false_positive_rate: float = number(0.01, 0.0001, 0.5, **CONTROLS["false_positive_rate"])
 

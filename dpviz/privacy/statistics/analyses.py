@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from dpviz import resources
 from dpviz.errors import refusal
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
@@ -128,7 +128,7 @@ class Ranged(Statistic):
         return f"{self.title} of values clipped to [{short(self.lowest, 6)}, {short(self.highest, 6)}]"
 
     def why(self, rows: int) -> str:
-        return _WHY[self.title].format(width=short(self.width, 6), rows=rows, share=short(self.width / rows))
+        return _WHY[self.title].format(width=short_up(self.width, 6), rows=rows, share=short_up(self.width / rows))
 
 
 class Count(Statistic):

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz import resources
-from dpviz.errors import UserError
+from dpviz.arguments import Positive, checked
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import accountants, per_event, textbook
 from dpviz.privacy.accounting.accountants import Reading
@@ -62,6 +62,7 @@ class NoisyMeans(Specification):
         """Who is protected, in words."""
         return PROTECTS[self.sampling]
 
+    @checked
     def events(self, budget: Budget) -> tuple[Event, ...]:
         """Equal releases that use up the budget: one per step, or one per pass over disjoint blocks.
 
@@ -75,15 +76,18 @@ class NoisyMeans(Specification):
         steps = np.ones(self.iterations)
         return calibration.calibrated_events(self.noise, budget, steps, self.batch_size, self.rows, sampling=sampling)
 
-    def events_of_noise(self, scale: float) -> tuple[Event, ...]:
+    @checked
+    def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
         """The releases, as `events`, whose noise has a given scale b (Laplace) or σ (Gaussian) in each coordinate."""
         return self._charged(self._inner(scale), self.iterations)
 
+    @checked
     def noise_scale(self, budget: Budget) -> float:
         """b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
         return noise_scale(self.events(budget)[0], self.sensitivity)
 
-    def affordable_steps(self, budget: Budget, scale: float) -> int:
+    @checked
+    def affordable_steps(self, budget: Budget, scale: Positive) -> int:
         """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
         inner = self._inner(scale)
         target = budget.left(()) * (1 + 1e-9)
@@ -93,7 +97,8 @@ class NoisyMeans(Specification):
 
         return _most_steps(price, self.iterations)
 
-    def spent(self, budget: Budget, scale: float, steps: Sequence[int]) -> np.ndarray:
+    @checked
+    def spent(self, budget: Budget, scale: Positive, steps: Sequence[int]) -> np.ndarray:
         """(len(steps),) what so many means with noise of this scale cost, in the number that the budget limits: its ε,
         ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is none."""
         inner = self._inner(scale)
@@ -102,13 +107,12 @@ class NoisyMeans(Specification):
             return np.array([budget.stated(len(events) * budget.cost(events[:1])) for events in charged])
         return np.array([budget.cost(events) for events in charged])
 
-    def rows_needed(self, budget: Budget, scale: float) -> int:
+    @checked
+    def rows_needed(self, budget: Budget, scale: Positive) -> int:
         """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""
         return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
 
     def _inner(self, scale: float) -> Event:
-        if not 0 < scale < math.inf:
-            raise UserError("Noise needs a positive scale. Without noise there is no privacy.", title="No noise")
         kind = Laplace if self.noise == "laplace" else Gaussian
         return kind(self.sensitivity / scale)
 
@@ -165,7 +169,7 @@ _UNPROVEN = "No accountant proves an ε at this δ. Raise δ: it must exceed the
 def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
     """What the releases cost together in every currency, each by its own accountant; nothing is converted twice.
 
-    Raises ValueError for batches that hold under different neighbouring relations.
+    Raises UserError for batches that hold under different neighbouring relations.
     """
     reading = accountants.tightest(events, delta)
     costs: dict[str, float] = {name: accountants.total(events, name) for name in UNITS}

@@ -14,7 +14,7 @@ such pairs are equal with a probability of at most (N² q/2)^k/k!.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -43,6 +43,7 @@ Kind = Literal[
     "budget",
     "plan",
     "values",
+    "releases",
 ]
 ERROR = 1e-5  # the chance, at most, that a sound implementation is called faulty
 SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot err but for rounding
@@ -58,6 +59,7 @@ SHARES: dict[Kind, float] = {  # of the error; the tests without a share cannot 
     "budget": 0.0,
     "plan": 0.0,
     "values": 0.0,
+    "releases": 0.0,
 }
 KINDS = tuple(SHARES)  # in the order of the findings
 ROUNDING = 1e-9  # relative, of values that were computed twice
@@ -104,6 +106,7 @@ class Finding:
             "budget": f"{short(self.size, 4)} times what the budget allows is spent",
             "plan": f"the plan shows other noise than that of release {self.place}",
             "values": f"release {self.place} was not computed on the batch that was drawn",
+            "releases": "what was charged for and what was released differ",
         }[self.kind]
 
 
@@ -123,7 +126,11 @@ class Implementation:
         once = f"A sound implementation fails these tests in at most 1 of {round(1 / ERROR):,} audits."
         if self.faults:
             return f"Not as declared: {'; '.join(fault.sentence() for fault in self.faults)}. {once}"
-        return f"The releases look as declared in all {len(self.findings)} kinds of tests. {once}"
+        return (
+            f"What left the mechanisms looks as declared in all {len(self.findings)} kinds of tests. {once} "
+            "They do not see what a method reads past its mechanisms: the attack does, where that makes an output "
+            "on D' another one than on D."
+        )
 
 
 class _Test(NamedTuple):
@@ -196,8 +203,6 @@ class Watch:
         self._seeds.update(true.seeds)
         draws, last, seen = standard_draws(true.noted, runs), dict[int, np.ndarray](), set[int]()
         for place, (release, units) in enumerate(zip(true.noted, draws, strict=True), 1):
-            if not true.pays(release):
-                self._impossible("plan", place)
             if units is not None:
                 self._keep(place, release, units[:, :_WIDEST], runs)
                 self._count_zeros(place, release, units)
@@ -206,7 +211,12 @@ class Watch:
                 self._odds.add(release, last, runs)
         for opened in true.opened:
             self._batches(opened, true, on_same, seen)
+        for leaves in true.leaves_paid:
+            if not np.diff(np.sort(leaves._indices, axis=1), axis=1).all():
+                self._impossible("batches", 0)
         self._changes(*pair)
+        if not true.matched():
+            self._impossible("releases", 0)
         self._runs += runs
 
     def compare_spent(self, spent: float, limit: float) -> None:
@@ -221,7 +231,7 @@ class Watch:
 
     def findings(self) -> tuple[Finding, ...]:
         """All kinds of tests."""
-        tests = {
+        tests: dict[Kind, Callable[[], Iterator[_Test]]] = {
             "scale": self._scales,
             "shape": self._shapes,
             "bare": self._bare,
@@ -230,9 +240,9 @@ class Watch:
             "batches": self._batch_tests,
             "choices": self._choice_tests,
         }
-        strongest = [_strongest(kind, tests[kind]()) for kind, share in SHARES.items() if share]
-        certain = (kind for kind, share in SHARES.items() if not share)
-        return (*strongest, *(Finding(kind, *self._certain.get(kind, _Test(1.0))) for kind in certain))
+        findings = {kind: _strongest(kind, test()) for kind, test in tests.items()}
+        findings |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
+        return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
 
     def _impossible(self, kind: Kind, place: int, size: float = math.nan) -> None:
         worst = self._certain.get(kind)

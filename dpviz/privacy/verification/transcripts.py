@@ -8,18 +8,20 @@ both data sets, whatever is adaptive about the algorithm: what the best of all a
 For audits on data that an auditor made up: transcripts say what the queries' values are.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
-from dpviz.privacy.events import Event, Sub, inner_events
+from dpviz.privacy.events import Event, Parallel, Seq, Sub, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
+from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.releases import Release, Standard, Summed
-from dpviz.privacy.running_sums import Leaves
+from dpviz.privacy.releases import Multiplied, Release, Selected, Standard, Summed
+from dpviz.privacy.running_sums import Leaves, PrefixSums
 from dpviz.privacy.verification.standard_draws import whitened
 
 HANDED_OUT: Sequence[np.random.Generator] = []  # in place of the streams of noise: what leaves is what left before
@@ -65,6 +67,7 @@ class Transcript(Mechanisms):
         self.fixed = np.zeros(self.replicates)  # log densities of releases on rows that everybody knows, added up
         self.sampled: list[tuple[float, Floats]] = []  # of each random batch: the row's chance, and log densities
         self.opened: list[Opened] = []
+        self.leaves_paid: list[Leaves] = []
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         if self._of is not None:
@@ -114,6 +117,21 @@ class Transcript(Mechanisms):
         indices[:, 0] = self._row
         return Leaves(indices, dealt.sizes, dealt.replicates, self, self._ledger.relation)
 
+    def parallel(self, event: Parallel, leaves: Leaves) -> None:
+        super().parallel(event, leaves)
+        self.leaves_paid.append(leaves)
+
+    def prefix_sums(
+        self,
+        event: Event,
+        factorisation: Factorisation,
+        leaves: Leaves,
+        sensitivities: float | np.ndarray,
+        shape: tuple[int, ...] = (),
+    ) -> PrefixSums:
+        self.leaves_paid.append(leaves)
+        return super().prefix_sums(event, factorisation, leaves, sensitivities, shape)
+
     @property
     def noted(self) -> tuple[Release, ...]:
         """All releases, in order."""
@@ -124,13 +142,36 @@ class Transcript(Mechanisms):
         """All that left, in order: (R', ...) each."""
         return tuple(release.output for release in self._noted)
 
-    def pays(self, release: Release) -> bool:
-        """Whether what a release says that it was paid with is in the ledger, of the first of its replicates."""
-        booked = (set(self._ledger.booked(int(whom))) for whom in release.replicates[:1])
-        return all(any(release.event in inner_events(event) for event in events) for events in booked)
+    def matched(self) -> bool:
+        """Whether each event that was charged to a replicate has its release, and each release its event.
+
+        Of several releases on one batch, those behind the first may be left out; so may leaves that were not dealt. All
+        products with one matrix are one release, and so are running sums, which have one for each leaf that was dealt.
+        """
+        least, most, noted = (defaultdict[object, Any](lambda: np.zeros(self.replicates, dtype=int)) for _ in range(3))
+        for event, times in self._ledger.charges():
+            if any(isinstance(event, Parallel) and leaves._events == event.events for leaves in self.leaves_paid):
+                continue
+            several = isinstance(event.inner if isinstance(event, Sub) else event, Seq)
+            for place, single in enumerate(inner_events(event)):
+                most[single] += times
+                least[single] += times * (place == 0 or not several)
+        for leaves in self.leaves_paid:
+            for paid, leaf in zip(leaves._events or (), leaves._dealt, strict=False):
+                for count in (least, most):
+                    count[paid or Summed][leaf.replicates] += 1
+        for release in self._noted:
+            choices = (release.output >= 0).sum(axis=1) if isinstance(release, Selected) else 1
+            if isinstance(release, Summed):
+                noted[Summed][release.replicates] += 1
+            if not isinstance(release, Summed | Multiplied) or release.first:
+                noted[release.event][release.replicates] += choices
+        return all((least[one] <= noted[one]).all() and (noted[one] <= most[one]).all() for one in {*most, *noted})
 
     def _passed(self, release: Release) -> np.ndarray:
-        if self._of is not None:
+        if self._of is None:
+            release.output = super()._passed(release)
+        else:
             release.output = self._of._left(len(self._noted), release).copy()
         self._noted.append(release)
         logs = self._whitened_density(release) if isinstance(release, Summed) else release.log_density()

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpviz import errors
 from dpviz.checkpoints import slices
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
@@ -163,7 +163,7 @@ class GameFacts(Facts):
     def cannot_exceed(self) -> str:
         """`largest_gap` in words."""
         condition = " if the shares are right" if self.right_shares else ""
-        return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {short(self.largest_gap)}{condition}"
+        return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {short_up(self.largest_gap)}{condition}"
 
     def uniform(self, replicates: int) -> Pair:
         """The centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""

@@ -9,7 +9,7 @@ from dpviz.families.accelerated import texts, theory
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
 from dpviz.families.accelerated.smoothness import assumed
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.ui import number_table
 from dpviz.ui.accelerated import plan
@@ -94,7 +94,8 @@ def _worth(shown: PlanView, told: Mapping[str, Compared], without: list[str]) ->
         bounded = f"expected, at most{',' * bool(rests_on)}{rests_on}"
         st.markdown(f"**Excess loss after the last step, {'expected' if first.exact else bounded}**")
         for label, found in told.items():
-            numbers = f"yours **{short(found.yours)}**, even {short(found.even)}, {best} {short(found.optimal)}"
+            write = short if first.exact else short_up
+            numbers = f"yours **{write(found.yours)}**, even {write(found.even)}, {best} {write(found.optimal)}"
             st.markdown(f"{label}: {numbers}.")
         st.caption(f"{EXACT if first.exact else plan.bound_words(shown)} {OPTIMAL if first.proven else RECOMMENDED}")
     if without:

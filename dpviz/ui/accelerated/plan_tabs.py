@@ -7,7 +7,7 @@ import streamlit as st
 from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.smoothness import assumed
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import Control
@@ -103,9 +103,11 @@ def _certificate(panel: Panel, shown: PlanView) -> None:
     if found is None:
         st.warning(
             f"At κ = {short(constants[1] / constants[0])} and β = {short(momentum)} the matrix inequality has no "
-            f"solution at any rate below 1. It needs about β ≤ {short(max(0.0, 1 - step * constants[1] / 2))}.",
+            f"solution at any rate below 1. It needs about β ≤ {short_down(max(0.0, 1 - step * constants[1] / 2))}.",
             title="No worst-case certificate",
         )
     else:
-        st.success(f"Certified rate ρ = {found.rate:.4f} per step, noise factor {found.noise_factor:.3f}.")
+        st.success(
+            f"Certified rate ρ = {short_up(found.rate, 5)} per step, noise factor {short_up(found.noise_factor, 4)}."
+        )
     charts.show(figures.worst_case(method, plan, found), panel.key("chart_certificate"))

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.problems.linear.linear_base import LinearModel
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel
@@ -24,7 +24,7 @@ def summary(panel: Panel, run: Run, trace: Trace) -> None:
         return
     table = released_model.coefficients(problem.data.facts(), problem.intercept == "yes")
     table = table.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
-    words = {label: _words(trace, label, lane, list(table["column"])) for label, lane in lanes.items()}
+    words = {label: _words(lane, list(table["column"])) for label, lane in lanes.items()}
     released_model.show(panel, run, words, table, _meaning(problem))
 
 
@@ -75,8 +75,8 @@ def useless(trace: Trace, problem: LinearModel) -> None:
     if below:
         st.warning(
             f"{guess.label} reaches {short(reached, 4)} in “{trace.metrics[name].label}”, and these no more than "
-            f"{short(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss can "
-            "still mean better probabilities. **Not private**: read off the raw data.",
+            f"{short_up(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss "
+            "can still mean better probabilities. **Not private**: read off the raw data.",
             title="No better than a constant guess",
             icon=":material/rule:",
         )
@@ -90,8 +90,8 @@ def _reached(text: str, _tables: Mapping[str, np.ndarray]) -> float:
     return built.shortened_share if problem.clipping == "rows" else built.clipped_share
 
 
-def _words(trace: Trace, label: str, lane: ArmTrace, names: list[str]) -> str:
+def _words(lane: ArmTrace, names: list[str]) -> str:
     """The released model in one sentence."""
-    x, distance = lane.output["x"][0], trace.last(label, "distance")
+    x, distance = lane.output["x"][0], lane.last("distance")
     travelled = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
     return f"{travelled}largest coefficients: {released_model.heaviest(x, names)}."

@@ -5,7 +5,7 @@ import streamlit as st
 
 from dpviz.experiments.results import quantiles
 from dpviz.families.accelerated import story
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots import clouds, planner_figures
 from dpviz.plots.clouds import Animation, Trajectories
 from dpviz.plots.elements import style
@@ -53,7 +53,7 @@ def _one_answer(epsilon: float) -> None:
         figure,
         "Noise on one answer",
         f"How likely each published count is, with noise of scale {noise}: {highest}",
-        f"Laplace noise of scale b = {noise}: no count is more than {short(found.factor)} times as likely under "
+        f"Laplace noise of scale b = {noise}: no count is more than {short_up(found.factor)} times as likely under "
         f"one answer as under the other. {SETTINGS_ONLY}",
     )
     charts.picture(chart, "home_answer")
@@ -93,11 +93,11 @@ def _price(epsilon: float) -> None:
     st.markdown("More privacy, less accuracy. Each step adds noise: every budget has a best number of steps.")
     curve, (best, bound) = _price_curve(), story.planned(epsilon)
     figure = planner_figures.price(*curve, (epsilon, bound), "Error bound, nats per row")
-    charts.plain(figure, "home_price", f"Error bound against ε; at yours it is {short(bound)} nats per row")
+    charts.plain(figure, "home_price", f"Error bound against ε; at yours it is {short_up(bound)} nats per row")
     st.metric(
         f"Best number of steps, {story.METHOD}",
         f"T = {best}",
-        f"error at most {short(bound)} nats per row",
+        f"error at most {short_up(bound)} nats per row",
         delta_color="off",
         delta_arrow="off",
     )

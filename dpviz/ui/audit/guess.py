@@ -5,7 +5,7 @@ import streamlit as st
 
 from dpviz.audits.audit import Progress
 from dpviz.execution.auditing import Auditing
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down
 from dpviz.specification import Control
 from dpviz.ui.audit import results, texts
 from dpviz.ui.audit.verdict import proven_at, verdict
@@ -67,7 +67,7 @@ def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float
     if not st.session_state[panel.key(_SEEN)][-1]:
         proves = "would prove"
         fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
-    proven, most = f"{symbol} ≥ {short(mine)}", f"{short(outcome.attack.threshold)}: {short(best)}"
+    proven, most = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
     said = texts.PROVES.format(threshold=short(threshold), proves=proves, proven=proven, beside=beside, most=most)
     st.markdown(f"{said} {fixed}")
     if st.button(

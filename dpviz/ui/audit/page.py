@@ -14,7 +14,7 @@ from dpviz.audits.one_run import OneRunVerdict
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.numbers import about, duration, short
+from dpviz.numbers import about, duration, short, short_down, short_up
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
@@ -295,13 +295,17 @@ def _single_run(panel: Panel) -> None:
         return
     outcome = _audited_once(float(claim), int(chosen), broken)
     row = st.container(horizontal=True)
-    row.metric("Claimed ε", short(outcome.claim), border=True)
-    row.metric("Proven ε by one run", f"≥ {short(outcome.bound)}", border=True)
+    row.metric("Claimed ε", short_up(outcome.claim), border=True)
+    row.metric("Proven ε by one run", f"≥ {short_down(outcome.bound)}", border=True)
     row.metric("Guesses that are right", f"{outcome.correct} of {outcome.guesses}", border=True)
     if outcome.violation:
-        st.error(texts.ONE_REFUTED.format(bound=short(outcome.bound)), title="VIOLATION", icon=":material/gpp_bad:")
+        st.error(
+            texts.ONE_REFUTED.format(bound=short_down(outcome.bound)), title="VIOLATION", icon=":material/gpp_bad:"
+        )
         return
-    text = texts.ONE_HOLDS.format(bound=short(outcome.bound), guesses=outcome.guesses, most=short(outcome.most))
+    text = texts.ONE_HOLDS.format(
+        bound=short_down(outcome.bound), guesses=outcome.guesses, most=short_down(outcome.most)
+    )
     text += f" {texts.ONE_CANNOT}" if outcome.claim >= outcome.most else ""
     st.info(text, title="No violation found in one run", icon=":material/search:")
 

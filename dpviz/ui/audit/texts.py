@@ -1,7 +1,7 @@
 """The words of the audit page."""
 
 from dpviz import resources
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.privacy.verification.implementation import Kind
 
 TEXTS = resources.data(__package__, "texts.toml")
@@ -11,4 +11,4 @@ TESTS: dict[Kind, str] = TEXTS["TESTS"]
 
 def chance(p: float) -> str:
     """A p-value in a table."""
-    return "impossible" if p == 0 else "1" if p >= 1 else short(p, 2)
+    return "impossible" if p == 0 else "1" if p >= 1 else short_up(p, 2)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz.audits.audit import Attack, Progress, Verdict
 from dpviz.execution.auditing import Auditing
-from dpviz.numbers import short
+from dpviz.numbers import short, short_down, short_up
 from dpviz.privacy import audit
 from dpviz.ui.audit import texts
 
@@ -36,7 +36,7 @@ def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
 def _boxed(auditing: Auditing, outcome: Verdict, ended: bool) -> None:
     """What the attack on the claim has proven."""
     level = f"{100 * outcome.confidence:g} % confidence"
-    proven, claimed = f"{outcome.symbol} ≥ {short(outcome.bound)}", short(outcome.claim)
+    proven, claimed = outcome.proven, outcome.claimed
     mistake = auditing.mistake
     if outcome.violation:
         why = "" if mistake is None else f" **Because:** {mistake.why}"
@@ -95,12 +95,12 @@ def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
     with st.container(key=key):
         left, right = st.columns(2)
     look: Any = {"border": True, "height": "stretch"}
-    left.metric(f"Claimed {claim.symbol}", short(claim.value), help=_kept(auditing), **look)
+    left.metric(f"Claimed {claim.symbol}", short_up(claim.value), help=_kept(auditing), **look)
     if outcome is not None:
-        help = texts.PROVEN_HELP.format(tightness=short(100 * outcome.tightness), looks=auditing.audit.looks)
+        help = texts.PROVEN_HELP.format(tightness=short_down(100 * outcome.tightness), looks=auditing.audit.looks)
         if outcome.violation:
             look |= {"delta": "VIOLATION", "delta_color": "inverse", "delta_arrow": "off"}
-        right.metric(f"Proven {claim.symbol}", f"≥ {short(outcome.bound)}", help=help, **look)
+        right.metric(f"Proven {claim.symbol}", f"≥ {short_down(outcome.bound)}", help=help, **look)
 
 
 def guesses(auditing: Auditing, progress: Progress) -> None:

@@ -92,7 +92,7 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
         return told
     ends = {found.best: found.end, **dict(found.others)}
     words = [told.sentence]
-    trainings = {label: trace.last(label, TRAININGS.name) for label in ends}
+    trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}
     taken = [f"{label} {short(float(count.mean()))}" for label, count in trainings.items() if len(count)]
     words.append(f"Trainings of a run: {', '.join(taken)}.")
     if presets.GIBO in ends:

@@ -20,7 +20,7 @@ from dpviz.ui.bayesian_optimization.live import facts_of
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.experiment.run import Run
+from dpviz.ui.experiment.run import Run, about_problem
 
 MUCH = 0.9  # of the users' gradients that are clipped, from which on it is a warning
 AT_ONCE = 0.5  # seconds that a look at the process may take
@@ -113,18 +113,19 @@ def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
     row = st.container(horizontal=True)
     setting = _setting(row, panel, facts, "along", 0, "Along")
     step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
-    found = _curve(run.experiment.to_json(), arm.label, step, setting, run, lane)
+    path = np.array(lane.path["x"][:step], dtype=float)
+    found = _curve(about_problem(run), arm.algorithm.to_json(), path, setting, run)
     name = facts.names[setting].capitalize()
     charts.picture(figures.process(found, name, facts.logarithmic[setting], step), panel.key("chart_process"))
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
-def _curve(about: str, label: str, step: int, setting: int, _run: Run, _lane: ArmTrace) -> Curve:  # noqa: ARG001 (its key)
-    """What the first run of a method saw at a step, along a setting."""
-    method = next(arm.algorithm for arm in _run.experiment.arms if arm.label == label)
+def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -> Curve:  # noqa: ARG001 (`about`: a key)
+    """What a method, given as its JSON text, saw at the end of a path (t, d), along a setting. Known by the path, not
+    by the settings: each run on a file has another one."""
     problem = _run.problem
-    assert isinstance(method, Gibo) and isinstance(problem, TuningProblem)
-    return along(problem, method, np.array(_lane.path["x"][:step], dtype=float), setting)
+    assert isinstance(problem, TuningProblem)
+    return along(problem, Gibo.from_json(method), path, setting)
 
 
 # ------------------------------------------------------------------------------------------------------------ incumbent
@@ -158,7 +159,7 @@ def verdict(run: Run, trace: Trace, diagnostics: bool) -> None:
     arm = _gibo(run, trace)
     if not diagnostics or arm is None:
         return
-    shares = trace.last(arm.label, "internal_clipped_share")
+    shares = trace.lanes[arm.label].last("internal_clipped_share")
     if not len(shares) or not np.isfinite(shares).all():
         return
     share = float(shares.mean())

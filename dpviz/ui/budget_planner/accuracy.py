@@ -9,7 +9,7 @@ import streamlit as st
 from dpviz import families
 from dpviz.experiments import accuracy
 from dpviz.experiments.accuracy import ErrorBound
-from dpviz.numbers import short
+from dpviz.numbers import short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, registered
@@ -56,7 +56,7 @@ def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: flo
     control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
     smallest = f"{'≤' if required.at_least else ''} {required.budget.describe()}".strip()
-    least = short(floor) if floor > 1e-12 else "about 0"
+    least = short_up(floor) if floor > 1e-12 else "about 0"
     planner_view.metrics(
         {
             "Smallest budget": (smallest, texts.SMALLEST_HELP),
@@ -64,7 +64,9 @@ def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: flo
             "Error without privacy": (least, "What remains of the bound under an infinite budget."),
         }
     )
-    st.markdown(f"To **halve the error** from {short(required.best.bound)} you would need {_levers(bound, required)}.")
+    st.markdown(
+        f"To **halve the error** from {short_up(required.best.bound)} you would need {_levers(bound, required)}."
+    )
     assert control.low is not None and control.high is not None
     amounts = np.geomspace(max(control.low, amount / 30), min(control.high, amount * 30), POINTS)
     fixed = {other.name: getattr(required.budget, other.name) for other in currency.controls()[1:]}
@@ -87,14 +89,14 @@ def _levers(bound: ErrorBound, required: accuracy.Required) -> str:
     control = required.budget.controls()[0]
     parts = []
     if levers.budget is not None:
-        parts.append(f"**{short(levers.budget)}×** the {control.symbol}")
+        parts.append(f"**{short_up(levers.budget)}×** the {control.symbol}")
     controls = {item.name: item for item in type(bound).controls()}
     for name, factor in levers.controls.items():
         if factor is None:
             continue
         label, symbol = controls[name].label.lower(), controls[name].symbol
         if bound.levers[name] == "more":
-            parts.append(f"**{short(factor)}×** the {label} {symbol}")
+            parts.append(f"**{short_up(factor)}×** the {label} {symbol}")
         else:
-            parts.append(f"the {label} {symbol} divided by **{short(1 / factor)}**")
+            parts.append(f"the {label} {symbol} divided by **{short_up(1 / factor)}**")
     return ", or ".join(parts) if parts else "something else: no single change does it"

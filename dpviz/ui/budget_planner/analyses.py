@@ -14,7 +14,7 @@ from dpviz import resources
 from dpviz.errors import NotYet, UserError, refusal
 from dpviz.exports import export
 from dpviz.exports.analyses_report import to_report
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import described
@@ -208,8 +208,10 @@ def _numbers(planned: Sequence[Planned], relative: float) -> None:
         pd.DataFrame(
             {
                 "Analysis": [p.statistic.name for p in planned],
-                "95 % error": [p.error for p in planned],
-                "All bins": pd.Series([p.largest_error for p in planned], dtype=float),
+                "95 % error": [rounded_up(p.error, 4) for p in planned],
+                "All bins": pd.Series([p.largest_error for p in planned], dtype=float).map(
+                    lambda error: rounded_up(error, 4)
+                ),
                 "Unit": [p.statistic.unit or "as the column" for p in planned],
                 "Standard deviation": pd.Series([p.standard_deviation for p in planned], dtype=float),
                 "Noise": [f"{SYMBOLS[p.noise]} = {short(p.scale)}" for p in planned],

@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.accounting import accountants, closed_forms, textbook
 from dpviz.privacy.budgets import ApproximateDP, Budget
@@ -126,7 +126,7 @@ def _accountants_by_steps(
     checkpoints = tuple(counts.tolist())
     every = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
     curves = {name: curve for name, curve in every.items() if np.isfinite(curve[-1])}
-    heading = f"Read as ε at δ = {short(delta)}" if limit is None else "How long the budget lasts"
+    heading = f"Read as ε at δ = {short_up(delta)}" if limit is None else "How long the budget lasts"
     figure = planner_figures.spent_by_steps(times, curves, delta, limit, steps)
     return planner_view.chart("spent", figure, heading=heading, grid=GRID)
 
@@ -159,19 +159,19 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     worst = max(proven, key=proven.__getitem__)
     least, most = proven[best], proven[worst]
     if most <= 1.005 * least:
-        st.markdown(f"The noise costs **ε = {short(least)}**, however it is counted.")
+        st.markdown(f"The noise costs **ε = {short_up(least)}**, however it is counted.")
     else:
-        costs = [f"ε = {short(cost)} ({SAVINGS[name]})" for name, cost in ((worst, most), (best, least))]
+        costs = [f"ε = {short_up(cost)} ({SAVINGS[name]})" for name, cost in ((worst, most), (best, least))]
         times = short(most / max(least, 1e-300))
         st.markdown(texts.BETTER_COUNTED.format(most=costs[0], least=costs[1], times=times))
     drawn = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * least or least == 0}
-    absent = [f"{SAVINGS[name]}, ε = {short(proven[name])}" for name in proven if SAVINGS[name] not in drawn]
+    absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in drawn]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
     shown = planner_view.chart(
         "accountants",
         planner_figures.bars(drawn, "ε", SAVINGS[best]),
         to_download=partial(_finer_bars, means, scale, delta),
-        delta=short(delta),
+        delta=short_up(delta),
         too_long=too_long,
         grid=GRID,
     )

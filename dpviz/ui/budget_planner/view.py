@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.errors import UserError
-from dpviz.numbers import short
+from dpviz.numbers import short_down, short_up
 from dpviz.plots import planner_figures
 from dpviz.plots.elements.chart import worded
 from dpviz.privacy import conversions, tradeoffs
@@ -79,10 +79,10 @@ def names(delta: float, order: float) -> dict[str, str]:
     """What the currencies are called, in the order in which they are shown."""
     return {
         "epsilon": "Pure ε",
-        "epsilon_at_delta": f"ε at δ = {short(delta)}",
+        "epsilon_at_delta": f"ε at δ = {short_up(delta)}",
         "rho": "ρ (zCDP)",
         "mu": "μ (Gaussian DP)",
-        "renyi": f"Rényi at α = {short(order)}",
+        "renyi": f"Rényi at α = {short_down(order)}",
     }
 
 
@@ -96,9 +96,12 @@ def currencies(budget: Budget, delta: float) -> None:
         if item.value is None:
             values[title] = "—", item.why
         elif item.exact:
-            values[title] = short(item.value), "Says exactly as much as the guarantee that was stated."
+            values[title] = short_up(item.value), "Says exactly as much as the guarantee that was stated."
         else:
-            values[title] = f"≤ {short(item.value)}", "What every algorithm with this guarantee has; says less than it."
+            values[title] = (
+                f"≤ {short_up(item.value)}",
+                "What every algorithm with this guarantee has; says less than it.",
+            )
     metrics(values)
     missing = list(dict.fromkeys(item.why for item in implied.values() if item.value is None))
     if missing:
@@ -119,7 +122,7 @@ def of_events(cost: Guarantee) -> None:
         if name in cost.values:
             value = cost.values[name]
             help = cost.missing.get(name) or "Of these releases, by the best route to this currency."
-            values[title] = "—" if value is None else f"≤ {short(value)}", help
+            values[title] = "—" if value is None else f"≤ {short_up(value)}", help
     metrics(values)
     if cost.missing:
         st.caption(" ".join(cost.missing.values()))
@@ -154,7 +157,7 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
     if planned is not None and planned.events:
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
         advantage = tradeoffs.advantage(planned.events)
-        right = f"right in at most {short(50 * (1 + advantage))} of 100 such cases"
+        right = f"right in at most {short_up(50 * (1 + advantage))} of 100 such cases"
         said = f"Of {name}, as a whole: {right}."
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
     return chart("tradeoff", planner_figures.tradeoff(budget.tradeoff(rates), curve, name), unit=unit, said=said)

@@ -17,7 +17,7 @@ from dpviz.experiments import changes
 from dpviz.experiments.plan import worst
 from dpviz.experiments.results import CONFIDENCE, Cost
 from dpviz.exports.spreadsheets import as_text
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots.comparison_figures import compared
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -254,7 +254,8 @@ def _chart(
     figure = compared(curves, along, title, metric == SHARE or comparison.logarithmic(sides, metric))
     statuses = {curve.status for curve in curves}
     rests_on = plain(_rests_on(sides))
-    said = f"**Private only if known beforehand**: {rests_on}." if rests_on else "Private, each run at its own budget."
+    status = worst(side.experiment.privacy for side in sides)
+    said = f"{explain.only_if(status)}: {rests_on}." if rests_on else "Private, each run at its own budget."
     if "not private" in statuses:
         public = all(side.experiment.problem.public for side in sides)
         raw = "it reads the raw data, which are public here" if public else "some of it reads your raw data"
@@ -275,8 +276,8 @@ def _chart(
 
 def _rests_on(sides: Sequence[Side]) -> str:
     """What the guarantees of these runs rest on, run by run."""
-    conditions = [(side.name, side.experiment.problem.from_data) for side in sides]
-    return "; ".join(f"of {name}, {', '.join(read)}" for name, read in conditions if read)
+    conditions = [(side.name, side.experiment.condition) for side in sides]
+    return "; ".join(f"{name}{condition}" for name, condition in conditions if condition)
 
 
 def _missing(sides: Sequence[Side], metric: str, every: bool, curves: Sequence[Curve]) -> list[str]:
@@ -313,7 +314,7 @@ def _ends(sides: Sequence[Side], metric: str, every: bool, delta: float) -> None
         "Steps": numbers["steps"],
         "Repeats": numbers["repeats"],
         "Guarantee": numbers["budget"],
-        f"ε at δ = {short(delta)}": [
+        f"ε at δ = {short_up(delta)}": [
             read[run].get(method) for run, method in zip(numbers["run"], numbers["method"], strict=True)
         ],
     }
@@ -355,7 +356,7 @@ def _together(panel: Panel, sides: Sequence[Side], delta: float) -> None:
 
 @st.cache_data(max_entries=64, scope="session", show_spinner=False)
 def _readings(text: str, delta: float, _side: Side) -> dict[str, float]:  # noqa: ARG001 (what the cache knows it by)
-    return comparison.readings(_side, delta)
+    return {label: rounded_up(epsilon) for label, epsilon in comparison.readings(_side, delta).items()}
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)

@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Arm
 from dpviz.experiments.results import quantiles, spent_curve
 from dpviz.experiments.summary import pictured
 from dpviz.experiments.trace import Trace
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
 from dpviz.plots.clouds import Animation, Trajectories
 from dpviz.plots.elements import style
@@ -132,7 +132,7 @@ class _Filmed:
             return []
         symbol = f"{UNITS[self.currency].symbol}\u00a0="  # no line ends before the number
         return [
-            f"{symbol}\u00a0{short(value)} spent"
+            f"{symbol}\u00a0{short_up(value)} spent"
             for value in used[np.minimum(steps, self.trace.lanes[label].iterations[-1])]
         ]
 

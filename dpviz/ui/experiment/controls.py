@@ -261,7 +261,7 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
         if type(experiment.budget) is cls:
             found["currency"] = currency
             found |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
-    found |= {"replicates": experiment.replicates, "seed": experiment.seed}
+    found |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
     chosen = Chosen(tuple(labels), found["references"], shared)
     if chosen.arms(catalogue) != experiment.arms:
         raise ValueError(texts.UNEXPRESSED)
@@ -281,20 +281,26 @@ def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) 
 
 
 def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = USUAL) -> dict[str, Any]:
-    """How many hypothetical runs, and the seed of their noise; on data that are not public, None unless asked for.
+    """How many runs, hypothetical ones on public data, and the seed of their noise. On data that are not public every
+    run is a release: at first there is one, whatever was set for others, and no seed unless asked for.
 
     at_first : as in `budget`.
     """
     declared = {control.name: control for control in Experiment.controls()}
     repeats = declared["replicates"]
-    usual = replace(repeats, default=at_first.get(repeats.name, repeats.default))
-    values: dict[str, Any] = {repeats.name: panel.control(usual, repeats.name)}
+    usual = replace(repeats, default=at_first.get(repeats.name, repeats.default) if public else 1)
+    values: dict[str, Any] = {repeats.name: panel.control(usual, _repeats_name(public))}
     if not public:
         fixed = panel.switch("fixed_seed", "Fixed seed", False, texts.SECRET_SEED)
         st.caption(texts.SECRET_SEED if fixed else texts.FRESH_SEED)
         if not fixed:
             return values | {"seed": None}
     return values | {"seed": panel.control(replace(declared["seed"], optional=False), "seed")}
+
+
+def _repeats_name(public: bool) -> str:
+    """The name of the control of the repeats: one of its own for data that are not public."""
+    return "replicates" if public else "file_replicates"
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:

@@ -10,13 +10,12 @@ import streamlit as st
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.tradeoffs import tradeoff
-from dpviz.problems.base import condition_of
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import sentence as as_text
@@ -135,8 +134,8 @@ def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
     """The guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
     st.markdown(f"**Guarantee of {several}:** {as_text(experiment.promise)}.", width="content")
-    if experiment.problem.from_data:
-        explain.privacy_badge("private if known beforehand")
+    if experiment.condition:
+        explain.privacy_badge(experiment.privacy)
 
 
 def line(
@@ -153,14 +152,15 @@ def line(
         (
             "Budget of each method",
             budget.describe(),
-            f"{budget.name}, {unit}{', if known beforehand' * bool(rests_on)}",
+            ", ".join([budget.name, unit, *[experiment.privacy.removeprefix("private ")] * bool(rests_on)]),
             f"The whole run of each method meets this guarantee{rests_on}; protected is {unit}.",
         ),
         (
-            f"Reading at δ = {short(delta)}",
-            f"ε ≤ {short(epsilon.value)}",
+            f"Reading at δ = {short_up(delta)}",
+            f"ε ≤ {short_up(epsilon.value)}",
             epsilon.who,
-            f"{_range(epsilon, short)} Of each method by the tightest of our accountants: {accountants}. Upper bounds.",
+            f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountants}. "
+            "Upper bounds.",
         ),
         noise(label, shown[label]),
         (
@@ -178,8 +178,8 @@ def line(
 
 
 def _rests_on(experiment: Experiment) -> str:
-    condition = condition_of(experiment.problem.from_data)
-    return f" {as_text(condition)}" if condition else ""  # blanks at its ends go
+    condition = experiment.condition
+    return f" {as_text(str(condition))}" if condition else ""  # blanks at its ends go
 
 
 def at_most(plans: Mapping[str, Plan]) -> list[str]:
@@ -204,7 +204,7 @@ def currencies(read: Mapping[str, Readings]) -> str:
     for name, title, sign in (("pure", "Pure ε", "="), ("rho", "zCDP ρ", "≤"), ("mu", "GDP μ", "≤")):
         found = worst(read, name)
         if math.isfinite(found.value):
-            parts.append(f"{title} {sign} {short(found.value)} ({found.who}).")
+            parts.append(f"{title} {sign} {short_up(found.value)} ({found.who}).")
         else:
             some = "" if found.same else f" ({found.who})"
             parts.append(f"{title}: none{some}.")
@@ -224,4 +224,4 @@ def _range(found: Worst, text: Callable[[float], str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{short(100 * share)} %"
+    return f"{short_up(100 * share)} %"

@@ -70,7 +70,8 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     if run is None or frame.hides(run):
         components.awaited(panel.key("hero"))
         with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
-            missing = f"Before Run: {'; '.join(frame.lacks)}." if frame.lacks else texts.FIRST_RELEASE
+            first = texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
+            missing = f"Before Run: {'; '.join(frame.lacks)}." if frame.lacks else first
             st.markdown(missing if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
         return

@@ -370,7 +370,8 @@ class _Screen(Part):
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
-            active = run_panel.bar(panel, page.texts.TITLE, ready, beside, self.uploaded)
+            own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
+            active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else ())
             hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)

@@ -13,12 +13,12 @@ import streamlit as st
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import run_figures
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.problems.base import Metric, condition_of
+from dpviz.problems.base import Metric
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import sentence
+from dpviz.ui.markdown import plain, sentence
 from dpviz.ui.tables import show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
@@ -200,7 +200,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    if numbers["currency"].iloc[0] == f"ε at δ = {short(delta, 4)}":  # then the reading is what was spent
+    if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":  # then the reading is what was spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
@@ -212,8 +212,8 @@ def table(run: Run, trace: Trace, delta: float) -> None:
     shown = _readable(numbers[list(columns)]).rename(columns=labels)
     help = {labels[name]: column.help for name, column in columns.items()}
     with explain.heading("Final numbers"):
-        if read or run.experiment.problem.from_data:
-            explain.privacy_badge("not private" if read else "private if known beforehand")
+        if read or run.experiment.condition:
+            explain.privacy_badge("not private" if read else run.experiment.privacy)
     show_table(
         shown,
         style=explain.readable,
@@ -221,12 +221,20 @@ def table(run: Run, trace: Trace, delta: float) -> None:
         column_config={name: _format(shown[name], help.get(name)) for name in shown},
         alt="Final numbers of each method: steps, loss, best step, accuracy, privacy spent, time",
     )
-    if run.experiment.problem.from_data:
+    if run.experiment.condition:
         st.caption(explain.released(run.experiment, run.experiment.replicates))
     ended = {label: results.endings(lane) for label, lane in trace.lanes.items()}
     stopping = [f"{label}: {found.describe()} ({found.reasons()})" for label, found in ended.items() if found]
     if stopping:
         st.caption(f"**Methods that stop by themselves.** {'; '.join(stopping)}. Their guarantee is the ceiling.")
+    fixed = {label: run.plans[label].iterations for label in trace.lanes if not run.plans[label].stops}
+    unfinished = [
+        label
+        for label, steps in fixed.items()
+        if trace.lanes[label].private and steps not in trace.lanes[label].iterations
+    ]
+    if unfinished:
+        st.caption(texts.UNFINISHED.format(methods=", ".join(map(plain, unfinished))))
     said = [f"Medians of {run.experiment.replicates} runs."]
     said += [f"**Not private**, because read off the raw data: {', '.join(read)}."] * bool(read)
     said += [explain.REFERENCES] * any(not lane.private for lane in trace.lanes.values())
@@ -247,8 +255,8 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
                 "Other runs on the same data add to this.",
                 width="content",
             )
-            if read := experiment.problem.from_data:
-                explain.privacy_badge("private if known beforehand", sentence(condition_of(read)))
+            if experiment.condition:
+                explain.privacy_badge(experiment.privacy, sentence(str(experiment.condition)))
 
 
 def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
@@ -256,6 +264,8 @@ def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
     shown = numbers.drop(columns=["currency", "accountant"], errors="ignore")
     if "diverged" in shown and not shown["diverged"].any():
         shown = shown.drop(columns="diverged")
+    for name in [name for name in shown if name in results.UPPER]:
+        shown[name] = shown[name].map(rounded_up)
     for name in [name for name in shown if name.endswith("_low")]:
         high = name.removesuffix("_low") + "_high"
         band = [f"{_signed(low)} - {_signed(high)}" for low, high in zip(shown[name], shown[high], strict=True)]
@@ -273,7 +283,7 @@ def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: fl
     if name == "spent":
         return f"Spent {numbers['currency'].iloc[0]}"
     if name == "epsilon_at_delta":
-        return f"ε at δ = {short(delta)}"
+        return f"ε at δ = {short_up(delta)}"
     if name.endswith("_low"):
         return "10-90 %"
     return re.sub(r" (F\(|‖)[^,]*", "", column.label)

@@ -13,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.execution import progress, store
 from dpviz.execution.runner import Job, Runner
+from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.plots.elements.chart import Chart
@@ -70,9 +71,15 @@ class Ready:
         return self.experiment.replicates / freshness.FIRST
 
     @cached_property
+    def releases(self) -> str:
+        """How many releases it makes, and what they add up to."""
+        runs = [(plan, self.experiment.replicates) for plan in self.plans.values()]
+        return results.releases(runs, self.experiment.budget)
+
+    @cached_property
     def first(self) -> "Ready | None":
-        """As `Startable`."""
-        if self.experiment.replicates < 2 * freshness.FIRST:
+        """As `Startable`. No run on a file is part of another one: each has noise of its own."""
+        if not self.public or self.experiment.replicates < 2 * freshness.FIRST:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
@@ -229,7 +236,8 @@ def pictured(page: str) -> Run | None:
 def _first_of(before: Job, job: Job) -> bool:
     """Whether a job has the first repeats of another one, and no more."""
     whole = job.task
-    first = isinstance(whole, Experiment) and before.task == whole.replaced(replicates=freshness.FIRST)
+    first = isinstance(whole, Experiment) and whole.public  # on a file each run has noise of its own
+    first = first and before.task == whole.replaced(replicates=freshness.FIRST)
     return first and before.task != whole
 
 
@@ -253,16 +261,17 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
     return run.experiment.replicates, ready.experiment.replicates
 
 
-def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: bool = False) -> bool:
+def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: str = "") -> bool:
     """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
 
     switch : the place of the switch that lets them. ready : None while the settings do not
-    make something to run; a run that is under way can still be stopped. own : the page is about a visitor's own file.
+    make something to run; a run that is under way can still be stopped. own : what is said instead of the switch on a
+    page that is about a visitor's own file.
     Returns whether a run is under way, as the buttons show it: the run may end while the page is being drawn.
     """
     page = panel.page
     if own:
-        switch.caption("Your own file: runs start by click only.")
+        switch.caption(own)
     else:
         with switch:
             at_once = panel.switch("follow", "Run at every change", True, texts.FOLLOW_HELP)

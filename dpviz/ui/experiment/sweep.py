@@ -31,6 +31,12 @@ def planned(text: str) -> tuple[Point, ...]:
     return Sweep.from_json(text).planned()
 
 
+@st.cache_data(max_entries=16, scope="session", show_spinner=False)
+def price(text: str) -> str:
+    """What publishing all of a sweep costs, given as its JSON text. Raises UserError as `Sweep.planned` does."""
+    return Sweep.from_json(text).price(planned(text))
+
+
 def current(page: str) -> Run | None:
     """The sweep that this page shows."""
     return st.session_state.get(page + _SUFFIX)

@@ -14,7 +14,6 @@ from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.sweep_figures import against
-from dpviz.problems.base import condition_of
 from dpviz.specification import Control
 from dpviz.sweeps.settings import Setting, data_seed, named, settings
 from dpviz.sweeps.sweep import MOST_VALUES, Axis, Sweep
@@ -40,8 +39,9 @@ def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, 
     sweep: Sweep | None = None
     with in_place():
         sweep = _sweep(panel, experiment, diagnostics)
-    if not experiment.problem.public:
-        st.info(texts.SWEEP_UPLOADED, icon=":material/lock:")
+    if not experiment.problem.public and sweep is not None:
+        with in_place():
+            st.info(texts.SWEEP_UPLOADED.format(price=sweep_panel.price(sweep.to_json())), icon=":material/lock:")
     key = panel.key(PREFIX)
     sweep_panel.panel(key, f"{title}, sweep", sweep, partial(_draw, panel, key), tables, diagnostics)
 
@@ -191,8 +191,9 @@ def _status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     found = {curve.status for curve in result.curves.values() if curve.ends}
     if found == {"not private"}:
         return provenance(found), explain.diagnostic(replicates, problem.public)
-    said = f"Each run is private at the budget of its point for {problem.unit}; publishing several adds up."
-    rests_on = sentence(condition_of(problem.from_data))
+    adds_up = f"all of it: {result.price}" if result.price else "several adds up"
+    said = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
+    rests_on = sentence(str(sweep.experiment.condition))
     said += f" **All of this holds {rests_on}.**" if rests_on else ""
     return provenance(found), f"{said} {explain.REFERENCES}" if "not private" in found else said
 

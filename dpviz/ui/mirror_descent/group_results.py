@@ -10,7 +10,7 @@ import streamlit as st
 from dpviz.datasets.uploads.upload import CONSTANT
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.mirror_descent import outcome_figures, texts
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.grouped import CLOSE, GroupedGame, Rates
 from dpviz.problems.games.simplex import to_ball
@@ -61,7 +61,7 @@ def _words(problem: GroupLoss | LossMatrix, lane: ArmTrace) -> str:
     if not isinstance(problem, GroupLoss):
         return f"plays {named}; {group}."
     size = float(np.abs(values).sum())
-    far = f"it has moved ‖w‖₁ = {short(size)} away from the model 0, of at most r = {short(problem.radius)}"
+    far = f"it has moved ‖w‖₁ = {short(size)} away from the model 0, of at most r = {short_up(problem.radius)}"
     return f"{far}; largest coefficients: {named or 'none'}; {group}."
 
 

@@ -54,10 +54,10 @@ def show(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
 def _certified(run: Run, trace: Trace) -> None:
     """What the certificates of the first run say, which may be published."""
     for label, lane in trace.lanes.items():
-        found = trace.last(label, CERTIFIED_GAP.name) if lane.private else np.empty(0)
+        found = lane.last(CERTIFIED_GAP.name) if lane.private else np.empty(0)
         if len(found) and np.isfinite(found[0]):
             added = run.plans[label].resolved["certificate_width"]
-            rests_on = f" {explain.released(run.experiment, 1)}" if run.experiment.problem.from_data else ""
+            rests_on = f" {explain.released(run.experiment, 1)}" if run.experiment.condition else ""
             st.success(f"{texts.certified(label, float(found[0]), added)}{rests_on}", icon=":material/verified:")
 
 

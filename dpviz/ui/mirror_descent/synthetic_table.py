@@ -14,7 +14,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.exports.spreadsheets import as_csv
 from dpviz.families.mirror_descent import SyntheticData, bounds, texts
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short_up
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
 from dpviz.problems.games.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
@@ -96,7 +96,7 @@ def _offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, witho
     problem, lane = run.experiment.problem, trace.lanes[arm.label]
     assert isinstance(problem, MarginalQueries)
     shares = lane.output["x"][0]
-    released = trace.last(arm.label, "fit_error")
+    released = trace.lanes[arm.label].last("fit_error")
     expected = bounds.histogram_error(
         arm.algorithm,
         run.plans[arm.label],
@@ -111,7 +111,9 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
     """One line per method: what may be expected of its table and, as a diagnostic, what it is worth."""
     columns = {
         "Method": [offer.arm.label for offer in offers],
-        "Worst error, at most about": [one if math.isfinite(one := offer.together) else None for offer in offers],
+        "Worst error, at most about": [
+            rounded_up(one, 2) if math.isfinite(one := offer.together) else None for offer in offers
+        ],
         "of which: rows": [offer.made.added for offer in offers],
     }
     if any(offer.other for offer in offers):
@@ -150,7 +152,7 @@ def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
 
 def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) -> None:
     worst = (
-        f"Worst error at most about {short(offer.together)}"
+        f"Worst error at most about {short_up(offer.together)}"
         if math.isfinite(offer.together)
         else ("No useful bound on its error is known")
     )
@@ -196,7 +198,7 @@ def _remarks(run: Run, offer: Offer, best: Offer, without: bool) -> None:
                 "combinations; a longer table repeats them."
             )
     if best.together < 0.5 * offer.together:
-        found.append(f"The table of {best.arm.label} promises less: {short(best.together)} at most.")
+        found.append(f"The table of {best.arm.label} promises less: {short_up(best.together)} at most.")
     if without:
         found.append(f"Rows with “{OTHER}” are left out: right if the data have none, which you declare here.")
     if found:

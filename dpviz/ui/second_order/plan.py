@@ -9,7 +9,7 @@ from dpviz.datasets.covertype import CovertypeUpload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Forecast
-from dpviz.numbers import short
+from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.problems.nonconvex.nonconvex import NonconvexModel
@@ -82,10 +82,14 @@ def _row(forecast: Forecast) -> dict[str, object]:
         "Gradient": stopping.gradient_ratio,
         "Curvature": stopping.hessian_ratio,
         "Least decrease": None if any(a.symbol in "GM" for a in forecast.assumed) else forecast.decrease,
-        "Rows, practical": forecast.practical,
-        "Rows, proven": forecast.needed,
-        "Rows, published": forecast.published,
+        "Rows, practical": _enough(forecast.practical),
+        "Rows, proven": _enough(forecast.needed),
+        "Rows, published": _enough(forecast.published),
     }
+
+
+def _enough(rows: float | None) -> float | None:
+    return None if rows is None else rounded_up(rows)
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
@@ -119,7 +123,7 @@ def size_note(shown: PlanView) -> str:
     assert isinstance(facts, NonconvexFacts)
     return (
         f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_marked(facts, 'G')}, "
-        f"M = {short(facts.hessian_lipschitz)}{_marked(facts, 'M')}, f can fall by at most Γ = {short(facts.gap)}"
+        f"M = {short(facts.hessian_lipschitz)}{_marked(facts, 'M')}, f can fall by at most Γ = {short_up(facts.gap)}"
         f"{_marked(facts, 'Γ')}."
     )
 

@@ -12,7 +12,7 @@ from dpviz.families.second_order.comparison import EPSILONS, TABLES, Mode, Toler
 from dpviz.families.second_order.methods.algorithms import EVEN, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.families.second_order.shares import Compared
-from dpviz.numbers import rounded_up, short
+from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
@@ -147,8 +147,8 @@ def _table(found: Compared) -> None:
                 "Hessian noise": short(split.stopping.hessian_noise),
                 "Can it stop?": texts.stops(split.stopping, found.assumed),
                 "W": short(split.stopping.waiting_time),
-                "Rows until W ≤ 2": None if rows is None else short(rounded_up(rows * split.stopping.recognised_at)),
-                "Rows, proven": short(rounded_up(rows * split.needed)) if rows and split.needed is not None else None,
+                "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.recognised_at),
+                "Rows, proven": short_up(rows * split.needed) if rows and split.needed is not None else None,
             }
             for name, split in found.splits.items()
         ],

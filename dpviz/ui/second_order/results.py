@@ -72,7 +72,7 @@ def _row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dict[str, 
 def _used(plan: Plan, trace: Trace, label: str) -> float | None:
     """The share of what they could be charged at most that the runs were charged, on average: of what adds up; of
     batches, whose price does not, the iterations. None without privacy."""
-    iterations, charged = trace.last(label, "iterations_charged"), trace.spent(label)[1]
+    iterations, charged = trace.lanes[label].last("iterations_charged"), trace.spent(label)[1]
     if plan.private and len(iterations):
         return float(iterations.mean()) / plan.iterations
     if plan.currency is None or not len(charged):
@@ -101,7 +101,7 @@ def _shortened(text: str, _tables: Mapping[str, np.ndarray]) -> float:
 
 def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
     """Both tests of one method in every step, against their tolerances, and what its releases cost; what was drawn."""
-    labels = [label for label in trace.lanes if len(trace.series(label, NOISY_GRADIENT.name)[1])]
+    labels = [label for label, lane in trace.lanes.items() if len(lane.last(NOISY_GRADIENT.name))]
     if not labels:
         return []
     with st.columns([1, 2])[0]:
@@ -142,7 +142,7 @@ def _why_not(run: Run, label: str) -> str:
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
     """What the releases of a method cost, by purpose."""
     plan = run.plans[label]
-    if len(trace.series(label, "iterations_charged")[1]):
+    if len(trace.lanes[label].last("iterations_charged")):
         purposes, ceiling, before, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
         words = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:

@@ -9,7 +9,7 @@ import streamlit as st
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
 from dpviz.families.zeroth_order.advice import Forecast, Option, reach, reduced_of
-from dpviz.numbers import short
+from dpviz.numbers import short, short_up
 from dpviz.plots.elements.chart import Chart
 from dpviz.problems.values.value_problem import ValueFacts
 from dpviz.ui import explain
@@ -59,7 +59,7 @@ def _say_reach(shown: PlanView) -> None:
     found: Forecast = shown.theory
     if found.far is not None and 0 < found.reach < found.far:
         st.warning(
-            texts.NO_REACH.format(far=short(found.far), reach=short(found.reach)), title="Too few steps to get there"
+            texts.NO_REACH.format(far=short(found.far), reach=short_up(found.reach)), title="Too few steps to get there"
         )
 
 
@@ -131,7 +131,7 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
 def size_note(shown: PlanView) -> str:
     """Rows, parameters, and how far a run may get."""
     facts, far = ValueFacts.of(next(iter(shown.plans.values())).facts), reach(shown.plans)
-    note = f" A run ends within {short(far)} of its start." if far else ""
+    note = f" A run ends within {short_up(far)} of its start." if far else ""
     return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
 

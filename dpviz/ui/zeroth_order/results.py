@@ -70,8 +70,8 @@ def verdict(_: Run, trace: Trace, diagnostics: bool) -> None:
         return
     found = {
         label: (float(shares.mean()), float(masses.mean()))
-        for label in trace.lanes
-        if len(shares := trace.last(label, "clipped_share")) and len(masses := trace.last(label, "clipped_mass"))
+        for label, lane in trace.lanes.items()
+        if len(shares := lane.last("clipped_share")) and len(masses := lane.last("clipped_mass"))
     }
     if not found:
         return

@@ -37,8 +37,8 @@ def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
 def test_readings_and_attacks_of_every_method(experiment: Experiment) -> None:
     plans, styles = experiment.plans(), arm_styles(experiment.arms)
     epsilon = {line.name: line.y for line in figures.epsilon_by_step(plans, styles, 1e-5).figure.data}
-    assert epsilon[presets.GIBO][-1] == pytest.approx(4.377178, rel=1e-5)
-    assert 1.5 < epsilon[presets.RANDOM][-1] < 1.613931 * (1 + 1e-5)  # of one choice, whose pure ε this is
+    assert epsilon[presets.GIBO][-1] == pytest.approx(4.378)  # 4.377178 in four digits, rounded up
+    assert 1.5 < epsilon[presets.RANDOM][-1] <= 1.6140001  # of one choice, whose pure ε this is
     gibo, random = (
         next(line.y for line in figures.attacks(plans, styles).figure.data if line.name == label)
         for label in (presets.GIBO, presets.RANDOM)

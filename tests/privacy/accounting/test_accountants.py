@@ -10,6 +10,8 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.signal import fftconvolve
+from scipy.special import ndtr
 
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, pld
@@ -49,6 +51,42 @@ def test_spent_where_the_currency_does_not_exist():
     on_batch = [Sub("wor", 1, 10, Gaussian(1.0))]
     assert {accountants.total(on_batch, currency) for currency in ("epsilon", "rho", "mu")} == {math.inf}
     assert accountants.total([], "mu") == accountants.total([], "epsilon") == 0.0
+
+
+def excess(event: Event, epsilons: np.ndarray) -> float:
+    """The most that E[(1 - e^(ε_t - L_t))₊] can be, L_t the loss of the first t of T equal releases, for whoever sees
+    them and stops when he likes; epsilons : (T+1,) ε_t. By dynamic programming, losses rounded down: not above it."""
+    size = per_event.pure(event)
+    cell = (size if size < math.inf else per_event.mu(event)) / 40
+    reach = size if size < math.inf else per_event.mu(event) * (9 + per_event.mu(event) / 2)
+    width = math.ceil(reach / cell) + 1
+    edges = cell * np.arange(-width, width + 2) - 1e-12
+    if isinstance(event, Laplace):
+        below = np.where(edges < -size, 0.0, np.where(edges < size, np.exp(np.minimum(edges - size, 0) / 2) / 2, 1.0))
+    else:
+        below = ndtr(edges / per_event.mu(event) - per_event.mu(event) / 2)
+    step = np.diff(below)[::-1]
+    losses = np.arange(-round(20 / cell), round((epsilons.max() + 40) / cell) + 1) * cell
+    best = np.zeros(len(losses))
+    for t in range(len(epsilons) - 1, -1, -1):
+        best = np.maximum(best, -np.expm1(np.minimum(epsilons[t] - losses, 0.0)))
+        if t:
+            best = fftconvolve(np.concatenate([np.zeros(width), best, np.full(width, best[-1])]), step, "valid")
+    return float(best[np.argmin(np.abs(losses))])
+
+
+@pytest.mark.parametrize("event", [Laplace(0.5), Gaussian(0.3)], ids=str)
+def test_who_stops_for_what_was_released_gains_no_more_than_delta(event: Event) -> None:
+    """Theory, section 8. The readings of fixed plans are exceeded at the step of such a stop, that of μ too."""
+    plan = (event,) * 60
+    told = [accountants.when_stopped(plan[:t], plan, DELTA).epsilon for t in range(61)]
+    assert excess(event, np.array(told)) <= DELTA
+    fixed = [accountants.tightest(plan[:t], DELTA).epsilon for t in range(61)]
+    assert excess(event, np.array(fixed)) > 5 * DELTA
+    if isinstance(event, Gaussian):
+        mu = accountants.epsilon_curve(plan, DELTA, "gdp", tuple(range(61)))
+        rho = accountants.epsilon_curve(plan, DELTA, "zcdp", tuple(range(61)))
+        assert excess(event, mu) > 5 * DELTA and excess(event, rho) > 2 * DELTA
 
 
 def test_gaussian_schedule_costs_exactly_its_mu():

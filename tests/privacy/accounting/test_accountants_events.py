@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.events import (
     Event,
@@ -60,13 +61,13 @@ def test_all_currencies_refuse_two_kinds_of_batches():
     fixed, random = Sub("wor", 1, 10, Laplace(1.0)), Sub("poisson", 1, 10, Laplace(1.0))
     for events in ([fixed, random], [fixed, Seq((Laplace(0.1), Repeat(random, 2)))]):
         for currency in ("epsilon", "rho", "mu"):
-            with pytest.raises(ValueError, match="Poisson"):
+            with pytest.raises(UserError, match="Poisson"):
                 accountants.spent(events, currency)
         for method in accountants.METHODS:
-            with pytest.raises(ValueError, match="Poisson"):
+            with pytest.raises(UserError, match="Poisson"):
                 accountants.epsilon(events, DELTA, method)
         for arguments in ((events, DELTA), (events[:1], DELTA, events[1:])):
-            with pytest.raises(ValueError, match="Poisson"):
+            with pytest.raises(UserError, match="Poisson"):
                 accountants.tightest(*arguments)
     assert accountants.tightest([random, Laplace(0.1)], DELTA).epsilon < math.inf
 

@@ -146,7 +146,7 @@ def test_amplification_and_its_inverse(epsilon, m, extra):
     assert per_event.pure(event) == pytest.approx(amplified, rel=1e-14)
 
 
-@pytest.mark.parametrize("epsilon", [600.0, 699.99, 700.01, 5000.0, 1e300, math.inf])
+@pytest.mark.parametrize("epsilon", [600.0, 699.99, 700.01, 5000.0, 1e150, math.inf])
 def test_amplification_of_huge_epsilons(epsilon):
     """Far out, a batch gains ln(n/m) and no more; nothing overflows."""
     for value in (float(forms.amplify(epsilon, 1, 1000)), per_event.pure(Sub("wor", 1, 1000, Laplace(epsilon)))):

@@ -10,6 +10,7 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpviz.errors import UserError
 from dpviz.privacy.accounting import closed_forms, per_event, pld
 from dpviz.privacy.events import (
     Event,
@@ -400,7 +401,7 @@ def test_a_bare_rho_is_left_to_other_accountants(event):
 def test_different_kinds_of_batches_do_not_add_up():
     both: list[tuple[Event, int]] = [(poisson(1, 10, Laplace(1.0)), 2), (Sub("wor", 1, 10, Laplace(1.0)), 2)]
     for call in (lambda: pld.epsilon_at(both, DELTA), lambda: pld.curve(both, [1], DELTA)):
-        with pytest.raises(ValueError, match="Poisson"):
+        with pytest.raises(UserError, match="Poisson"):
             call()
 
 
