@@ -386,7 +386,7 @@ def test_the_price_of_a_sweep_on_a_file_is_of_all_runs_that_it_makes(replicates:
     result = sweep.run(tables)
     releases = len(result.to_frame())  # a row for each run of each method at each value
     assert sweep.price() == result.price == price and price.startswith(f"{releases} releases")
-    for view in (result, result.visible(False), result.at(1.0)):
+    for view in (result, result.visible(False)):
         assert view.price == price
     assert price in displayed.chart(result, False).caption and price in sweep_to_csv(result, sweep)
     assert DIMENSIONS.price() == DIMENSIONS.run().price == "", "of public data nothing is paid"

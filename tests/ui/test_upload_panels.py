@@ -215,10 +215,11 @@ def test_what_is_taken_from_the_rows_is_marked_and_a_new_file_starts_afresh(kind
 
 
 @PANELS
-@pytest.mark.parametrize("data", [b"", b"  \n", b"\xff\xfe\x00\x81", b"just some words\nand more\n", b"a,b\n1,2\n" * 3])
-def test_a_bad_file_is_an_error(kind: str, data: bytes) -> None:
-    page = Page(kind).upload(data)
-    assert page.app.error and page.nothing
+def test_a_bad_file_is_an_error(kind: str) -> None:
+    page = Page(kind)
+    for data in (b"", b"  \n", b"\xff\xfe\x00\x81", b"just some words\nand more\n", b"a,b\n1,2\n" * 3):
+        page.upload(data)
+        assert page.app.error and page.nothing, data
 
 
 @PANELS
