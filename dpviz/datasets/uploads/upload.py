@@ -72,8 +72,8 @@ class Upload(Specification):
         check_size(len(read.table), self.n)
         if read.without_number:
             raise UserError(
-                f"{', '.join(read.without_number)}: declare categories for texts, write 1 and 0 for yes and no, or leave "
-                "the column out. As it is, it would be a constant.",
+                f"{', '.join(read.without_number)}: declare categories for texts, write 1 and 0 for yes and no, or "
+                "leave the column out. As it is, it would be a constant.",
                 title="A column of numbers has none",
             )
         for note in read.notes:
