@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from dpviz.datasets import UploadedTable
 from dpviz.datasets.games import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -21,6 +22,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem
 from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.sweeps.laws import log_law, power_law
 from dpviz.sweeps.sweep import Sweep, SweepStep
@@ -233,6 +235,18 @@ def test_nothing_of_an_arm_without_privacy_is_released_whatever_its_metric_says(
     seen = result.visible(False).to_frame()
     assert set(seen["algorithm"]) == {"private"} and len(seen) == len(frame) / 2
     assert DIMENSIONS.run().visible(False).to_frame().empty, "the gap reads the data"
+
+
+def test_of_somebodys_own_file_a_sweep_follows_and_draws_what_is_released() -> None:
+    data = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    own = BASE.replaced(problem=LogisticRegression(data=data), seed=None)
+    tables = {data.identity: np.column_stack([np.linspace(0, 1, 40), [1.0, -1.0] * 20])}
+    sweep = Sweep(experiment=own, fields=("budget.epsilon",), values=(1.0, 2.0))
+    assert own.metrics()[sweep.metric].released
+    raw = sweep.replaced(metric="objective").run(tables)
+    with pytest.raises(UserError, match="release no series"):
+        raw.figure()
+    assert any("not private" in note.text for note in raw.figure(diagnostics=True).layout.annotations)
 
 
 def test_a_diverged_run_counts_with_its_last_number_and_infinity_is_a_number() -> None:
