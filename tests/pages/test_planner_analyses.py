@@ -182,6 +182,20 @@ def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> No
     assert json.loads(settings_of(app)["planner_analyses"]) == [*wanted, row("town", "Histogram")]
 
 
+@pytest.mark.parametrize("value", ["1985", "72.000,50", "+49 30 1234567", "12/03/1985", "10:30"])
+def test_a_number_of_a_first_row_that_is_no_header_becomes_no_name(load: Load, value: str) -> None:
+    """It is a person's, and names stand in the address."""
+    app = analyses(load, [row("Old")])
+    rows = "".join(f"{k};T{k}\n" for k in range(40))
+    app.file_uploader[0].upload("mine.csv", f"{value};town\n{rows}".encode(), "text/csv").run()
+    app.selectbox(key="planner_upload_header").set_value(True).run()
+    app = confirmed(app)
+    assert app.multiselect(key="planner_columns").options == ["Column 1", "town"]
+    app.multiselect(key="planner_columns").set_value(["Column 1"]).run()
+    app.button(key="planner_columns_add").click().run()
+    assert json.loads(settings_of(app)["planner_analyses"])[1][0] == "Column 1" and value not in str(settings_of(app))
+
+
 def test_the_columns_of_a_file_take_the_place_of_the_example(load: Load) -> None:
     app = planner(load, ANALYSES)
     data = ",".join(f"c{k}" for k in range(25)) + "\n" + "\n".join([",".join(["1"] * 25)] * 30)
