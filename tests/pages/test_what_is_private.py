@@ -73,11 +73,17 @@ def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(loa
     reference = taken[taken["algorithm"].isin(references)].dropna(axis=1, how="all")
     assert "distance_nonprivate" in reference and "distance" not in reference
 
+
+def test_a_chart_that_was_drawn_with_references_is_not_shown_without_diagnostics(load: Load) -> None:
+    app = accelerated_upload(load)
+    for name, value in (("references", True), ("diagnostics", True)):
+        app.toggle(key=f"accel_{name}").set_value(value).run()
     app.session_state["accel_second"] = "distance"
-    run(app, press="accel_run", job="accel_job")  # it is drawn with references at first
-    assert references <= {name for alt in charts(app) for name in lines(app, alt) if alt.startswith("Distance")}
-    app.toggle(key="accel_diagnostics").set_value(False).run()
-    assert not references & {name for alt in charts(app) for name in lines(app, alt) if alt.startswith("Distance")}
+    run(app, press="accel_run", job="accel_job")
+    for shown in (True, False):
+        app.toggle(key="accel_diagnostics").set_value(shown).run()
+        drawn = {name for alt in charts(app) for name in lines(app, alt) if alt.startswith("Distance")}
+        assert any("no privacy" in name for name in drawn) == shown and "DP-GD" in drawn
 
 
 def test_strategies_of_a_reference_on_an_upload_are_not_offered(load: Load) -> None:

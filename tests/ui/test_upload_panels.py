@@ -202,6 +202,11 @@ def test_what_is_declared_is_used_and_not_marked_and_survives_another_page(kind:
     assert page.dataset == before
 
 
+def forgotten(upload: file.File) -> bool:
+    """Whether nothing of its rows is left, though a widget that was drawn for it may hold on to it for a while."""
+    return upload.frame.empty and upload.made is None and not (upload.counts or upload.starts or upload.bounds)
+
+
 @PANELS
 def test_what_is_taken_from_the_rows_is_marked_and_a_new_file_starts_afresh(kind: str) -> None:
     page = filled(Page(kind).upload(table(kind)))
@@ -210,24 +215,24 @@ def test_what_is_taken_from_the_rows_is_marked_and_a_new_file_starts_afresh(kind
         filled(page)
         assert set(page.dataset.bounds) == {(-10.0, 40.0)}
     assert set(page.dataset.from_data) == FROM_DATA[kind] and page.marked and not page.app.error
-    first = page.dataset.identity
+    first, upload = page.dataset.identity, page.app.session_state[page.key]
+    rows, number = weakref.ref(upload.frame), id(upload.frame)
+    assert number in file._held
     page.upload(table(kind))
     assert not page.marked and (page.nothing or page.dataset.from_data == ())
     assert first not in page.app.session_state["tables"]
-
-
-@PANELS
-def test_nothing_of_a_file_that_is_removed_stays_in_memory(kind: str) -> None:
-    """A widget that was drawn for it may hold on to the `File` for a while."""
-    page = filled(Page(kind).upload(table(kind)))
-    upload, uploader = page.app.session_state[page.key], page.app.file_uploader[0].key
-    rows, number = weakref.ref(upload.frame), id(upload.frame)
-    assert number in file._held and page.app.file_uploader[0].value and page.app.session_state["tables"]
-    page.app.button(key=page.key.replace("_upload", "_remove")).click().run()
     gc.collect()
-    assert not page.app.exception and page.nothing and page.app.session_state["tables"] == {} and rows() is None
-    assert not any((upload.counts, upload.starts, upload.bounds, upload.lists)) and upload.made is None
-    assert number not in file._held and page.key not in page.app.session_state
+    assert rows() is None and number not in file._held and forgotten(upload)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_removed_leaves_the_uploader_too() -> None:
+    page = filled(Page("table").upload(table()))
+    upload, uploader = page.app.session_state[page.key], page.app.file_uploader[0].key
+    assert page.app.file_uploader[0].value and page.app.session_state["tables"]
+    page.app.button(key="p_remove").click().run()
+    assert not page.app.exception and page.nothing and page.app.session_state["tables"] == {} and forgotten(upload)
+    assert page.key not in page.app.session_state
     assert page.app.file_uploader[0].key != uploader and not page.app.file_uploader[0].value
 
 
@@ -535,6 +540,7 @@ def test_bought_shares_belong_to_their_groups_and_nothing_forgets_what_was_bough
     assert buying(page, frame).dataset.shares_costs == (0.05,) * 4
 
 
+@pytest.mark.slow
 def test_what_was_bought_for_one_game_is_paid_for_in_another_on_the_same_file() -> None:
     page = buying(Page("groups"), table("groups")).press("release")
     page.app.session_state["kind"] = page.kind = "losses"
