@@ -116,6 +116,10 @@ def test_the_seed_of_an_upload_is_secret_by_default(load: Load, files: Files) ->
     assert "accel_seed=7" in link(app)
     app = run(app, press="accel_run", job="accel_job")
     assert app.session_state["accel_job"].experiment.seed == 7
+    both = "private if known beforehand and the seed stays secret"
+    marks = "guarantee", "released model", "first chart", "second chart", "final numbers", "what publishing costs"
+    assert text(app).count(f"-badge[:material/lock_open: {both}]") == len(marks)
+    assert {chart.provenance for chart in app.session_state["accel_job"].charts.values()} == {both}
 
 
 def test_what_publishing_costs_stands_below_the_numbers(load: Load) -> None:
