@@ -5,7 +5,7 @@ The list of groups and their shares are declared, never counted: counts would re
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -258,7 +258,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         limits.check_columns(frame, (self.group,))
         table = np.column_stack([read.table, group_positions(frame[self.group], self.groups)[read.kept]])
         table.flags.writeable = False
-        return RowsRead(table, read.kept, read.notes)
+        return replace(read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         table = self.table(tables, len(self.bounds) + 2)

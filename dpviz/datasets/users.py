@@ -69,7 +69,7 @@ class UserUpload(UploadedTable):
         check_columns(frame, (self.user,))
         table = np.column_stack([read.table, _places(frame[self.user][read.kept])])
         table.flags.writeable = False
-        return RowsRead(table, read.kept, read.notes)
+        return replace(read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:  # type: ignore[override]
         table = self.table(tables, len(self.bounds) + len(self.categories) + 2)

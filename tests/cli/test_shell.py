@@ -321,7 +321,8 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     frame = pd.read_csv("trace.csv", comment="#")
     assert code == 0 and set(frame["algorithm"]) == {"NAG", "GD #1"} and "floor" not in out
     assert not [name for name in frame if name.endswith("_nonprivate")]
-    assert shell("run own.json --table mine.csv --out all.csv --diagnostics")[0] == 0
+    code, out, _ = shell("run own.json --table mine.csv --out all.csv --diagnostics")
+    assert code == 0 and "floor (not private)" in out and "NAG (not private)" not in out
     assert "objective_nonprivate" in pd.read_csv("all.csv", comment="#")
     code, out, err = shell("sweep own.json --table mine.csv --grid epsilon=1,2 --out results.csv")
     price = "8 releases, ε = 12 by adding up; with 1 repeat ε = 6"

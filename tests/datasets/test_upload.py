@@ -378,10 +378,9 @@ def test_a_table_with_another_number_of_rows_than_declared_is_refused(rows: int)
 
 
 @pytest.mark.parametrize("cells", [["yes", "no"], ["a", "b"], [None, None], ["2020-01-01", "2021-01-01"]])
-def test_a_column_without_a_number_does_not_become_a_constant_without_a_word(cells: list[str]) -> None:
+def test_a_column_without_a_number_is_noted_on_the_page_and_refused_in_the_library(cells: list[str]) -> None:
     frame = pd.DataFrame({"smoker": cells * 20, "age": np.arange(40.0), "target": [0, 1] * 20})
     found = prepare(frame, "target", "1", ["smoker", "age"], {"smoker": (0.0, 1.0), "age": (0.0, 100.0)})
-    with pytest.warns(UserWarning, match="without any number.*'smoker'") as told:
-        rows = found.specification.rows(frame)
-    assert (rows[:, 0] == 0.5).all() and not any("'age'" in str(one.message) for one in told)
+    with pytest.raises(UserError, match="'smoker': declare categories"):
+        found.specification.rows(frame)
     assert any("'smoker'" in note and "'age'" not in note for note in found.notes)

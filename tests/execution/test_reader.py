@@ -117,6 +117,13 @@ def test_a_process_that_is_killed_is_a_sentence_and_the_next_file_is_read(reader
     assert works(reader)
 
 
+@pytest.mark.slow
+def test_a_process_that_has_grown_is_replaced(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = reader.pids
+    monkeypatch.setattr("dpviz.execution.reader.GROWN", 0.0)
+    assert works(reader) and reader.pids != process
+
+
 def _computed(process: int) -> int:
     """Hundredths of a second."""
     return sum(map(int, _fields(process)[11:13]))

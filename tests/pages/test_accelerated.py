@@ -115,8 +115,9 @@ def table(rows: int = 200) -> bytes:
     return frame.to_csv(index=False).encode()
 
 
-def upload(load: Load) -> AppTest:
-    app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_file_replicates="2")
+def upload(load: Load, **settings: str) -> AppTest:
+    small = {"accel_iterations": "5", "accel_file_replicates": "2"}
+    app = load("accelerated", accel_data="Your own file", **small, **settings)
     app.file_uploader[0].upload("mine.csv", table(), "text/csv")
     confirmed(app.run())
     assert not app.exception
@@ -176,6 +177,13 @@ def test_every_release_of_the_smoothness_of_a_file_is_paid_for(load: Load) -> No
     assert facts.released == (Laplace(0.101),)
     app.selectbox(key="accel_smoothness_source").set_value("bounds").run()
     assert "A release of L is not paid for" in said(app)
+
+
+def test_how_many_rows_of_a_file_the_clip_reaches_is_hidden_until_diagnostics_are_asked_for(load: Load) -> None:
+    app = run(upload(load, accel_clip="0.3"))
+    assert app.session_state["accel_job"].experiment.problem.clip == 0.3 and "**The clip**" not in text(app)
+    app.toggle(key="accel_diagnostics").set_value(True).run()
+    assert not app.exception and "**The clip** C = 0.3 reaches" in text(app)
 
 
 def test_the_smoothness_estimated_from_data_is_labelled(load: Load) -> None:

@@ -25,7 +25,7 @@ from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.families import FAMILIES
 from dpviz.ui.uploads import file as upload_file
 from tests.confirming import confirmed
-from tests.pages.reading import Load, all_methods, charts, run
+from tests.pages.reading import Load, all_methods, charts, lines, run
 from tests.pages.test_mirror_uploads import KINDS, TABLES, declare, people
 from tests.pages.test_mirror_uploads import upload as mirror_upload
 
@@ -173,6 +173,7 @@ def test_sweeps_of_two_files_whose_releases_are_alike_look_alike(
         pages.append(shown(app, files))
     sweep = app.session_state["accel_vary_sweep_job"].job
     assert sweep._tables == {} and any(not curve.released for curve in sweep.result.curves.values()), "references"
+    assert not any("no privacy" in name for alt in charts(app) for name in lines(app, alt))
     assert any(name.startswith("chart Distance travelled") for name in pages[0]) and "file accel_sweep_csv" in pages[0]
     assert list(pages[0]) == list(pages[1])
     assert not [name for name in pages[0] if pages[0][name] != pages[1][name]]

@@ -162,11 +162,17 @@ def test_hostile_names_run_nowhere(load: Load, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_of_a_file_only_names_and_the_number_of_rows_are_taken(load: Load) -> None:
-    """Not even whether a column holds numbers: what it is asked for and its range are said by the visitor."""
+    """Not even whether a column holds numbers: what it is asked for and its range are said by the visitor. A number in
+    the first row may be a person's, and names stand in the address."""
     app = analyses(load, [row("Old")])
-    data = "income;=1,=SUM(A1);town\n" + "\n".join(f"{60_000 + k};{k};T{k}" for k in range(40))
+    persons = ("1985", "72.000,50", "+49 30 1234567", "12/03/1985", "10:30")
+    data = f"income;=1,=SUM(A1);town;{';'.join(persons)}\n" + "\n".join(
+        f"{60_000 + k};{k};T{k};{';'.join('abcde')}" for k in range(40)
+    )
     confirmed(app.file_uploader[0].upload("mine.csv", data.encode(), "text/csv").run())
     assert app.session_state["planner_upload"].frame.shape == (40, 0)
+    named = ["income", "=1,=SUM(A1)", "town"]
+    assert app.multiselect(key="planner_columns").options == [*named, *(f"Column {place}" for place in range(4, 9))]
     app.multiselect(key="planner_columns").set_value(["income", "=1,=SUM(A1)"]).run()
     app.button(key="planner_columns_add").click().run()
     assert not app.exception and app.number_input(key="planner_rows").value == 40

@@ -261,6 +261,20 @@ def test_a_gap_that_came_by_a_link_with_its_cost_is_a_release(load: Load) -> Non
     assert app.session_state["second_job"].experiment.problem.facts().released == (Laplace(0.05),)
 
 
+def test_every_release_of_the_gap_of_a_file_is_paid_for(load: Load) -> None:
+    start = {"second_start": "Random, the same in all repeats", "second_methods": "OPT"}
+    app = load(PAGE, second_data="Your own file", second_replicates="2", second_iterations="2", **start)
+    app.file_uploader[0].upload("mine.csv", people(), "text/csv")
+    confirmed(app.run())
+    app.button(key="second_upload_fill").click().run()
+    for seed in (5, 6):
+        app.number_input(key="second_start_seed").set_value(seed).run()
+        app.number_input(key="second_gap_cost").set_value(0.01).run()
+        app.button(key="second_release").click().run()
+    assert not app.exception and "Spent ε_Γ = 0.01 + 0.01 before" in text(app)
+    assert run(app).session_state["second_job"].experiment.problem.facts().released == (Laplace(0.02),)
+
+
 def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     """Slider and table set the same share, of which the page says what it is worth; so do the splits to start from."""
     app = load(PAGE, second_methods=["OPT", "OPT-LS"])

@@ -31,6 +31,9 @@ def test_a_sweep_over_the_budget_draws_the_frontier_with_slopes(load: Load) -> N
     assert all("slope" in name for name in names)
     assert list(app.dataframe[-1].value["Method"]) == ["DP-GD", "DP-NAG", "DP-NAG-opt"]
     assert "**Not private**: it reads the raw data, which are public here." in text(app)
+    assert "-badge[:material/visibility: not private]" in text(app) and "-badge[:material/lock: private]" not in text(
+        app
+    )
     app.number_input(key="accel_vary_epsilon_to").set_value(10.0).run()
     assert "Settings changed since this sweep" in text(app) and "accel_vary_epsilon_to=10.0" in link(app)
 

@@ -1,6 +1,7 @@
 """A visitor's own table beside methods without privacy: what is drawn, listed and exported; the seed; kept tables."""
 
 import csv
+import html
 import io
 import json
 from collections.abc import Callable
@@ -11,8 +12,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from tests.confirming import confirmed
-from tests.pages.reading import Load, charts, lines, link, run, text, words
-from tests.pages.test_accelerated import table
+from tests.pages.reading import Load, charts, lines, link, run, table, text, words
+from tests.pages.test_accelerated import table as own_file
 from tests.pages.test_accelerated import upload as accelerated_upload
 from tests.pages.test_from_data import UNCONDITIONAL, badges
 from tests.pages.test_mirror_uploads import ready
@@ -56,6 +57,7 @@ def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(loa
     taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     assert set(taken["algorithm"]) == labels - references and not any("_nonprivate" in name for name in taken)
     page = files["accel_html"]().decode()
+    assert f"Guarantee: {app.session_state['accel_job'].experiment.promise}." in html.unescape(page)
     results = page[page.index("<h2>Distance") :] if "<h2>Distance" in page else page
     assert not any(f'"name":"{label}"' in results for label in references)
 
@@ -65,9 +67,23 @@ def test_a_reference_on_an_upload_is_nowhere_until_diagnostics_are_asked_for(loa
     raw = [name for name in app.dataframe[-1].value if name.endswith("(not private)")]
     assert any("Time" in name for name in raw) and any("accuracy" in name.lower() for name in raw)
     assert "no value of theirs is private" in text(app)
+    released = pd.read_csv(io.BytesIO(files["accel_model_csv"]()), comment="#")
+    assert labels - references <= {*released} and not references & {*released, *table(app, "column")}
     taken = pd.read_csv(io.BytesIO(files["accel_csv"]()), comment="#", quoting=csv.QUOTE_NONNUMERIC)
     reference = taken[taken["algorithm"].isin(references)].dropna(axis=1, how="all")
     assert "distance_nonprivate" in reference and "distance" not in reference
+
+
+def test_a_chart_that_was_drawn_with_references_is_not_shown_without_diagnostics(load: Load) -> None:
+    app = accelerated_upload(load)
+    for name, value in (("references", True), ("diagnostics", True)):
+        app.toggle(key=f"accel_{name}").set_value(value).run()
+    app.session_state["accel_second"] = "distance"
+    run(app, press="accel_run", job="accel_job")
+    for shown in (True, False):
+        app.toggle(key="accel_diagnostics").set_value(shown).run()
+        drawn = {name for alt in charts(app) for name in lines(app, alt) if alt.startswith("Distance")}
+        assert any("no privacy" in name for name in drawn) == shown and "DP-GD" in drawn
 
 
 def test_strategies_of_a_reference_on_an_upload_are_not_offered(load: Load) -> None:
@@ -100,6 +116,10 @@ def test_the_seed_of_an_upload_is_secret_by_default(load: Load, files: Files) ->
     assert "accel_seed=7" in link(app)
     app = run(app, press="accel_run", job="accel_job")
     assert app.session_state["accel_job"].experiment.seed == 7
+    both = "private if known beforehand and the seed stays secret"
+    marks = "guarantee", "released model", "first chart", "second chart", "final numbers", "what publishing costs"
+    assert text(app).count(f"-badge[:material/lock_open: {both}]") == len(marks)
+    assert {chart.provenance for chart in app.session_state["accel_job"].charts.values()} == {both}
 
 
 def test_what_publishing_costs_stands_below_the_numbers(load: Load) -> None:
@@ -156,7 +176,7 @@ def test_a_fixed_seed_is_a_condition_of_all_that_the_page_says(load: Load, files
 def test_a_file_has_one_run_at_first_and_run_says_what_more_add_up_to(load: Load) -> None:
     """Whatever the repeats on public data are."""
     app = load("accelerated", accel_data="Your own file", accel_iterations="5", accel_replicates="20")
-    app.file_uploader[0].upload("mine.csv", table(), "text/csv")
+    app.file_uploader[0].upload("mine.csv", own_file(), "text/csv")
     confirmed(app.run())
     app.button(key="accel_upload_fill").click().run()
     price = "3 releases, ε = 6 by adding up."

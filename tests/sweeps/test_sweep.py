@@ -247,6 +247,18 @@ def test_nothing_of_an_arm_without_privacy_is_released_whatever_its_metric_says(
     assert DIMENSIONS.run().visible(False).to_frame().empty, "the gap reads the data"
 
 
+def test_of_somebodys_own_file_a_sweep_follows_and_draws_what_is_released() -> None:
+    data = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    own = BASE.replaced(problem=LogisticRegression(data=data), seed=None)
+    tables = {data.identity: np.column_stack([np.linspace(0, 1, 40), [1.0, -1.0] * 20])}
+    sweep = Sweep(experiment=own, fields=("budget.epsilon",), values=(1.0, 2.0))
+    assert own.metrics()[sweep.metric].released
+    raw = sweep.replaced(metric="objective").run(tables)
+    with pytest.raises(UserError, match="release no series"):
+        raw.figure()
+    assert any("not private" in note.text for note in raw.figure(diagnostics=True).layout.annotations)
+
+
 def test_a_diverged_run_counts_with_its_last_number_and_infinity_is_a_number() -> None:
     result = scripted("nan").run()
     assert [found.tolist() for found in result.series("told")[1]] == [[2.0] * 3, [4.0] * 3, [8.0] * 3]
@@ -386,7 +398,7 @@ def test_the_price_of_a_sweep_on_a_file_is_of_all_runs_that_it_makes(replicates:
     result = sweep.run(tables)
     releases = len(result.to_frame())  # a row for each run of each method at each value
     assert sweep.price() == result.price == price and price.startswith(f"{releases} releases")
-    for view in (result, result.visible(False), result.at(1.0)):
+    for view in (result, result.visible(False)):
         assert view.price == price
     assert price in displayed.chart(result, False).caption and price in sweep_to_csv(result, sweep)
     assert DIMENSIONS.price() == DIMENSIONS.run().price == "", "of public data nothing is paid"

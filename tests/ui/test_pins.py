@@ -1,8 +1,11 @@
 """Pins of a run on somebody's own file: nothing of the raw data is kept unless it is shown, and nothing leaves."""
 
+from dataclasses import replace
+
 from streamlit.testing.v1 import AppTest
 
 from dpviz.compare import pins
+from dpviz.execution.runner import Runner
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
 from tests.ui.uploaded_run import uploaded_run
@@ -49,6 +52,7 @@ def test_a_pin_of_a_file_without_diagnostics_keeps_what_is_released() -> None:
     app = page()
     pinned = press(app)
     assert pinned.drawn is not None and not pinned.drawn.not_private and not pinned.raw
+    assert pinned.summary is not None and all(metric.released for metric in pinned.summary.metrics.values())
     assert pinned.drawn.axes[1].startswith("Distance travelled") and app.session_state["pinned_overlay"] == [
         "Pin 1: DP-GD"
     ]
@@ -75,6 +79,33 @@ def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
     sizes = [part.nbytes for ghost in pinned.drawn.pinned_lines for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
     assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows
+
+
+def _removed() -> None:
+    import gc
+    import weakref
+
+    import streamlit as st
+
+    found = st.session_state["found"] = []
+    for run in st.session_state["runs"]:
+        built = weakref.ref(run.problem)
+        for names in (["c" * 32], list(run.tables)):
+            run.let_go(names)
+            gc.collect()
+            found.append((run.has_data, built() is not None))
+
+
+def test_a_run_of_a_file_that_is_removed_ends_and_what_was_built_for_its_diagnostics_is_forgotten() -> None:
+    ended = uploaded_run()
+    waiting = replace(
+        ended, job=Runner(slots=0).submit(ended.experiment, dict(ended.tables)), tables=dict(ended.tables)
+    )
+    app = AppTest.from_function(_removed)
+    app.session_state["runs"] = [ended, waiting]
+    assert not app.run().exception
+    assert app.session_state["found"] == [(True, True), (False, False)] * 2, "the first time, another file is removed"
+    assert waiting.job._stopping.is_set()
 
 
 def test_a_page_knows_what_it_can_set_and_no_mixture_with_another_familys_methods() -> None:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dpviz.datasets import UploadedTable
 from dpviz.execution import cluster
 from dpviz.execution.runner import Job
 from dpviz.execution.store import Store
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment import texts as run_texts
 
@@ -32,9 +34,10 @@ def page() -> None:
     arms = [Arm(label="DP-NAG", algorithm=Nesterov(iterations=st.session_state.get("iterations", 5)))]
     if st.session_state.get("refused"):
         arms.append(Arm(label="Gaussian", algorithm=Nesterov(iterations=5, noise="gaussian"), budget=PureDP()))
-    experiment = Experiment(problem=Quadratic(rows=1000), arms=tuple(arms), replicates=2)
+    problem = st.session_state.get("problem", Quadratic(rows=1000))
+    experiment = Experiment(problem=problem, arms=tuple(arms), replicates=2)
     values = st.session_state.get("values", (2.0, 4.0, 8.0))
-    fields = ("problem.dimension",)
+    fields = ("problem.dimension",) if problem.public else ("budget.epsilon",)
     seeds = tuple(range(st.session_state.get("data_sets", 0)))
     more = {"data_seed": "seed", "data_seeds": seeds} if seeds else {}
     sweep = Sweep(experiment=experiment, fields=fields, values=values, metric="objective_gap", **more)
@@ -100,6 +103,8 @@ def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkey
     assert "'here' is no address of a Dask scheduler" in texts(app) and app.button(key="p_sweep_run").disabled
     app.text_input(key="p_sweep_cluster").set_value("tcp://127.0.0.1:1").run()
     assert not app.error and "p_sweep_cluster" not in app.query_params
+    data = UploadedTable(identity="0" * 32, n=40, bounds=((0.0, 1.0),), names=("a",))
+    assert not load(problem=LogisticRegression(data=data)).text_input, "a visitor's file stays here"
 
 
 def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load) -> None:

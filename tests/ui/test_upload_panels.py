@@ -2,6 +2,7 @@
 
 import gc
 import io
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,8 @@ def script(kind: str) -> None:
         "categories": categories.uploaded,
     }
     if not st.session_state.get("hidden"):
-        st.session_state["dataset"], st.session_state["tables"] = panels[kind]("p")
+        panel = panels[st.session_state.get("kind", kind)]  # a test may change to another one in the same session
+        st.session_state["dataset"], st.session_state["tables"] = panel("p")
 
 
 class Page:
@@ -200,6 +202,11 @@ def test_what_is_declared_is_used_and_not_marked_and_survives_another_page(kind:
     assert page.dataset == before
 
 
+def forgotten(upload: file.File) -> bool:
+    """Whether nothing of its rows is left, though a widget that was drawn for it may hold on to it for a while."""
+    return upload.frame.empty and upload.made is None and not (upload.counts or upload.starts or upload.bounds)
+
+
 @PANELS
 def test_what_is_taken_from_the_rows_is_marked_and_a_new_file_starts_afresh(kind: str) -> None:
     page = filled(Page(kind).upload(table(kind)))
@@ -208,17 +215,34 @@ def test_what_is_taken_from_the_rows_is_marked_and_a_new_file_starts_afresh(kind
         filled(page)
         assert set(page.dataset.bounds) == {(-10.0, 40.0)}
     assert set(page.dataset.from_data) == FROM_DATA[kind] and page.marked and not page.app.error
-    first = page.dataset.identity
+    first, upload = page.dataset.identity, page.app.session_state[page.key]
+    rows, number = weakref.ref(upload.frame), id(upload.frame)
+    assert number in file._held
     page.upload(table(kind))
     assert not page.marked and (page.nothing or page.dataset.from_data == ())
     assert first not in page.app.session_state["tables"]
+    gc.collect()
+    assert rows() is None and number not in file._held and forgotten(upload)
+
+
+@pytest.mark.slow
+def test_a_file_that_is_removed_leaves_the_uploader_too() -> None:
+    page = filled(Page("table").upload(table()))
+    upload, uploader = page.app.session_state[page.key], page.app.file_uploader[0].key
+    assert page.app.file_uploader[0].value and page.app.session_state["tables"]
+    page.app.button(key="p_remove").click().run()
+    assert not page.app.exception and page.nothing and page.app.session_state["tables"] == {} and forgotten(upload)
+    assert page.key not in page.app.session_state
+    assert page.app.file_uploader[0].key != uploader and not page.app.file_uploader[0].value
 
 
 @PANELS
-@pytest.mark.parametrize("data", [b"", b"  \n", b"\xff\xfe\x00\x81", b"just some words\nand more\n", b"a,b\n1,2\n" * 3])
-def test_a_bad_file_is_an_error(kind: str, data: bytes) -> None:
-    page = Page(kind).upload(data)
-    assert page.app.error and page.nothing
+def test_a_bad_file_is_an_error(kind: str) -> None:
+    page = Page(kind)
+    for data in (b"", b"  \n", b"\xff\xfe\x00\x81", b"just some words\nand more\n", b"a,b\n1,2\n" * 3):
+        page.upload(data)
+        assert page.app.error and page.nothing, data
+        assert page.app.session_state[page.key].error.__traceback__ is None, "it would keep what was read"
 
 
 @PANELS
@@ -514,6 +538,15 @@ def test_bought_shares_belong_to_their_groups_and_nothing_forgets_what_was_bough
     assert len(page.press("release").dataset.shares_costs) == 4
     assert buying(page, table("groups", 90)).dataset is None, "nothing was bought from another file"
     assert buying(page, frame).dataset.shares_costs == (0.05,) * 4
+
+
+@pytest.mark.slow
+def test_what_was_bought_for_one_game_is_paid_for_in_another_on_the_same_file() -> None:
+    page = buying(Page("groups"), table("groups")).press("release")
+    page.app.session_state["kind"] = page.kind = "losses"
+    page.key = KEYS["losses"]
+    buying(page.run(), table("groups"))
+    assert page.press("release").dataset.shares_costs == (0.05,) * 2
 
 
 # ----------------------------------------------------------------------------------------------------------- categories

@@ -9,7 +9,7 @@ import secrets
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -67,9 +67,15 @@ class Upload(Specification):
 
     def rows(self, frame: pd.DataFrame) -> np.ndarray:
         """The array (n, columns) of a table from `read_table`, read-only; see `read`. Raises UserError as that does,
-        and for another number of rows. What looks odd in them is a warning."""
+        for another number of rows, and for a column of numbers that has none. What looks odd otherwise is a warning."""
         read = self.read(frame)
         check_size(len(read.table), self.n)
+        if read.without_number:
+            raise UserError(
+                f"{', '.join(read.without_number)}: declare categories for texts, write 1 and 0 for yes and no, or "
+                "leave the column out. As it is, it would be a constant.",
+                title="A column of numbers has none",
+            )
         for note in read.notes:
             warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=2)
         return read.table
@@ -159,7 +165,8 @@ class UploadedTable(Upload, DatasetSpecification):
         codes = lists.list_codes(frame, self.categories, self.edges)[read.kept]
         table = np.column_stack([read.table[:, :-1], codes, read.table[:, -1]])
         table.flags.writeable = False
-        return RowsRead(table, read.kept, (*read.notes, *_other_notes(lists.unlisted(codes, self.categories))))
+        notes = *read.notes, *_other_notes(lists.unlisted(codes, self.categories))
+        return replace(read, table=table, notes=notes)
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
         file: Any = tables.get(self.identity)
@@ -213,12 +220,14 @@ class Prepared(Generic[U]):
 class RowsRead:
     """The rows of a file that are used.
 
-    table : (kept, columns), read-only. kept : (rows of the file,) bool. notes : as in `Prepared`.
+    table : (kept, columns), read-only. kept : (rows of the file,) bool. notes : as in `Prepared`. without_number : the
+    columns of numbers that have none.
     """
 
     table: np.ndarray
     kept: np.ndarray
     notes: tuple[str, ...] = ()
+    without_number: tuple[str, ...] = ()
 
 
 def read_rows(
@@ -271,7 +280,7 @@ def read_rows(
     kept = ~gaps if missing == "drop" else np.ones(len(frame), dtype=bool)
     table = table[kept]
     table.flags.writeable = False
-    return RowsRead(table, kept, tuple(notes))
+    return RowsRead(table, kept, tuple(notes), tuple(empty))
 
 
 def _target_notes(labels: np.ndarray, untold: int, target: str, positive: str) -> list[str]:

@@ -46,9 +46,9 @@ GUIDED = Gibo(iterations=2, clip=0.1, batch_size=1)
 UNCLIPPED = Case("gibo_far", Gibo.title, GUIDED.replaced(clip=1.0), CANARY, GAUSSIAN, far, 2000, 6.0, canary_name=FAR)
 WORST: tuple[Case, ...] = (
     Case("gibo", Gibo.title, GUIDED, CANARY, GAUSSIAN, neighbours, 2000, 5.0, canary_name=KNOWN),
-    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours, seconds=4.0),
-    Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, seconds=5.4, canary_name=KNOWN),
-    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, 9.0, canary_name=KNOWN),
+    Case("exact_gradients", GradientDescent.title, EXACT, CANARY, GAUSSIAN, neighbours, seconds=2.7),
+    Case("random_search", RandomSearch.title, RANDOM, CANARY, SELECTION, neighbours, seconds=4.0, canary_name=KNOWN),
+    Case("global_search", GlobalSearch.title, SEARCH, CANARY, GAUSSIAN, neighbours, 5000, 7.0, canary_name=KNOWN),
 )
 CASES: tuple[Case, ...] = (
     *WORST,

@@ -72,8 +72,8 @@ SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
 GAUSSIAN: tuple[Budget, ...] = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 # By name: the method, its budgets, and about how many seconds an audit takes.
 METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...], float]] = {
-    "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION, 4.5),
-    "certified_sampling": (certified.CertifiedSampling(iterations=3), SELECTION, 3.8),
+    "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION, 3.2),
+    "certified_sampling": (certified.CertifiedSampling(iterations=3), SELECTION, 3.0),
     "bias_reduced": (bias_reduced.BiasReduced(stop_level=4), SELECTION, 7.5),
     "fictitious_play": (best_responses.FictitiousPlay(responses=3), SELECTION, 1.6),
     "two_draws": (best_responses.TwoDraws(), SELECTION, 1.4),
@@ -82,7 +82,7 @@ METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...], float]] = {
     "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN, 1.1),
     "anytime_sampling": (minimisation.AnytimeSampling(iterations=3), SELECTION, 5.0),
     "frank_wolfe": (minimisation.FrankWolfe(chosen_vertices=3), SELECTION, 1.7),
-    "synthetic_data": (algorithms.SyntheticData(iterations=3), SELECTION, 2.2),
+    "synthetic_data": (algorithms.SyntheticData(iterations=3), SELECTION, 1.8),
     "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION, 1.5),
     "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN, 1.2),
 }

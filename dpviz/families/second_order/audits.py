@@ -69,7 +69,7 @@ METHODS: dict[str, tuple[NonconvexMethod, float]] = {
     "mini_batch": (MiniBatch(iterations=2, gradient_target=0.01, batch_fraction=0.5), 3.2),
     "mini_batch_trust_region": (MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5), 8.0),
 }
-CURVED = {"short_step": 1.4, "line_search": 3.5, "trust_region": 2.1}  # at the saddle: seconds
+CURVED = {"short_step": 1.4, "line_search": 2.8, "trust_region": 1.9}  # at the saddle: seconds
 WORST: tuple[Case, ...] = tuple(
     Case(name, method.title, method, GRADIENTS, budgets, gradients, seconds=seconds, canary_name=KNOWN)
     for name, (method, seconds) in METHODS.items()
