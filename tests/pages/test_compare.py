@@ -134,6 +134,7 @@ def test_a_pin_with_a_method_of_another_name_says_that_its_page_cannot_set_it(lo
         (None, "Private, each run at its own budget."),
         (3, "**Private only if the seed stays secret**: Mine if nobody learns the seed."),
     ],
+    ids=["fresh", "seeded"],
 )
 def test_a_run_on_a_file_of_ones_own_shows_its_diagnostics_only_while_they_are_switched_on(
     load: Load, seed: int | None, status: str
