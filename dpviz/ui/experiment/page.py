@@ -333,7 +333,8 @@ class _Screen(Part):
         name, points = st.session_state.pop(self.panel.key("pressed"), ("", ()))
         packed = ""
         if lead := next((lead for lead in self.panel.leads if lead.name == name), None):
-            experiments, value = [], lead.value
+            experiments: list[Experiment | None] = []
+            value = lead.value
             for point in points:
                 lead.into[lead.control.name] = point
                 experiments.append(None)
