@@ -262,9 +262,9 @@ class Panel:
         points, shown = self._points(control, name, points, value)
 
         def move() -> None:
-            moved = st.session_state[key]["move"]
-            st.session_state[self.key(name)] = float(points[moved["index"]])
-            st.session_state[turn] = moved["turn"]
+            match st.session_state[key]["move"]:
+                case {"index": int(index), "turn": int(moved)} if 0 <= index < len(points):
+                    st.session_state[self.key(name)], st.session_state[turn] = float(points[index]), moved
 
         def press() -> None:
             st.session_state[self.key("pressed")] = name, points

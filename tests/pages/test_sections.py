@@ -3,6 +3,7 @@
 import json
 import re
 from functools import partial
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -193,28 +194,48 @@ def test_what_is_drawn_without_the_sidebar_is_what_the_whole_page_would_be(
     assert on_screen(alone, question) == on_screen(whole, question)
 
 
+def pressed(app: AppTest, budget: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The slider of the budget, as the browser has it, and the stops that the page sends when it is pressed."""
+    assert not stops(app).get("charts")
+    (part,) = [part.proto for part in app.get("bidi_component") if part.proto.id.endswith(f"{budget}_slider")]
+    say(app, f"{budget}_slider", "press", True)
+    return json.loads(part.json), stops(app)
+
+
+def small_charts(app: AppTest) -> dict[str, str]:
+    parts = [json.loads(part.proto.json) for part in app.get("bidi_component") if "_hero_" in part.proto.id]
+    return {part["name"]: part["figure"] for part in parts}
+
+
+def at_stop(sent: dict[str, Any], index: int) -> dict[str, str]:
+    return {name: figures[index] for name, figures in sent["charts"].items()}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_drawn_while_a_slider_is_dragged_is_the_plan_of_its_stop(load: Load, name: str) -> None:
     """The browser gets the charts of all stops once, and after the release the server draws the same."""
     page = families.named(name).page()
     budget = CURRENCIES[page.currency].controls()[0].name
     app = load(name, **small(name, follow="false"))
-    (key,) = [part.proto.id for part in app.get("bidi_component") if part.proto.id.endswith(f"{budget}_slider")]
-    slider = json.loads(next(part.proto.json for part in app.get("bidi_component") if part.proto.id == key))
-    assert not stops(app).get("charts")
-    say(app, key, "press", True)
-    sent = stops(app)
+    slider, sent = pressed(app, budget)
     assert sent["slider"] == slider["name"] and sent["settings"][slider["index"]] == sent["now"]
     assert all(len(figures) == len(slider["texts"]) for figures in sent["charts"].values())
-
-    def small_charts() -> dict[str, str]:
-        parts = [json.loads(part.proto.json) for part in app.get("bidi_component") if "_hero_" in part.proto.id]
-        return {part["name"]: part["figure"] for part in parts}
-
-    at = {name: figures[slider["index"]] for name, figures in sent["charts"].items()}
-    assert at == small_charts()
+    assert at_stop(sent, slider["index"]) == small_charts(app)
     index = slider["index"] - 3
-    say(app, key, "move", {"index": index, "turn": 1})
+    say(app, f"{budget}_slider", "move", {"index": index, "turn": 1})
     assert stops(app)["now"] == sent["settings"][index] and not stops(app).get("charts")
-    assert {name: figures[index] for name, figures in sent["charts"].items()} == small_charts()
+    assert at_stop(sent, index) == small_charts(app)
     assert app.number_input(key=f"{page.prefix}_{budget}").value == float(slider["texts"][index].replace(",", ""))
+
+
+def test_the_stops_of_a_slider_are_those_of_ones_own_look_and_no_other_stop_is_taken(load: Load) -> None:
+    wide, hall = (
+        load("accelerated", **small("accelerated", follow="false"), **look) for look in ({}, {"present": "1"})
+    )
+    for app in (wide, hall):  # the second finds what was kept for the first
+        slider, sent = pressed(app, "epsilon")
+        assert at_stop(sent, slider["index"]) == small_charts(app)
+    assert small_charts(wide) != small_charts(hall)
+    for stop in ({"index": 1000, "turn": 1}, {"index": "1", "turn": 1}, {}, None):
+        say(wide, "epsilon_slider", "move", stop)
+        assert wide.number_input(key="accel_epsilon").value == 2

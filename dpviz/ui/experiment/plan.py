@@ -80,7 +80,7 @@ def _stops(
     slider: str,
     texts: Sequence[str],
     keys: Sequence[str],
-    _look: tuple[bool, bool],
+    look: tuple[bool, bool],  # noqa: ARG001 (names what is cached, as the charts are for this look of the page)
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
