@@ -80,7 +80,7 @@ class Case:
     name : of it in links, such as "nesterov". title : of the method, in words. canary : in a sentence, how D and D'
         differ. canary_name : of it in a few words.
     budgets : under which it is audited by default, the first one shown first. data : makes the neighbours.
-    runs : on each data set, of an audit that takes about `seconds` on one core.
+    runs : on each data set, by default.
     source : the mechanisms; others only where they are broken on purpose. score : (R,) what an attacker who knows what
         is broken computes from a transcript, higher for D; None: its log-likelihood ratio under the declared noise.
     """
@@ -92,7 +92,6 @@ class Case:
     budgets: tuple[Budget, ...]
     data: Callable[[], Neighbours]
     runs: int = 10_000
-    seconds: float = 1.5
     source: type[Transcript] = Transcript
     score: Callable[[Transcript], Floats] | None = None
     canary_name: str = WORST

@@ -17,7 +17,7 @@ from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment, Planned
 from dpviz.experiments.plan import Plan
 from dpviz.exports import export
-from dpviz.numbers import about, short, short_up
+from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.sweeps.settings import data_seed, settings
 
@@ -45,7 +45,6 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     click.echo("")
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
-    click.echo(f"A run takes {about(experiment.estimated_seconds(planned.plans))}.")
     return 0
 
 
@@ -102,7 +101,6 @@ def _described(
         "methods": methods,
         "refused": {label: str(error) for label, error in planned.refused.items()},
         "publishing": publishing_costs,
-        "estimated_seconds": experiment.estimated_seconds(planned.plans),
     }
 
 

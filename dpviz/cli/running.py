@@ -21,7 +21,7 @@ from dpviz.experiments.results import final_table, marked
 from dpviz.experiments.task import Cell, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
-from dpviz.numbers import about, short_up
+from dpviz.numbers import short_up
 from dpviz.specification import sentences
 from dpviz.sweeps.settings import data_seed
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
@@ -59,10 +59,8 @@ def run(
     if not experiment.public and not quiet:
         runs = [(plan, experiment.replicates) for plan in planned.plans.values()]
         click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
-    size, seconds = experiment.estimated_bytes(planned.plans), experiment.estimated_seconds(planned.plans)
-    if size > LARGE and not quiet:
-        most = short_up(size / 1e9, 2)
-        click.echo(f"Needs at most about {most} GB of memory, and {about(seconds)} once the data are read.", err=True)
+    if (size := experiment.estimated_bytes(planned.plans)) > LARGE and not quiet:
+        click.echo(f"Needs at most about {short_up(size / 1e9, 2)} GB of memory.", err=True)
     with computing(store) as chosen:
         outcome = _run(chosen, cell, quiet)
     if outcome.state == "failed":

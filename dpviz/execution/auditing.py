@@ -52,11 +52,6 @@ class Auditing(Specification):
         """Its data sets are made up."""
         return True
 
-    @property
-    def estimated_seconds(self) -> float:
-        """About how long it takes on one core."""
-        return self.audit.case.seconds * self.runs / self.audit.case.runs
-
     @cached_property
     def mistake(self) -> Broken | None:
         """What is broken on purpose, if it is not mended."""

@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from dpviz.execution.fair_queue import Line
 from dpviz.execution.increments import extend
-from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered, seconds_left
+from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered
 from dpviz.experiments.trace import Trace
 from dpviz.messages import pack, unpack
 from dpviz.processes import Child, Ended, Why
@@ -20,7 +21,7 @@ from dpviz.processes import Child, Ended, Why
 WORKER = "dpviz.execution.worker"
 PATIENCE = 1.0  # seconds that a worker has to stop by itself
 LOOK = 0.05  # seconds between two looks at whether somebody wants a run to stop
-SHORT = 1.0  # seconds of a run that is computed here while the worker is still starting
+MEANWHILE = 1.0  # seconds that a run is computed here while the worker is still starting
 GROWN = 800e6  # bytes of memory from which a worker is replaced by a fresh one after its run
 CRASHED = (
     "The process that computed this run has ended, perhaps because the machine ran out of memory. "
@@ -39,7 +40,7 @@ class _Allowance:
 
 @dataclass
 class _Turn:
-    """A cell in line or in a slot."""
+    """A cell in line or in a slot. short : whether it may have the slot for short ones."""
 
     number: int
     cell: Cell
@@ -47,44 +48,30 @@ class _Turn:
     on_progress: Callable[[Trace | None, float], None]
     allowance: _Allowance
     ended: SimpleQueue[tuple[int, Outcome]]
-    begun: float = 0.0
-    progress: float = 0.0
-
-    def hear(self, trace: Trace | None, progress: float) -> None:
-        """Pass on what has been recorded so far."""
-        self.progress = progress
-        self.on_progress(trace, progress)
-
-    @property
-    def seconds_left(self) -> float:
-        """About how long it will go on, for those who wait; of somebody's own file as declared, not by how it goes,
-        which is a function of the data."""
-        gone = time.monotonic() - self.begun
-        left = seconds_left(gone, self.progress) if self.cell.experiment.public else None
-        return max(0.0, self.cell.seconds - gone) if left is None else left
+    short: bool
 
 
 class Slots:
     """A number of cells at the same time, for all visitors of a server; the others wait in a fair line.
 
     count : slots. processes : whether each is a worker process, started at once, or a thread of this one.
-    max_bytes : of memory that a cell may take in a worker process; threads know no such limit. quick : seconds of a
-    cell up to which there is one more slot for it, where it waits for no long one; 0 if there is none.
+    max_bytes : of memory that a cell may take in a worker process; threads know no such limit. short : whether there
+    is one more slot, for short cells alone, which wait for no long one there.
     """
 
-    def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, quick: float = 0.0) -> None:
-        self.count, self.max_bytes, self._quick = count, max_bytes, quick
+    def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
+        self.count, self.max_bytes = count, max_bytes
         self._line: Line[_Turn] = Line()
-        self._running: dict[int, _Turn] = {}
-        every = count + (quick > 0)
+        every = count + short
         self._workers = [_Worker(max_bytes) for _ in range(every)] if processes else []
         for slot in range(every):
             worker = self._workers[slot] if processes else None
             threading.Thread(target=self._serve, args=(slot, worker), daemon=True, name="dpviz-slot").start()
 
-    def place(self, visitor: str = "", max_seconds: float = float("inf")) -> "Place":
-        """Who runs the cells of one task of a visitor, which may take so much computing time together."""
-        return Place(self, visitor, _Allowance(max_seconds))
+    def place(self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False) -> "Place":
+        """Who runs the cells of one task of a visitor, which may take so much computing time together, and may be known
+        to be short."""
+        return Place(self, visitor, _Allowance(max_seconds), short)
 
     @property
     def pids(self) -> list[int]:
@@ -98,43 +85,29 @@ class Slots:
             worker.close()
 
     def _serve(self, slot: int, worker: "_Worker | None") -> None:
-        while (turn := self._line.take(self.is_quick if slot == self.count else None)) is not None:
-            turn.begun = time.monotonic()
-            self._running[slot] = turn
-            run = execute if worker is None else worker.execute
+        while (turn := self._line.take(_is_short if slot == self.count else None)) is not None:
+            run = execute if worker is None else partial(worker.execute, short=turn.short)
             try:
-                outcome = run(turn.cell, turn.stopping, turn.hear, turn.allowance.seconds)
+                outcome = run(turn.cell, turn.stopping, turn.on_progress, turn.allowance.seconds)
             except Exception:  # whatever it is: a slot that ends is missing for ever
                 _log.exception("run failed")
                 outcome = Outcome("failed", OURS)
             turn.allowance.seconds -= outcome.seconds
-            del self._running[slot]
             turn.ended.put((turn.number, outcome))
             del turn, outcome  # a slot that waits keeps nobody's table
 
-    def is_quick(self, turn: _Turn) -> bool:
-        """Whether there is one more slot for it."""
-        return 0 < turn.cell.seconds <= self._quick
 
-    def wait(self, ahead: Sequence[_Turn], quick: bool) -> float:
-        """About how many seconds it takes until the slots that a turn may have, which is quick or not, have dealt with
-        those ahead of it and can take another one."""
-        running = self._running.copy()
-        free = [running[slot].seconds_left if slot in running else 0.0 for slot in range(self.count + quick)]
-        for turn in ahead:
-            allowed = free if self.is_quick(turn) else free[: self.count]
-            free[allowed.index(min(allowed))] += turn.cell.seconds
-        return min(free)
+def _is_short(turn: _Turn) -> bool:
+    return turn.short
 
 
 class Place:
     """An `Executor`: one task of a visitor, in the line of a server's slots."""
 
-    def __init__(self, slots: Slots, visitor: str, allowance: _Allowance) -> None:
-        self._slots, self._visitor, self._allowance = slots, visitor, allowance
+    def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool) -> None:
+        self._slots, self._visitor, self._allowance, self._short = slots, visitor, allowance, short
         self._task = uuid.uuid4().hex
         self._stopping: Stopping | None = None
-        self._quick = False  # whether what waits is
 
     def leave(self) -> None:
         """Take what waits out of the line at once, if it is to stop."""
@@ -148,10 +121,10 @@ class Place:
         """As `Executor.run`. Closed before its end, it leaves the line; who closes it has set `stopping`."""
         ended: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         turns = [
-            _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, ended)
+            _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, ended, self._short)
             for number, cell in enumerate(cells)
         ]
-        missing, self._stopping, self._quick = len(turns), stopping, any(map(self._slots.is_quick, turns))
+        missing, self._stopping = len(turns), stopping
         self._line.put(self._visitor, self._task, turns)
         del turns
         try:
@@ -172,19 +145,10 @@ class Place:
 
     @property
     def position(self) -> int | None:
-        """How many cells come before the first of these that waits; None if none waits."""
-        return None if (ahead := self._ahead) is None else len(ahead)
-
-    @property
-    def expected_wait(self) -> float | None:
-        """About how many seconds the first of these that waits has to; None if none waits."""
-        return None if (ahead := self._ahead) is None else self._slots.wait(ahead, self._quick)
-
-    @property
-    def _ahead(self) -> list[_Turn] | None:
-        """What comes before the first of these that waits: for what is quick, other quick ones."""
+        """How many cells come before the first of these that waits, of short ones how many short ones; None if none
+        waits."""
         ahead = self._line.ahead(self._visitor, self._task)
-        return ahead if ahead is None or not self._quick else list(filter(self._slots.is_quick, ahead))
+        return None if ahead is None else sum(turn.short for turn in ahead) if self._short else len(ahead)
 
 
 class _Worker:
@@ -205,11 +169,18 @@ class _Worker:
         self._child.kill()
 
     def execute(
-        self, cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float
+        self,
+        cell: Cell,
+        stopping: Stopping,
+        on_progress: Callable[[Trace | None, float], None],
+        max_seconds: float,
+        short: bool = False,
     ) -> Outcome:
         """Run a cell in the process. Never raises; a process that has ended is replaced.
 
-        The first visitor does not wait for the process to start: meanwhile, what is short is run here.
+        The first visitor does not wait for the process to start: meanwhile, what is short is run here. If it takes
+        longer, it begins again in the process, where its numbers are the same; on somebody's own file that would be two
+        releases.
         """
         if stopping.is_set() or max_seconds < 0:
             return Outcome("stopped" if stopping.is_set() else "timeout")
@@ -218,8 +189,10 @@ class _Worker:
         self._number += 1
         trace, began = Trace({}), time.monotonic()
         try:
-            if 0 < cell.seconds < SHORT and not self._has_started():
-                return execute(cell, stopping, on_progress, max_seconds)
+            if short and cell.repeatable and not self._has_started():
+                outcome = execute(cell, stopping, on_progress, min(MEANWHILE, max_seconds))
+                if outcome.state != "timeout" or outcome.seconds > max_seconds:
+                    return outcome
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except Ended as ended:
             self._replace()

@@ -6,7 +6,8 @@ How long a run takes follows from its data, and no budget pays for that: of a vi
 from dpviz.execution.runner import Job
 from dpviz.numbers import about
 
-KEPT = "What was computed is kept."
+KEPT, AT_LIMIT = "What was computed is kept.", "Stopped at the time limit"
+DEPENDS = "When it stopped depends on the data: no guarantee covers that."
 
 
 def active(job: Job, done: str) -> str:
@@ -18,13 +19,10 @@ def active(job: Job, done: str) -> str:
 
 
 def waiting(job: Job) -> str:
-    """A job in line: at which place, and for how long."""
-    place, wait = job.position, job.expected_wait
-    if place is None:
+    """A job in line: at which place."""
+    if (place := job.position) is None:
         return "Starting"
-    which = "next" if place == 0 else _ordinal(place + 1)
-    left = f", {about(wait)}" if wait is not None else ""
-    return f"Waiting: {which} in line{left}. Stop leaves the line."
+    return f"Waiting: {'next' if place == 0 else _ordinal(place + 1)} in line. Stop leaves the line."
 
 
 def ended(job: Job, done: str) -> str:
@@ -35,8 +33,9 @@ def ended(job: Job, done: str) -> str:
         return f"Failed: {job.message}"
     if job.state == "stopped" and not job.seconds:
         return "Stopped before it began."
-    reason = "Stopped" if job.state == "stopped" else "Stopped at the time limit"
-    return f"{reason} after {done}{took(job, ' ({:.1f} s)')}. {job.message or KEPT}"
+    reason = "Stopped" if job.state == "stopped" else AT_LIMIT
+    depends = f" {DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
+    return f"{reason} after {done}{took(job, ' ({:.1f} s)')}. {job.message or KEPT}{depends}"
 
 
 def took(job: Job, words: str = " in {:.1f} s") -> str:

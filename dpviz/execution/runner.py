@@ -33,13 +33,9 @@ class Job:
     recorded; result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
     seconds : since it began, by the clock. key : equal for jobs that would repeat each other, number by number;
     empty for one that nothing repeats.
-
-    expected : about how many seconds it will take, for those who wait behind it.
     """
 
-    def __init__(
-        self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray], expected: float = 0.0
-    ) -> None:
+    def __init__(self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray]) -> None:
         self.task = task
         self.experiment = task.experiment if isinstance(task, Sweep) else task
         self.state: State = "queued"
@@ -50,7 +46,7 @@ class Job:
         self.seconds = 0.0
         self.key = "" if isinstance(task, Sweep) or not Cell(task, tables).repeatable else task.to_json()
         self.place: Place | None = None
-        self._tables, self._expected = tables, expected
+        self._tables = tables
         self._begun: float | None = None
         self._restored = 0.0
         self._stopping, self._ended, self._lock = threading.Event(), threading.Event(), threading.Lock()
@@ -65,11 +61,6 @@ class Job:
     def position(self) -> int | None:
         """How many runs come before it; None unless it waits."""
         return self.place.position if self.place is not None and self.state == "queued" else None
-
-    @property
-    def expected_wait(self) -> float | None:
-        """About how many seconds it still has to wait; None unless it waits."""
-        return self.place.expected_wait if self.place is not None and self.state == "queued" else None
 
     @property
     def seconds_left(self) -> float | None:
@@ -138,8 +129,7 @@ class Job:
 
     def _run(self, executor: Executor) -> Ending:
         assert not isinstance(self.task, Sweep)
-        cell = Cell(self.task, self._tables, seconds=self._expected)
-        ((_, outcome),) = executor.run((cell,), self._stopping, self._on_progress)
+        ((_, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
         self._on_progress(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
         self.message = outcome.message
         return outcome.state
@@ -182,7 +172,7 @@ class Runner:
     same preset computes it once.
 
     slots : runs at the same time; processes : in worker processes, which a stop or a limit can always end, or in
-    threads. quick : seconds of a run that waits for no long one, as in `Slots`. max_seconds : of computing time, after
+    threads. short : whether short runs have a slot of their own, as in `Slots`. max_seconds : of computing time, after
     which a run ends with what it has; max_sweep_seconds : the same for all points of a sweep together, which lets
     others in between. max_bytes : of memory that a run may need, kept_bytes of the runs that are kept together.
     store : where sweeps look for finished cells, and leave theirs.
@@ -197,11 +187,11 @@ class Runner:
         kept_bytes: float = KEPT_BYTES,
         processes: bool = False,
         store: Store | None = None,
-        quick: float = 0.0,
+        short: bool = False,
     ) -> None:
         self.max_seconds, self.max_sweep_seconds, self.max_bytes = max_seconds, max_sweep_seconds, max_bytes
         self._kept_bytes, self.store = kept_bytes, store
-        self.slots = Slots(slots, processes, max_bytes, quick)
+        self.slots = Slots(slots, processes, max_bytes, short)
         self._lock = threading.Lock()
         self._active: set[Job] = set()
         self._leaders: dict[str, Job] = {}  # of the runs under way that others may want, too
@@ -213,15 +203,15 @@ class Runner:
         tables: Mapping[str, np.ndarray] = NO_TABLES,
         wait: bool = False,
         visitor: str = "",
-        expected: float = 0.0,
+        short: bool = False,
         elsewhere: Executor | None = None,
     ) -> Job:
         """Put an experiment, a sweep or an audit in line; with `wait`, run it in the caller's thread instead.
 
-        visitor : whose it is: one of each visitor in turn. expected : about how many seconds it will take.
+        visitor : whose it is: one of each visitor in turn. short : whether it is known to be.
         elsewhere : who runs it instead of the slots of this server: a cluster, where nobody waits in this line.
         """
-        job = Job(task, tables, expected)
+        job = Job(task, tables)
         kept = self._known(job)
         if kept is not None:
             return kept
@@ -233,7 +223,7 @@ class Runner:
         executor = elsewhere
         if executor is None:
             allowed = self.max_sweep_seconds if isinstance(task, Sweep) else self.max_seconds
-            executor = job.place = self.slots.place(visitor, allowed)
+            executor = job.place = self.slots.place(visitor, allowed, short)
         threading.Thread(target=self._see_to, args=(job, executor), daemon=True, name="dpviz-job").start()
         return job
 

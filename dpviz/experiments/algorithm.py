@@ -92,9 +92,6 @@ class Algorithm(Specification, ABC, Generic[P, F]):
 
     title: ClassVar[str] = ""
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    # How many times longer its steps take than their workload says, by later measurements. Estimates count with it; the
-    # recorded iterations follow from the workload alone, so that they stay where they were.
-    slower: ClassVar[float] = 1.0
     if_diverged: ClassVar[str] = "Choose a smaller step size."  # what to do about it, in a sentence
     # Hue (0-3, 4 is grey) and dash (0-3) of its lines in every figure, by number: the same whatever else is chosen.
     hue: ClassVar[int] = 0
@@ -149,11 +146,6 @@ class Algorithm(Specification, ABC, Generic[P, F]):
             at_start=expensive,
             bytes=replicates * (cost.replicate + min(8 * largest, n)) + shuffled,
         )
-
-    def likely_share(self, plan: Plan) -> float:
-        """Which part of its iterations a run is likely to need, from settings alone: 1, unless methods that stop by
-        themselves know better."""
-        return 1.0
 
     @classmethod
     def facts_type(cls) -> type[Facts]:

@@ -1,8 +1,7 @@
 """Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -28,7 +27,6 @@ from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecif
 from dpviz.specification import Specification, number
 
 SECONDS_PER_RECORD = 5e-5
-SECONDS_PER_ARM, SECONDS_PER_STREAM = 4e-3, 6e-5  # before the first step: its plan, and each replicate's generators
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
 EXPENSIVE_IF_STOPS = 14  # expensive records of a run that may end before its plan does, the two ends included
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
@@ -97,13 +95,6 @@ class Recorded:
     once: float
     once_expensive: float
     load: Workload
-
-    def seconds(self, until: float = math.inf) -> float:
-        """Of all records of a run that ends after so many iterations. Who stops early has not moved in the last one."""
-        records = np.searchsorted(self.iterations, until, side="right")
-        moved = until if until >= self.iterations[-1] else max(0.0, until - 1)
-        expensive = np.searchsorted(self.expensive, moved, side="right") - 1
-        return float(records * self.once + expensive * self.load.expensive + self.load.at_start)
 
 
 _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
@@ -263,35 +254,11 @@ class Experiment(Displayed, Specification):
             chosen = grid[np.unique([0, *np.searchsorted(grid, wanted.round())])]
         return Recorded(grid, chosen, one, one + expensive, load)
 
-    def estimated_seconds(self, plans: Mapping[str, Plan]) -> float:
-        """About how long the run will take on one core: loading, steps, and diagnostics."""
-        return self._loading + sum(self._seconds(arm, plan) for arm, plan in self._with_plans(plans))
-
-    def likely_seconds(self, plans: Mapping[str, Plan]) -> float:
-        """About how long the run is likely to take, where methods stop by themselves; never more than the estimate."""
-        arms = ((arm, plan, arm.algorithm.likely_share(plan)) for arm, plan in self._with_plans(plans))
-        return self._loading + sum(self._seconds(arm, plan, share) for arm, plan, share in arms)
-
-    @property
-    def _loading(self) -> float:
-        """Seconds until the problem is there."""
-        return self.problem.cost(self.problem.facts()).preparation
-
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
         """About how much memory the run will need: the table, and what every method keeps beside it."""
         cost = self.problem.cost(self.problem.facts())
-        loads = (arm.algorithm.workload(plan, self.replicates, cost) for arm, plan in self._with_plans(plans))
-        return cost.table + sum(load.bytes for load in loads)
-
-    def _with_plans(self, plans: Mapping[str, Plan]) -> Iterator[tuple[Arm, Plan]]:
-        """The arms that have a plan, and these."""
-        return ((arm, plans[arm.label]) for arm in self.arms if arm.label in plans)
-
-    def _seconds(self, arm: Arm, plan: Plan, share: float = 1.0) -> float:
-        """Of this share of the steps of an arm, and its diagnostics, and of what comes before."""
-        begin, recorded = SECONDS_PER_ARM + self.replicates * SECONDS_PER_STREAM, self.recorded(arm, plan)
-        steps = arm.algorithm.slower * recorded.load.steps
-        return begin + share * steps + recorded.seconds(share * plan.iterations)
+        arms = ((arm.algorithm, plans[arm.label]) for arm in self.arms if arm.label in plans)
+        return cost.table + sum(method.workload(plan, self.replicates, cost).bytes for method, plan in arms)
 
     def metrics(self) -> dict[str, Metric]:
         """What a run will record, by name, without running anything: what every arm records first, then the others."""
@@ -350,11 +317,11 @@ class Experiment(Displayed, Specification):
             lane.currency, lane.condition = plans[label].currency, plans[label].condition
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
-        run = runs[0]
+        run, progress = runs[0], 0.0
 
         def step() -> Step:
-            done = sum(other.progress * other.weight for other in runs)
-            progress = min(1.0, done / sum(other.weight for other in runs))
+            nonlocal progress
+            progress = max(progress, _progress(runs))
             return Step(run.label, run.latest or BEFORE, trace, progress, problem.elsewhere)
 
         alive = at_checkpoints(lambda: heartbeat(step()), EVERY)
@@ -396,6 +363,14 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
     return (*diagnostics, *found, *algorithm.metrics)
 
 
+def _progress(runs: Sequence["_Run"]) -> float:
+    """Share of the time of all arms that has gone, in [0, 1], if each goes on as it has; one without a step so far will
+    take as long as the others on average."""
+    wholes = [run.seconds / run.progress for run in runs if run.progress > 0]
+    whole = sum(wholes) * len(runs) / len(wholes) if wholes else 0.0
+    return min(1.0, sum(run.seconds for run in runs) / whole) if whole > 0 else 0.0
+
+
 BEFORE = Snapshot(-1, {})  # while the data are loaded
 
 
@@ -407,7 +382,6 @@ class _Run:
     ) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._lane = plan, problem, lane
-        self.weight = experiment._seconds(arm, plan)
         recorded = experiment.recorded(arm, plan)
         self._grid, self._expensive = set(recorded.iterations.tolist()), set(recorded.expensive.tolist())
         ledger = Ledger(plan.terms, experiment.replicates)

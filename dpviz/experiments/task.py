@@ -42,13 +42,11 @@ class Cell:
 
     tables : what the visitor brought; empty for public data.
     keep : of the trace "all", or of every arm the "last" record without outputs, which is what a sweep needs.
-    seconds : about how long it will take; what waits behind it is told so.
     """
 
     experiment: Task
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     keep: Keep = "all"
-    seconds: float = 0.0
 
     @cached_property
     def text(self) -> str:

@@ -33,14 +33,19 @@ class Point(Place):
     """One place of a sweep, planned.
 
     experiment : with the arms that have a plan; None if none has. left_out : why the others have none, by label.
-    seconds, bytes : about how long it will take, and how much memory.
+    bytes : about how much memory it will need.
     """
 
     experiment: Experiment | None
     plans: Mapping[str, Plan]
     left_out: Mapping[str, str]
-    seconds: float
     bytes: float
+
+    @property
+    def steps(self) -> int:
+        """Of all its methods and repeats."""
+        repeats = 0 if self.experiment is None else self.experiment.replicates
+        return repeats * sum(max(1, plan.iterations) for plan in self.plans.values())
 
     @property
     def place(self) -> Place:
@@ -294,7 +299,7 @@ class _UnderWay:
     ) -> None:
         self._run = [point for point in points if point.experiment is not None]
         self._stopping, self._on_progress, self._lock = stopping, on_progress, threading.Lock()
-        self._weights = [point.seconds / sum(point.seconds for point in self._run) for point in self._run]
+        self._weights = [point.steps / sum(point.steps for point in self._run) for point in self._run]
         self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
         self._failed: dict[int, str] = {}
         self._known = 0
@@ -362,9 +367,7 @@ class _UnderWay:
 
 
 def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(point.experiment, tables, "last", point.seconds) for point in points if point.experiment is not None
-    )
+    return tuple(Cell(point.experiment, tables, "last") for point in points if point.experiment is not None)
 
 
 def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], where: str) -> Experiment:
@@ -421,6 +424,5 @@ def _planned(place: Place, experiment: Experiment) -> Point:
         experiment=ready,
         plans=found.plans,
         left_out=left_out,
-        seconds=0.0 if ready is None else ready.estimated_seconds(found.plans),
         bytes=0.0 if ready is None else ready.estimated_bytes(found.plans),
     )

@@ -62,11 +62,11 @@ GAUSSIAN_NOISE = algorithms.Nesterov(iterations=3, noise="gaussian")
 BATCHES = algorithms.GradientDescent(iterations=2, batch_fraction=0.25)
 SMALL = algorithms.GradientDescent(iterations=2, batch_fraction=0.1)
 WORST: tuple[Case, ...] = (
-    *(Case(name, method.title, method, CANARY, PURE, neighbours, seconds=0.8) for name, method in METHODS.items()),
-    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours, seconds=0.8),
-    Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed, seconds=2.2, canary_name=KNOWN),
-    Case("small", "DP-SGD, small batches", SMALL, OPPOSED, PURE, opposed, seconds=1.9, canary_name=KNOWN),
-    Case("two_features", "DP-GD, two features", METHODS["gradient_descent"], CANARY, PURE, two_features, seconds=0.8),
+    *(Case(name, method.title, method, CANARY, PURE, neighbours) for name, method in METHODS.items()),
+    Case("nesterov_gaussian", "DP-NAG, Gaussian noise", GAUSSIAN_NOISE, CANARY, GAUSSIAN, neighbours),
+    Case("batches", "DP-SGD, random batches", BATCHES, OPPOSED, PURE, opposed, canary_name=KNOWN),
+    Case("small", "DP-SGD, small batches", SMALL, OPPOSED, PURE, opposed, canary_name=KNOWN),
+    Case("two_features", "DP-GD, two features", METHODS["gradient_descent"], CANARY, PURE, two_features),
 )
 CASES: tuple[Case, ...] = (
     *WORST,

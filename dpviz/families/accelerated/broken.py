@@ -178,7 +178,7 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
 # ------------------------------------------------------------------------------------------------------------- the list
 
 DESCENT = GradientDescent(iterations=1)
-ONE = audit.Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours, seconds=0.3)
+ONE = audit.Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours)
 SAMPLED = replace(
     ONE, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
 )

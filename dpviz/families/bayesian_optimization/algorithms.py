@@ -197,7 +197,6 @@ class Gibo(Descent):
 
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
     title: ClassVar[str] = "DP-GIBO"
-    slower: ClassVar[float] = planning.SLOWER
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
     bias_level: float = number(0.02, 0.001, 0.95, **kernels.CONTROLS["bias_level"])
     batch_size: int | None = number(None, 1, 250, **kernels.CONTROLS["batch_size"])

@@ -85,7 +85,6 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
 
     kind: ClassVar[str] = "families.bayesian_optimization.global_search"
     title: ClassVar[str] = "Private global search (UCB)"
-    slower: ClassVar[float] = planning.SLOWER
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_LOSS)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or fewer trainings."

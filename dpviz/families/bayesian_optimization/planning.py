@@ -20,7 +20,6 @@ phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __pack
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 # Of one trial of a batch, and of its linear algebra, measured as `problems.base` says.
 SECONDS_PER_CALL, SECONDS_PER_MULTIPLICATION = 1e-4, 0.06e-9
-SLOWER = 1.18  # times, that choosing points takes longer than these say
 # Of points that are moved together: how often a batch is tried with its derivatives, what these take for each point,
 # and which part of a batch can be left out where observations are noisy.
 MOVES, SECONDS_PER_MOVE, FEWER_IF_NOISY = 50, 3.4e-5, 0.3

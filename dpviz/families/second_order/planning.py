@@ -27,7 +27,6 @@ SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 APPROACH_SHARE = 0.1  # or so many of those that the analysis asks for, if that is more: all that were looked at did
-LIKELY_SHARE = 0.02  # of a plan's iterations, where that is less: about half of the runs were there so soon
 Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
 
 
@@ -303,15 +302,3 @@ def tests_share(phases: Sequence[Stopping]) -> float:
     is stuck at a flat place, whenever the noise lets the gradient pass."""
     asked = [0.1 if p.recognised else max(0.02, p.gradient_chance) for p in phases]
     return sum(share * p.iterations for share, p in zip(asked, phases, strict=True)) / sum(p.iterations for p in phases)
-
-
-def likely_share(phases: Sequence[Stopping]) -> float:
-    """Which part of all iterations a run is likely to need: those to a flat place, and the waiting time there; all of a
-    phase in which that is not to be expected, and then the next one."""
-    needed, total = 0.0, sum(phase.iterations for phase in phases)
-    for phase in phases:
-        until = min(APPROACH, LIKELY_SHARE * total) + phase.waiting_time
-        needed += min(until, phase.iterations)
-        if until <= phase.iterations:
-            break
-    return needed / total

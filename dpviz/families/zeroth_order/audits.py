@@ -30,7 +30,6 @@ def neighbours(other: Row = (1.0, -1.0)) -> Neighbours:
 CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every direction along which it fell."
 ORDINARY = "One row is 1 on D and 0 on D', as all others are: on D' its loss is the same in every direction."
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
-SECONDS = {"variance_reduced": 2.7, "optimal_sums": 3.5, "naive": 2.7, "directional_descent": 2.6, "first_order": 2.1}
 TITLES = {"optimal_sums": f"{VarianceReduced.title}, optimal sums"}
 FIRST: tuple[Case, ...] = tuple(
     Case(
@@ -40,7 +39,6 @@ FIRST: tuple[Case, ...] = tuple(
         CANARY,
         BUDGETS,
         neighbours,
-        seconds=SECONDS[name],
         canary_name=KNOWN if name in ("variance_reduced", "optimal_sums", "naive") else WORST,
     )
     for name, method in {

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -14,14 +14,13 @@ from dpviz.audits.one_run import OneRunVerdict
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.numbers import about, duration, short, short_down, short_up
+from dpviz.numbers import short, short_down, short_up
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
 from dpviz.ui.audit import choose, guess, results, texts
 from dpviz.ui.audit import verdict as verdicts
 from dpviz.ui.controls import Panel, Part, in_place
-from dpviz.ui.experiment import freshness
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run, runner
@@ -55,27 +54,18 @@ class Ready:
 
     auditing: Auditing
     public: bool = True
-    until: float = freshness.FOLLOW  # seconds up to which it starts by itself
     first: None = None
+    few: bool = False
     times: float = 1.0
-
-    @cached_property
-    def likely(self) -> float:
-        """About how many seconds it takes."""
-        return self.auditing.estimated_seconds
-
-    @property
-    def too_much(self) -> bool:
-        """Whether it is beyond what a run may take."""
-        return self.likely > runner().max_seconds
+    too_much: bool = False
 
     def is_that_of(self, job: Job) -> bool:
         """Whether a job is this audit."""
         return job.task == self.auditing
 
-    def started(self, page: str, title: str) -> AuditRun:
+    def started(self, page: str, title: str, short: bool) -> AuditRun:
         """Put it in line."""
-        job = runner().submit(self.auditing, visitor=visitors.here().name, expected=self.likely)
+        job = runner().submit(self.auditing, visitor=visitors.here().name, short=short)
         return AuditRun(job, {}, page, title)
 
 
@@ -124,8 +114,6 @@ class _Screen(Part):
                 st.markdown(choose.described(self.auditing))
             run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
         with foot:
-            if ready is not None and (run is None or not ready.is_that_of(run.job)):
-                _forecast(ready)
             link = st.container(width="content")
         if self.guessing and run is not None and run.progress is not None and not (active or self.shows(run)):
             guess.place(panel, run.auditing, run.progress)
@@ -249,20 +237,6 @@ def _python(auditing: Auditing) -> str:
         f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
         f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
         f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())"
-    )
-
-
-def _forecast(ready: Ready) -> None:
-    """What the audit takes, and whether that is too much."""
-    if not ready.too_much:
-        st.caption(f"{ready.auditing.runs:,} runs on each data set, {about(ready.likely)}.")
-        return
-    limit = runner().max_seconds
-    fit = int(ready.auditing.runs * limit / ready.likely)
-    most = fit - fit % 10 ** (len(str(fit)) - 1)  # one digit is enough
-    st.error(
-        f"Runs end after {duration(limit)}. Choose at most {short(most)} runs.",
-        title=f"This audit would take about {duration(ready.likely)}",
     )
 
 

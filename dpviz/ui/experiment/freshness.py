@@ -7,8 +7,7 @@ from dpviz.ui.visitors import Kept
 
 State = Literal["idle", "queued", "first repeats", "all repeats", "old", "failed", "stopped"]
 FIRST = 4  # repeats that are run first
-SOON, LONG = 2.0, 20.0  # seconds up to which all repeats begin at once, and from which on advice says what is quicker
-FOLLOW = 5.0  # seconds that all repeats may take to follow the first ones by themselves
+SOON, FOLLOW = 2.0, 5.0  # seconds of a short run, and that all repeats may take to follow the first by themselves
 
 
 class Startable(Protocol):
@@ -19,16 +18,12 @@ class Startable(Protocol):
         """Whether it may start by itself: it reads no file of a visitor's."""
 
     @property
-    def likely(self) -> float:
-        """About how many seconds it is likely to take."""
-
-    @property
-    def until(self) -> float:
-        """Seconds up to which it starts by itself."""
-
-    @property
     def first(self) -> Optional["Startable"]:
         """Its first repeats, if all are more than twice as many; else None."""
+
+    @property
+    def few(self) -> bool:
+        """Whether it has about as many repeats as the first ones are, and is part of no more."""
 
     @property
     def times(self) -> float:
@@ -36,13 +31,13 @@ class Startable(Protocol):
 
     @property
     def too_much(self) -> bool:
-        """Whether it is beyond what a run may take."""
+        """Whether it needs more memory than a run may use."""
 
     def is_that_of(self, job: Job) -> bool:
         """Whether a job is the one that it would start."""
 
-    def started(self, page: str, title: str) -> Kept:
-        """The run, put in line."""
+    def started(self, page: str, title: str, short: bool) -> Kept:
+        """The run, put in line; short : whether it is known to be."""
 
 
 def belongs(ready: Startable | None, job: Job | None) -> bool:
@@ -71,12 +66,19 @@ def state(ready: Startable | None, newest: Job | None, pictured: Job | None) -> 
 def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | None:
     """What is to begin by itself now, where that is allowed; None if nothing is, or what was begun goes on or ended.
 
-    All repeats begin at once where they are likely to be quick and nobody else stands in line. They follow the first
-    ones if these took so little time that all will not take long."""
+    The first repeats begin at once. All follow where the time of the first ones says that they will not take long, and
+    nobody else stands in line."""
     if not ready.public or ready.too_much:
         return None
     if newest is None or not belongs(ready, newest):
-        at_once = ready.likely < SOON and not others_wait
-        return (ready if at_once or ready.first is None else ready.first) if ready.likely < ready.until else None
+        return ready.first or ready
     few = newest.state == "done" and not ready.is_that_of(newest)
-    return ready if few and newest.seconds * ready.times < FOLLOW else None
+    return ready if few and not others_wait and newest.seconds * ready.times < FOLLOW else None
+
+
+def is_short(ready: Startable, newest: Job | None) -> bool:
+    """Whether what begins in place of a page's newest job is known to be short: it has few repeats, or the first ones
+    took so little time."""
+    if newest is not None and newest.state == "done" and belongs(ready, newest):
+        return newest.seconds * ready.times < SOON
+    return ready.few

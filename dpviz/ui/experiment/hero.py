@@ -103,8 +103,7 @@ def _offer(panel: Panel, frame: Frame, state: State) -> None:
     ready = frame.ready
     if ready is None or ready.too_much or state == "queued":
         return
-    took = f" ({about(ready.likely)})" if ready.public else ""
-    _start(panel, "run_these", f"Run these settings{took}", frame.title, ready)
+    _start(panel, "run_these", "Run these settings", frame.title, ready)
 
 
 def _changes(run: Run, ready: Ready | None) -> str:

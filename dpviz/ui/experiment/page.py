@@ -393,7 +393,6 @@ class _Screen(Part):
             plan.refusals(shown.refused)
         if self.ready is not None:
             limits.refusal(self.ready)
-            limits.forecast(self.ready)
         pins.show(self.panel, self.page.texts.TITLE, self.experiment, self.page.picture, self.page.ready)
 
     def _link(self) -> None:

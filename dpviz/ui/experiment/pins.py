@@ -15,7 +15,6 @@ from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.summary import Summary, summary
-from dpviz.numbers import about
 from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.pinned_overlay import Drawn
@@ -27,7 +26,6 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
 ADDRESS = links.PIN  # name of a pin in the address, once for each
-AT_ONCE = 5.0  # seconds up to which the lines of a pin that came without any are computed without asking
 NOTHING = Drawn(("", ""), (), False)
 _PINS, _REFUSED = "pins", "pins_refused"
 
@@ -293,14 +291,11 @@ def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -
             st.caption(f"No lines: {plain(str(error))}")
             return ()
         if ready.too_much:
-            st.caption("No lines: this run would take more time or memory than a run may have.")
+            st.caption("No lines: this run would need more memory than a run may use.")
             return ()
-        if ready.likely > AT_ONCE and not st.button(f"Compute its lines ({about(ready.likely)})", key=f"{key}_start"):
-            return ()
-        job = run_panel.runner().submit(ready.experiment, visitor=visitors.here().name, expected=ready.seconds)
-        run = Run(job, ready.plans, panel.page, f"{title}, {plain(pinned.pin.name)}")
+        run = ready.started(panel.page, f"{title}, {plain(pinned.pin.name)}", short=ready.few)
         visitors.here().keep(key, run)
-        job.wait(run_panel.FIRST_PICTURE)
+        run.job.wait(run_panel.FIRST_PICTURE)
     if run.job.active:
         st.caption(":material/hourglass_top: Its lines are being computed.")
         return (run,)

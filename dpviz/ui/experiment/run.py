@@ -1,6 +1,5 @@
 """Run, Stop, progress and live charts of a background job; the state of the jobs of all pages."""
 
-import math
 import os
 import time
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -33,6 +32,7 @@ AT_ONCE = 0.05  # seconds until the next, where the run has ended while the page
 FIRST_PICTURE = 0.12  # seconds that a page waits for a run that has just begun
 PRESSED = 0.3  # and for one that was asked for by Run
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
+SMALL = 300e6  # bytes of memory of a run that counts as short: it may be run beside the pages
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
 _SUFFIX, _SHOWN, _PICTURED, _LOOKED, _SETTLED = "_job", "_shown", "_pictured", "_looked", "_settled"
 
@@ -46,24 +46,14 @@ class Ready:
     tables: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @cached_property
-    def seconds(self) -> float:
-        """About how long it will take."""
-        return self.experiment.estimated_seconds(self.plans)
-
-    @cached_property
     def bytes(self) -> float:
         """About how much memory it will need."""
         return self.experiment.estimated_bytes(self.plans)
 
-    @cached_property
-    def likely(self) -> float:
-        """About how long it is likely to take, as methods may stop by themselves: then `seconds` is the most."""
-        return self.experiment.likely_seconds(self.plans)
-
     @property
-    def until(self) -> float:
+    def few(self) -> bool:
         """As `Startable`."""
-        return math.inf
+        return self.experiment.replicates < 2 * freshness.FIRST
 
     @property
     def times(self) -> float:
@@ -79,7 +69,7 @@ class Ready:
     @cached_property
     def first(self) -> "Ready | None":
         """As `Startable`. No run on a file is part of another one: each has noise of its own."""
-        if not self.public or self.experiment.replicates < 2 * freshness.FIRST:
+        if not self.public or self.few:
             return None
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
@@ -88,14 +78,9 @@ class Ready:
         return replace(self, tables={}) if self.tables else self
 
     @property
-    def may_stop_early(self) -> bool:
-        """Whether it may take much less time than at most."""
-        return self.likely < 0.8 * self.seconds
-
-    @property
     def too_much(self) -> bool:
         """As `Startable`."""
-        return self.seconds > runner().max_seconds or self.bytes > runner().max_bytes
+        return self.bytes > runner().max_bytes
 
     @property
     def public(self) -> bool:
@@ -106,9 +91,10 @@ class Ready:
         """As `Startable`."""
         return job.task == self.experiment
 
-    def started(self, page: str, title: str) -> "Run":
+    def started(self, page: str, title: str, short: bool) -> "Run":
         """As `Startable`."""
-        job = runner().submit(self.experiment, self.tables, visitor=visitors.here().name, expected=self.seconds)
+        short = short and self.bytes < SMALL
+        job = runner().submit(self.experiment, self.tables, visitor=visitors.here().name, short=short)
         return Run(job, self.plans, page, title, dict(self.tables))
 
 
@@ -135,8 +121,8 @@ class Run:
 
     @property
     def waits(self) -> bool:
-        """Whether it stands in line, and will for a while."""
-        return (self.job.expected_wait or 0.0) > PATIENT[0]
+        """Whether it stands in line, and is not the next."""
+        return (self.job.position or 0) > 0
 
     @property
     def waiting(self) -> str:
@@ -144,10 +130,10 @@ class Run:
         return progress.waiting(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
     def look(self, took: float = 0.0) -> float:
-        """Seconds from one look at it to the next: in line, a tenth of what it is expected to wait; else longer the
-        longer it goes on, and the longer the last one took, as on a server that many are looking at."""
+        """Seconds from one look at it to the next: in line, longer the more come before it; else longer the longer it
+        goes on, and the longer the last one took, as on a server that many are looking at."""
         if self.waits:
-            return float(np.clip((self.job.expected_wait or 0.0) / 10, *PATIENT))
+            return float(np.clip(self.job.position or 0, *PATIENT))
         return float(np.clip(max(TIMES * took, self.job.seconds / TIMES), POLL, PATIENT[0]))
 
     @property
@@ -204,8 +190,7 @@ def runner() -> Runner:
     """The one runner of this server, for all its visitors: DPVIZ_WORKERS processes, or without any, threads."""
     chosen = os.environ.get(WORKERS, "")
     count = int(chosen) if chosen.isdecimal() else SLOTS
-    quick = freshness.SOON if count else 0.0
-    return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), quick=quick)
+    return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), short=count > 0)
 
 
 def current(page: str) -> Run | None:
@@ -389,7 +374,7 @@ def changed(page: str) -> None:
     ready, run, latest = st.session_state.get(page + _SETTLED), shown(page), current(page)
     if run is None:
         return
-    soon = latest is not None and latest.job.active and ready is not None and ready.likely < freshness.SOON
+    soon = latest is not None and latest.job.active and latest.job.seconds < freshness.SOON
     if not run.has_data:
         place.info(
             "The file of this run was removed. What needs its rows is no longer shown.", icon=":material/delete:"
@@ -428,7 +413,8 @@ def start(page: str, title: str, ready: Startable) -> None:
         st.session_state[WHOLE] = True  # the tab is to remember that it has a run
     else:
         before.job.stop()
-    visitors.here().keep(page + _SUFFIX, ready.started(page, title))
+    short = freshness.is_short(ready, None if before is None else before.job)
+    visitors.here().keep(page + _SUFFIX, ready.started(page, title, short))
 
 
 def _stop(page: str) -> None:

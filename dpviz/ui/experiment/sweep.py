@@ -9,7 +9,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.execution import cluster, progress
 from dpviz.execution.cluster import Cluster
 from dpviz.experiments.task import Executor
-from dpviz.numbers import about, duration, short
+from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
 from dpviz.sweeps.laws import better_law
 from dpviz.sweeps.sweep import Point, Sweep
@@ -17,7 +17,6 @@ from dpviz.sweeps.sweep_result import LeftOut, SweepResult, by_reason
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import texts
-from dpviz.ui.experiment.freshness import LONG
 from dpviz.ui.experiment.run import POLL, Run, runner, watch
 from dpviz.ui.tables import show_table
 
@@ -91,14 +90,13 @@ def _bar(
     active: bool,
     elsewhere: Executor | None,
 ) -> None:
-    seconds, largest = sum(point.seconds for point in points), max((point.bytes for point in points), default=0.0)
-    too_long = seconds > runner().max_sweep_seconds and elsewhere is None
+    largest = max((point.bytes for point in points), default=0.0)
     row = st.container(horizontal=True, vertical_alignment="center")
     row.button(
         "Resume the sweep" if _resumes(page, sweep) else "Run the sweep",
         key=f"{page}_sweep_run",
         icon=":material/play_arrow:",
-        disabled=active or not points or too_long or largest > runner().max_bytes,
+        disabled=active or not points or largest > runner().max_bytes,
         on_click=_start,
         args=(page, title, sweep, points, tables, elsewhere),
     )
@@ -109,20 +107,12 @@ def _bar(
         return
     repeats = f"{sweep.experiment.replicates} run{'s' if sweep.experiment.replicates != 1 else ''} of each"
     places = f"{sweep.places} points" + (f" on {sweep.data_sets} data sets" if sweep.data_sets > 1 else "")
-    row.caption(f"{places}, {repeats}, {about(seconds)}.", width="content")
+    row.caption(f"{places}, {repeats}.", width="content")
     if largest > runner().max_bytes:
         st.error(
             f"A run may use {runner().max_bytes / 1e9:.0f} GB. Use smaller values, fewer methods or fewer repeats.",
             title=f"A point of this sweep would need about {largest / 1e9:.0f} GB of memory",
         )
-    elif too_long:
-        advice = _advice(sweep, seconds / runner().max_sweep_seconds)
-        st.error(
-            f"Runs end after {duration(runner().max_sweep_seconds)}. {advice}",
-            title=f"This sweep would take about {duration(seconds)}",
-        )
-    elif seconds > LONG:
-        st.info("You can stop it at any time; the points that are finished are kept.", icon=":material/schedule:")
 
 
 def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
@@ -143,15 +133,6 @@ def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
         elif not st.toggle("On the cluster", True, key=f"{page}_sweep_cluster", help=texts.CLUSTER_HELP):
             return None
     return Cluster(address) if address else None
-
-
-def _advice(sweep: Sweep, factor: float) -> str:
-    """How to make a sweep fit that takes so many times too long."""
-    sets, values, repeats = (int(n / factor) for n in (sweep.data_sets, len(sweep.values), sweep.experiment.replicates))
-    fewer = f"at most {sets} data set{'s' if sets > 1 else ''}, " if sweep.data_sets > 1 and sets else ""
-    fits = f" With {values} values it would fit." if values > 1 and not fewer else ""
-    fits = fits or (f" With {repeats} repeats it would fit." if repeats > 1 and not fewer else "")
-    return f"Use {fewer}fewer or smaller values, fewer methods or fewer repeats.{fits}"
 
 
 def _resumes(page: str, sweep: Sweep | None) -> bool:
@@ -184,8 +165,9 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         elif job.active:
             st.progress(job.progress, text=progress.active(job, run.done))
         else:
-            ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, "Stopped at the time limit")
-            st.progress(job.progress, text=f"{ended}: {run.done}{progress.took(job)}{_known(result)}")
+            ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
+            depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
+            st.progress(job.progress, text=f"{ended}: {run.done}{progress.took(job)}{_known(result)}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
         return POLL if active else None

@@ -81,9 +81,6 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
         """In which part of all iterations it is likely to ask for a curvature, where it does at all."""
         return 1.0
 
-    def likely_share(self, plan: Plan) -> float:
-        return planning.likely_share(self._stoppings(plan))
-
     def _stoppings(self, plan: Plan) -> tuple[theory.Stopping, ...]:
         return planning.stoppings(self.analysis(NonconvexFacts.of(plan.facts)), self.hessian_noise, plan)
 
