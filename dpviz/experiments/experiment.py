@@ -14,9 +14,9 @@ from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
 from dpviz.errors import UserError, refusal
-from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot, Workload
+from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
-from dpviz.experiments.trace import CLOUD, ArmTrace, Trace, recorded_points, recording_grid
+from dpviz.experiments.trace import CLOUD, RECORDS, ArmTrace, Trace, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -26,9 +26,8 @@ from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
 from dpviz.problems.base import Condition, Facts, Metric, Problem, ProblemSpecification, check_facts
 from dpviz.specification import Specification, number
 
-SECONDS_PER_RECORD = 5e-5
 LAST_RECORD = 0.5  # seconds that all methods together may take to record their last state when a run is stopped
-EXPENSIVE_IF_STOPS = 14  # expensive records of a run that may end before its plan does, the two ends included
+EXPENSIVE = 20  # records of a run with diagnostics that are declared expensive, the two ends included
 INTERNAL = "internal_"  # prefix of the diagnostics of iterates that are not released
 
 
@@ -81,20 +80,6 @@ class Planned:
         if self.experiment is None or (self.refused and not private):
             raise next(iter(self.refused.values()))
         return self.experiment
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """The iterations of an arm that are recorded, ascending; those with expensive diagnostics; and what that takes.
-
-    once, once_expensive : seconds of one record without and with expensive diagnostics; load : of what the run takes.
-    """
-
-    iterations: np.ndarray
-    expensive: np.ndarray
-    once: float
-    once_expensive: float
-    load: Workload
 
 
 _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
@@ -238,22 +223,6 @@ class Experiment(Displayed, Specification):
         parts = (part.to_json() for part in (arm.budget or self.budget, self.problem))
         return "\n".join((arm.algorithm.released_settings(), *parts))
 
-    def recorded(self, arm: Arm, plan: Plan) -> "Recorded":
-        """What is recorded of an arm, by declared costs: diagnostics shall take a small part of a run."""
-        cost = self.problem.cost(plan.facts)
-        load = arm.algorithm.workload(plan, self.replicates, cost)
-        one, expensive = load.record + SECONDS_PER_RECORD, load.expensive
-        share = load.steps / 2 if expensive else load.steps
-        grid = recording_grid(plan.iterations, recorded_points(share, one))
-        if plan.record_at is not None:
-            grid = np.union1d(grid, plan.record_at)
-        few = min(len(grid), recorded_points(share, one + expensive)) if expensive else len(grid)
-        chosen = grid[np.linspace(0, len(grid) - 1, few).round().astype(int)]
-        if expensive and plan.stops:  # it may end after a few of its steps, so they are the closest
-            wanted = np.geomspace(1, plan.iterations, min(few, EXPENSIVE_IF_STOPS) - 1)
-            chosen = grid[np.unique([0, *np.searchsorted(grid, wanted.round())])]
-        return Recorded(grid, chosen, one, one + expensive, load)
-
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
         """About how much memory the run will need: the table, and what every method keeps beside it."""
         cost = self.problem.cost(self.problem.facts())
@@ -344,6 +313,17 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
         raise refusal(__package__, "table_that_is_not_read", problem=problem.title)
 
 
+def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """The iterations of a run that are recorded, ascending, and those of them with expensive diagnostics; from the plan
+    alone, so that the same are recorded everywhere."""
+    asked = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
+    grid = np.union1d(recording_grid(plan.iterations, max(RECORDS - len(asked), RECORDS // 3)), asked)
+    if not plan.stops:
+        return grid, grid[np.unique(np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int))]
+    first = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1)  # it may end after a few of its steps
+    return grid, grid[np.unique([0, *np.searchsorted(grid, np.minimum(first.round(), plan.iterations))])]
+
+
 def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
     """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
     diagnostics = problem.metrics
@@ -382,17 +362,17 @@ class _Run:
     ) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
         self.plan, self._problem, self._lane = plan, problem, lane
-        recorded = experiment.recorded(arm, plan)
-        self._grid, self._expensive = set(recorded.iterations.tolist()), set(recorded.expensive.tolist())
+        grid, dear = recorded(plan)
+        costly = any(metric.cost == "expensive" for metric in lane.metrics)
+        self._grid, self._expensive = set(grid.tolist()), set((dear if costly else grid).tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
         self._snapshots = arm.algorithm.run(problem, plan, self._mechanisms)
         self.latest: Snapshot | None = None
         self._recorded = False
-        most = LAST_RECORD / len(experiment.arms)
-        self._patient, self._once_expensive = recorded.once <= most, recorded.once_expensive <= most
-        kept = 2 * experiment.replicates * len(recorded.iterations) <= CLOUD
+        self._took, self._patience = {False: 0.0, True: 0.0}, LAST_RECORD / len(experiment.arms)
+        kept = 2 * experiment.replicates * len(grid) <= CLOUD
         self._plane = experiment.problem.plane if kept else None
 
     def advance(self) -> None:
@@ -419,13 +399,14 @@ class _Run:
         return time.thread_time() + self._problem.elsewhere
 
     def _record(self, snapshot: Snapshot, expensive: bool) -> None:
+        began = self._clock()
         diagnostics = self._problem.evaluate(snapshot.output, expensive)
         if snapshot.internal:
             found = self._problem.evaluate(snapshot.internal, expensive)
             diagnostics |= {INTERNAL + name: value for name, value in found.items()}
         places = None if self._plane is None else self._plane.project(snapshot.output)
         self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), places)
-        self._recorded = True
+        self._recorded, self._took[expensive] = True, self._clock() - began
 
     def _record_last(self, expensive: bool) -> None:
         """Record the latest state, unless it was with everything."""
@@ -463,7 +444,7 @@ class _Run:
     def close(self) -> None:
         """Record the last state, also of a run that was stopped in between; but nobody who stops a run waits for
         diagnostics that take long."""
-        if not self.finished and self._patient:
-            self._record_last(self._once_expensive)
+        if not self.finished and self._took[False] <= self._patience:
+            self._record_last(self._took[True] <= self._patience)
         self.finished = True
         self._snapshots.close()  # type: ignore[attr-defined]  # algorithms are generators

@@ -16,30 +16,20 @@ from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Condition, Metric
 
 ROWS = 2_000  # the most rows that a trace keeps per arm
-UNNOTICED = 0.02  # seconds
 PATH = 40_000  # numbers of the largest output whose path is kept
 CLOUD = 100_000  # numbers of the places of an arm: 250 records of 200 replicates
+RECORDS = 60  # iterations of a run that are recorded, about
 FARTHEST = 3e38  # a place, as a float32
 RUNNING: Status = "running"
 
 
-def recording_grid(iterations: int, points: int = 100) -> np.ndarray:
+def recording_grid(iterations: int, points: int = RECORDS) -> np.ndarray:
     """At most `points` iterations of 0..`iterations`, half linear and half logarithmic, both ends included."""
     if iterations < points:
         return np.arange(iterations + 1)
     linear = np.linspace(0, iterations, points // 2)
     logarithmic = np.geomspace(1, iterations, points - points // 2 + 1)  # the end is a point of both halves
     return np.unique(np.concatenate([linear, logarithmic]).round().astype(int))
-
-
-def recorded_points(steps: float, diagnostic: float) -> int:
-    """How many iterations a run records, from declared seconds: `steps` of all its steps, `diagnostic` of one record.
-
-    As many as take 30 % of the steps' time; or 20, if these take no longer than the steps do; or as many as nobody
-    notices. At most 100, and never fewer than 8: a picture needs some.
-    """
-    affordable, unnoticed = steps / max(diagnostic, 1e-12), UNNOTICED / max(diagnostic, 1e-12)
-    return int(min(100.0, max(8.0, 0.3 * affordable, min(20.0, affordable), unnoticed)))
 
 
 @dataclass

@@ -16,17 +16,13 @@ from pydantic import ValidationError
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.groups import GroupedUpload
-from dpviz.datasets.synthetic import Saddle
 from dpviz.errors import UserError
-from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import LineSearch, MiniBatch, MiniBatchTrustRegion, ShortStep, TrustRegion
-from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import LossMatrix
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.linear.regression import HuberRegression, LeastSquares
-from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as accelerated
 from dpviz.ui.bayesian_optimization import problem as tuning
@@ -51,16 +47,6 @@ class Drawn:
     experiment: Experiment
     plans: Mapping[str, Plan]
     tables: Tables = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a run took: CPU seconds, as on a machine of nominal speed, and bytes of memory beside what there was before.
-    ended : whether it came to its end, or was ended after too long."""
-
-    seconds: float
-    bytes: float
-    ended: bool
 
 
 def drawn(family: str, seed: int) -> Iterator[Drawn]:
@@ -96,78 +82,19 @@ def drawn(family: str, seed: int) -> Iterator[Drawn]:
             yield Drawn(planned.ready(), planned.plans, tables)
 
 
-def out_of_reach(seed: int) -> Iterator[Drawn]:
-    """Endless experiments of the family `second_order` whose budget cannot tell that the targets are met: what is
-    estimated is the most that a run may take, and they take it."""
-    generator = np.random.default_rng(seed)
-    targets = {"gradient_target": 0.01, "curvature_target": 0.02}
-    while True:
-        rows, dimension = _log(generator, 1000, 200_000), _log(generator, 2, 200)
-        kind = _one(generator, (RobustComponent, LogisticTukey, SigmoidTukey))
-        method = _one(generator, (ShortStep, LineSearch, MiniBatch, TrustRegion, MiniBatchTrustRegion))
-        batch = (
-            {"batch_fraction": _one(generator, (0.01, 0.05, 0.3))} if "batch_fraction" in method.model_fields else {}
-        )
-        steps = _log(generator, 5, 500)
-        experiment = Experiment(
-            problem=kind(data=Saddle(rows=rows, dimension=dimension), start="random"),
-            arms=(Arm(label="a", algorithm=method(iterations=steps, **targets, **batch)),),
-            budget=ApproximateDP(epsilon=0.05, delta=1e-5),
-            replicates=_log(generator, 1, 50),
-        )
-        yield Drawn(experiment, experiment.plans())
-
-
-TABLE, WEIGHTS, MATRIX = np.ones((20_000, 20)), np.ones((20, 8)), np.ones((160, 160))
-NOMINAL = (8e-4, 3.8e-4, 3.8e-4)  # CPU seconds of the three below on the machine whose rates the declared costs have
-
-
-def slowness() -> float:
-    """How many times longer this machine takes now than the one whose rates the declared costs have: it may be another
-    one, or have others to serve, whose work slows down each second of ours."""
-
-    def calls() -> None:
-        for _ in range(150):
-            moved = WEIGHTS + 1.0
-            lengths = np.linalg.norm(moved, axis=1)
-            moved *= np.where(lengths > 1, lengths, 0.0)[:, None]
-
-    def reading() -> None:
-        np.tanh((TABLE @ WEIGHTS)[:, :1])
-
-    def products() -> None:
-        for _ in range(3):
-            MATRIX @ MATRIX
-
-    taken = [np.median([_seconds(work) for _ in range(3)]) for work in (calls, reading, products)]
-    return float(np.exp(np.log(np.divide(taken, NOMINAL)).mean()))
-
-
-def _seconds(work: Callable[[], None]) -> float:
-    began = time.process_time()
-    work()
-    return time.process_time() - began
-
-
-def measured(subject: Drawn, seconds: float) -> Taken:
-    """Run it in a copy of this process, which is ended after so many seconds of CPU time.
-
-    The bytes are those by which the address space grew, at its highest: private data, as the limit of a worker counts.
-    """
+def measured(subject: Drawn, seconds: float) -> float:
+    """Bytes by which the address space grew at its highest, as the limit of a worker counts, while it ran in a copy of
+    this process; nan if it was ended after so many seconds of CPU time."""
     reading, writing = os.pipe()
-    before = slowness()
     child = os.fork()
     if child == 0:
         os.close(reading)
         _run(subject, seconds, writing)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        found = pipe.read().split()
-    _, status, used = os.wait4(child, 0)
-    slow = np.sqrt(before * slowness())
-    if status or len(found) != 2:
-        return Taken((used.ru_utime + used.ru_stime) / slow, np.nan, False)
-    return Taken(float(found[0]) / slow, float(found[1]), True)
+        found = pipe.read()
+    _, status = os.waitpid(child, 0)
+    return float(found) if found and not status else np.nan
 
 
 def _run(subject: Drawn, seconds: float, writing: int) -> None:
@@ -176,10 +103,9 @@ def _run(subject: Drawn, seconds: float, writing: int) -> None:
     try:
         limit = int(np.ceil(time.process_time() + seconds))
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-        before, began = _kilobytes("VmSize"), time.process_time()
+        before = _kilobytes("VmSize")
         subject.experiment.run(subject.tables)
-        taken = time.process_time() - began
-        os.write(writing, f"{taken} {1024.0 * (_kilobytes('VmPeak') - before)}".encode())
+        os.write(writing, f"{1024.0 * (_kilobytes('VmPeak') - before)}".encode())
         status = 0
     finally:
         os._exit(status)

@@ -24,6 +24,7 @@ from dpviz.audits.audit import Audit
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.synthetic import Saddle, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.experiment import recorded as recorded_iterations
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.audits import CASES
@@ -208,7 +209,7 @@ def least(method: GradientMethod, rows: int, dimension: int = DIMENSION, exponen
     """What a whole run cannot do without: two products for every step, and for every record."""
     of = whole(method, rows, dimension)
     plan = of.plan(of.arms[0])
-    count = plan.iterations + len(of.recorded(of.arms[0], plan).iterations)
+    count = plan.iterations + len(recorded_iterations(plan)[0])
     return repeated(products(rows, dimension, exponential), count)
 
 

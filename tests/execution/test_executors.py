@@ -3,15 +3,13 @@
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
-from queue import SimpleQueue
 
 import numpy as np
 import pytest
 
 from dpviz.datasets import UniformLogistic, UploadedTable
-from dpviz.execution.executors import CRASHED, CUT_OFF, Slots, _Allowance, _Turn
+from dpviz.execution.executors import CRASHED, CUT_OFF, Slots
 from dpviz.execution.runner import Job, Runner
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.task import OURS, TOO_LARGE, Cell, InThread, Outcome
@@ -191,13 +189,12 @@ def test_five_runs_whose_visitors_have_left_let_the_sixth_begin(runner: Runner) 
     for seed in range(5):
         left.append(runner.submit(endless(10 + seed), visitor=f"{seed}"))
         until(lambda: left[-1].state == "running" or left[-1].position is not None)
-    sixth = runner.submit(quick(7), visitor="sixth", expected=0.5)
+    sixth = runner.submit(quick(7), visitor="sixth")
     until(lambda: sixth.position == 4)
-    assert sixth.expected_wait is not None
     for job in left:
         job.stop()
     assert ended(sixth).state == "done" and {ended(job).state for job in left} == {"stopped"}
-    assert sixth.position is None and sixth.expected_wait is None
+    assert sixth.position is None
 
 
 def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
@@ -208,9 +205,10 @@ def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
     data = UploadedTable(identity="b" * 32, n=10_000, bounds=((0.0, 1.0),), names=("a",))
     arm = Arm(label="A", algorithm=Nesterov(iterations=3))
     cell = Cell(Experiment(problem=LogisticRegression(data=data), arms=(arm,)), {"b" * 32: np.ones((10_000, 2))})
-    run = threading.Thread(target=lambda: outcomes.extend(slots.place().run([cell], stopping)), daemon=True)
+    place = slots.place()
+    run = threading.Thread(target=lambda: outcomes.extend(place.run([cell], stopping)), daemon=True)
     run.start()
-    until(lambda: bool(slots._running))
+    until(lambda: place.position is None)
     stopping.set()
     run.join(PATIENCE)
     assert [outcome.state for _, outcome in outcomes] == ["stopped"] and slots.pids == before
@@ -223,32 +221,48 @@ def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
 def test_the_first_visitor_does_not_wait_for_a_worker_that_is_starting() -> None:
     slots = Slots(1, processes=True)
     os.kill(slots.pids[0], signal.SIGSTOP)  # it never says that it is ready
-    ((_, outcome),) = slots.place().run([Cell(quick(8), seconds=0.1)], threading.Event())
+    ((_, outcome),) = slots.place(short=True).run([Cell(quick(8))], threading.Event())
     assert outcome.state == "done"
     slots.close()
 
 
-def test_who_waits_behind_somebodys_own_file_is_not_told_how_it_goes() -> None:
-    """How fast a run gets on is a function of its data: others learn what was declared of it."""
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_still_under_way_when_the_worker_has_started_begins_again_there_unless_it_is_a_release(
+    own: bool,
+) -> None:
+    """On somebody's own file the noise is drawn afresh: two runs are two releases."""
+    slots, stopping, heard = Slots(1, processes=True), threading.Event(), dict[int, Trace]()
+    os.kill(slots.pids[0], signal.SIGSTOP)
+    data = UploadedTable(identity="b" * 32, n=10_000, bounds=((0.0, 1.0),), names=("a",))
+    file = Experiment(LogisticRegression(data=data), Nesterov(iterations=3))
+    cell = Cell(file, {"b" * 32: np.ones((10_000, 2))}) if own else Cell(endless(41))
+    place = slots.place(short=True)
 
-    def left(experiment: Experiment, progress: float) -> float:
-        cell, allowance = Cell(experiment, seconds=50.0), _Allowance(1.0)
-        turn = _Turn(0, cell, threading.Event(), lambda *_: None, allowance, SimpleQueue())
-        turn.begun, turn.progress = time.monotonic() - 10.0, progress
-        return turn.seconds_left
+    def hear(_: int, trace: Trace | None, __: float) -> None:
+        if trace is not None:
+            heard[id(trace)] = trace
 
-    upload = UploadedTable(identity="0" * 32, n=100, bounds=((0.0, 1.0),), names=("a",))
-    own = quick().replaced(problem=LogisticRegression(data=upload), seed=None)
-    assert left(quick(), 0.5) < 20.0 < 80.0 < left(quick(), 0.1), "10 and 90, and a little more on a busy machine"
-    assert all(left(own, progress) == pytest.approx(40.0, abs=5.0) for progress in (0.1, 0.5))
+    def run() -> None:
+        for _ in place.run([cell], stopping, hear):
+            pass
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    until(lambda: place.position is None and (own or len(heard) == 1))
+    os.kill(slots.pids[0], signal.SIGCONT)
+    until(lambda: len(heard) == 1 + (not own))
+    stopping.set()
+    thread.join(PATIENCE)
+    assert len(heard) == 1 + (not own)
+    slots.close()
 
 
-def test_a_quick_run_waits_for_no_long_one() -> None:
-    runner = Runner(slots=1, processes=True, quick=2.0)
-    long = [runner.submit(endless(seed), visitor=f"{seed}", expected=60.0) for seed in (31, 32)]
+def test_a_short_run_waits_for_no_long_one() -> None:
+    runner = Runner(slots=1, processes=True, short=True)
+    long = [runner.submit(endless(seed), visitor=f"{seed}") for seed in (31, 32)]
     until(lambda: long[0].state == "running")
-    assert long[1].position == 0 and (long[1].expected_wait or 0.0) > 30.0
-    assert ended(runner.submit(quick(33), visitor="third", expected=0.5)).state == "done"
+    assert long[1].position == 0
+    assert ended(runner.submit(quick(33), visitor="third", short=True)).state == "done"
     assert [job.state for job in long] == ["running", "queued"]
     for job in long:
         job.stop()

@@ -14,7 +14,7 @@ from tests.ui.test_show import TINY
 class Waits(Place):
     """A place in some line."""
 
-    position, expected_wait = 0, 40.0  # type: ignore[assignment]
+    position = 0  # type: ignore[assignment]
 
     def __init__(self, position: int) -> None:
         self.position = position  # type: ignore[misc]
@@ -23,11 +23,11 @@ class Waits(Place):
 @pytest.mark.parametrize(
     ("before", "which"), [(0, "next"), (1, "2nd"), (2, "3rd"), (3, "4th"), (10, "11th"), (20, "21st"), (111, "112th")]
 )
-def test_who_waits_sees_the_place_in_line_and_how_long_it_will_take(before: int, which: str) -> None:
+def test_who_waits_sees_the_place_in_line(before: int, which: str) -> None:
     job = Job(TINY, {})
     assert progress.active(job, "") == "Starting"  # nobody has given it a place yet
     job.place = Waits(before)
-    assert progress.active(job, "") == f"Waiting: {which} in line, about 40 seconds. Stop leaves the line."
+    assert progress.active(job, "") == f"Waiting: {which} in line. Stop leaves the line."
 
 
 def test_who_runs_sees_how_far_it_is_and_what_is_left() -> None:
@@ -61,6 +61,7 @@ def test_of_an_own_file_no_time_is_told(state: State) -> None:
     job = Job(TINY.replaced(problem=LogisticRegression(data=upload), seed=None), {})
     job.state, job.progress, job.seconds = state, 0.5, 1.5
     said = progress.active(job, "5 steps") if state == "running" else progress.ended(job, "5 steps")
+    assert (progress.DEPENDS in said) == (state == "timeout")
     assert "5 steps" in said and not any(word in said for word in ("1.5", "second", "left"))
 
 
@@ -74,9 +75,11 @@ def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
     job = Job(TINY, {})
     run = Run(job, {}, "accel", "Accelerated gradient")
     assert not run.waits and run.look() == POLL
-    job.place = Waits(1)
-    assert run.waits and run.look() == 4.0  # of 40 seconds
-    job.place.expected_wait = 4000.0  # type: ignore[misc]
+    job.place = Waits(0)
+    assert not run.waits and run.look() == POLL
+    job.place = Waits(3)
+    assert run.waits and run.look() == 3.0
+    job.place = Waits(40)
     assert run.look() == PATIENT[1]
     job.state = "running"
     assert not run.waits and run.look() == run.look(took=0.01) == POLL

@@ -125,19 +125,6 @@ def test_a_problem_that_is_not_the_one_planned_for_is_refused(monkeypatch: pytes
         next(experiment(Nesterov()).stream())
 
 
-def test_the_estimate_of_the_running_time_grows_with_what_takes_time() -> None:
-    def seconds(**changes: object) -> float:
-        replicates = changes.pop("replicates", 4)
-        method = Nesterov(**changes)  # type: ignore[arg-type]
-        problem = LogisticRegression(data=UniformLogistic(rows=5_000))
-        of = experiment(method, problem=problem, replicates=replicates)
-        return of.estimated_seconds(of.plans())
-
-    base = seconds(iterations=200)
-    assert 0 < base < seconds(iterations=400) and base < seconds(iterations=200, replicates=40)
-    assert seconds(iterations=200, batch_fraction=0.01) < base, "rows of a batch are expensive, but these are few"
-
-
 # ----------------------------------------------------------------------------------------------------------------- runs
 
 

@@ -1,8 +1,11 @@
 """What is recorded, and when: by declared costs; nothing is evaluated twice; few expensive diagnostics."""
 
 import io
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,12 +15,11 @@ from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
 from dpviz.experiments import results
 from dpviz.experiments.algorithm import Algorithm, Snapshot
-from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.experiment import EXPENSIVE, Arm, Experiment, recorded
 from dpviz.experiments.plan import Plan
-from dpviz.experiments.trace import recorded_points
+from dpviz.experiments.trace import RECORDS
 from dpviz.exports import export
-from dpviz.families.accelerated import GradientDescent, Nesterov
-from dpviz.families.accelerated import presets as accelerated_presets
+from dpviz.families.accelerated import GradientDescent
 from dpviz.families.mirror_descent import BiasReduced, NoisyPayoffs
 from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
@@ -32,12 +34,14 @@ class Scale(Problem):
 
     metrics = (Metric("value", "Value"), Metric("depth", "Depth", cost="expensive"))
 
-    def __init__(self) -> None:
-        self.facts = Facts(n=10, d=1)
+    def __init__(self, seconds: float) -> None:
+        self.facts, self.seconds = Facts(n=10, d=1), seconds
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         CALLS.append(("expensive" if expensive else "cheap", int(output["x"][0, 0])))
-        found = {"value": output["x"][:, 0]}
+        found, began = {"value": output["x"][:, 0]}, time.thread_time()
+        while expensive and time.thread_time() < began + self.seconds:
+            pass
         return found | {"depth": 10 * output["x"][:, 0]} if expensive else found
 
 
@@ -46,16 +50,16 @@ CALLS: list[tuple[str, int]] = []
 
 class Weighing(ProblemSpecification):
     title = "Weighing"
-    expensive: float = 0.0
+    seconds: float = 0.0
 
     def facts(self) -> Facts:
         return Facts(n=10, d=1)
 
     def cost(self, facts: Facts) -> Cost:
-        return Cost(evaluation=1e-3, batch_row=1e-3, diagnostic=1e-4, expensive=self.expensive)
+        return Cost(evaluation=1e-3, batch_row=1e-3, diagnostic=1e-4)
 
     def build(self, tables: Mapping[str, np.ndarray] = {}) -> Scale:
-        return Scale()
+        return Scale(self.seconds)
 
 
 class Counting(Algorithm[Problem, Facts]):
@@ -78,42 +82,25 @@ class Counting(Algorithm[Problem, Facts]):
                 yield snapshot
 
 
-def weighing(expensive: float = 0.0, **settings: int) -> Experiment:
+def weighing(seconds: float = 0.0, **settings: int) -> Experiment:
     CALLS.clear()
     arm = Arm(label="it", algorithm=Counting(**settings))
-    return Experiment(problem=Weighing(expensive=expensive), arms=(arm,), replicates=3, budget=PureDP(epsilon=1.0))
+    return Experiment(problem=Weighing(seconds=seconds), arms=(arm,), replicates=3, budget=PureDP(epsilon=1.0))
 
 
-@pytest.mark.parametrize(
-    ("steps", "diagnostic", "points"),
-    [
-        (100.0, 1.0, 30),  # 30 % of the steps' time
-        (1000.0, 1.0, 100),  # never more than 100
-        (50.0, 1.0, 20),  # at least 20, as long as they take no longer than the steps
-        (12.0, 1.0, 12),  # never longer than the steps
-        (0.5, 1.0, 8),  # but a picture needs some
-        (0.0, 2e-4, 100),  # what nobody notices is free
-    ],
-)
-def test_the_number_of_records_follows_from_declared_seconds(steps: float, diagnostic: float, points: int) -> None:
-    assert recorded_points(steps, diagnostic) == points
-
-
-def test_diagnostics_take_at_most_30_percent_of_the_default_run_and_less_than_a_batch_run_or_eight_records() -> None:
-    """Declared seconds, which the benchmarks compare with measured ones."""
-    of = accelerated_presets.PRESETS[0].experiment
-    plans = of.plans()
-    recorded = sum(of.recorded(arm, plans[arm.label]).seconds() for arm in of.arms)
-    assert recorded <= 0.3 * of.estimated_seconds(plans)
-    for iterations in (100, 1000):
-        method = Nesterov(iterations=iterations, batch_fraction=0.01)
-        problem = LogisticRegression(data=UniformLogistic(rows=100_000, dimension=20))
-        batches = Experiment(problem=problem, arms=(Arm(label="it", algorithm=method),), replicates=20)
-        plan = batches.plans()["it"]
-        found, cost = batches.recorded(batches.arms[0], plan), problem.cost(plan.facts)
-        assert found.seconds() <= max(method.workload(plan, 20, cost).steps, 8 * found.once)
-        assert len(found.iterations) == (8 if iterations == 100 else 20)
-        assert found.iterations[[0, -1]].tolist() == [0, iterations]
+@pytest.mark.parametrize("iterations", [0, 1, 5, 59, 60, 100, 1000, 10_000])
+@pytest.mark.parametrize("asked", [None, np.arange(0, 1, 1), np.arange(36)])
+@pytest.mark.parametrize("stops", [False, True])
+def test_what_is_recorded_follows_from_the_plan_alone(iterations: int, asked: np.ndarray | None, stops: bool) -> None:
+    plan: Any = SimpleNamespace(iterations=iterations, record_at=None, stops=stops)
+    if asked is not None:
+        plan.record_at = np.unique(np.minimum(asked, iterations))
+    grid, expensive = recorded(plan)
+    assert grid[0] == 0 and grid[-1] == iterations and (np.diff(grid) > 0).all()
+    assert len(grid) == iterations + 1 if iterations < 20 else 20 <= len(grid) <= RECORDS
+    assert set(expensive.tolist()) <= set(grid.tolist()) and len(expensive) <= EXPENSIVE
+    assert {0, iterations} <= set(expensive.tolist())
+    assert asked is None or set(plan.record_at.tolist()) <= set(grid.tolist())
 
 
 def test_a_state_is_evaluated_once_and_the_last_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,13 +114,13 @@ def test_a_state_is_evaluated_once_and_the_last_one_too(monkeypatch: pytest.Monk
 
 
 def test_expensive_diagnostics_are_computed_at_few_iterations_and_at_both_ends() -> None:
-    of = weighing(expensive=0.02)
+    of = weighing()
     trace = of.run()
-    recorded = of.recorded(of.arms[0], of.plans()["it"])
+    grid, dear = recorded(of.plans()["it"])
     iterations, values = trace.series("it", "value")
-    assert iterations.tolist() == recorded.iterations.tolist() and set(iterations) <= set(range(201))
+    assert iterations.tolist() == grid.tolist() and set(iterations) <= set(range(201))
     few, depths = trace.series("it", "depth")
-    assert few.tolist() == recorded.expensive.tolist() and {0, 200} <= set(few.tolist())
+    assert few.tolist() == dear.tolist() and {0, 200} <= set(few.tolist())
     assert 2 < len(few) < len(iterations) / 2 and set(few.tolist()) <= set(iterations.tolist())
     assert np.array_equal(depths, 10.0 * np.tile(few[:, None], 3)) and values.shape == (len(iterations), 3)
     asked = [t for kind, t in CALLS if kind == "expensive"]
@@ -143,20 +130,19 @@ def test_expensive_diagnostics_are_computed_at_few_iterations_and_at_both_ends()
 
 
 def test_of_a_run_that_may_end_early_expensive_diagnostics_are_closest_at_its_beginning() -> None:
-    of = weighing(expensive=1e-3, iterations=1511)
+    of = weighing(iterations=1511)
     plan = of.plans()["it"]
-    found, stopping = of.recorded(of.arms[0], plan), of.recorded(of.arms[0], replace(plan, stops=True))
-    assert np.array_equal(found.iterations, stopping.iterations) and len(found.expensive) > 14
-    expensive = stopping.expensive.tolist()
-    assert expensive[:4] == [0, 1, 2, 3] and expensive[-1] == 1511 and set(expensive) <= set(found.iterations.tolist())
-    assert 12 <= len(expensive) <= 14 and (np.diff(expensive, n=2) >= -1).all()
-    assert stopping.seconds() < found.seconds()
+    (grid, _), (same, dear) = recorded(plan), recorded(replace(plan, stops=True))
+    assert np.array_equal(grid, same)
+    expensive = dear.tolist()
+    assert expensive[:4] == [0, 1, 2, 3] and expensive[-1] == 1511
+    assert 15 <= len(expensive) <= EXPENSIVE and sum(t <= 100 for t in expensive) > len(expensive) / 2
 
 
 def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
-    of = weighing(expensive=0.02)
-    recorded = of.recorded(of.arms[0], of.plans()["it"])
-    (cheap, *_) = sorted(set(recorded.iterations.tolist()) - set(recorded.expensive.tolist()))
+    of = weighing()
+    grid, dear = recorded(of.plans()["it"])
+    (cheap, *_) = sorted(set(grid.tolist()) - set(dear.tolist()))
     stream = of.stream()
     step = next(step for step in stream if step.snapshot.iteration == cheap)
     stream.close()  # type: ignore[attr-defined]
@@ -165,13 +151,14 @@ def test_a_run_that_is_stopped_has_its_last_state_with_everything() -> None:
         assert iterations[-1] == step.snapshot.iteration and np.isfinite(values[-1]).all()
 
 
-def test_nobody_who_stops_a_run_waits_for_expensive_diagnostics() -> None:
-    of = weighing(expensive=0.4)
+def test_nobody_who_stops_a_run_waits_for_expensive_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpviz.experiments.experiment.LAST_RECORD", 0.01)
+    of = weighing(seconds=0.02)
     stream = of.stream()
     step = next(step for step in stream if step.snapshot.iteration == 1)
     stream.close()  # type: ignore[attr-defined]
     assert step.trace.series("it", "value")[0][-1] == 1 and step.trace.series("it", "depth")[0].tolist() == [0]
-    ended = weighing(expensive=0.4, iterations=3).run()
+    ended = weighing(seconds=0.02, iterations=3).run()
     assert ended.series("it", "depth")[0][-1] == 3, "who waits for the end gets everything"
 
 
@@ -228,7 +215,7 @@ def test_a_released_series_that_is_declared_as_an_axis_is_one() -> None:
 
 
 def test_a_csv_has_gaps_where_a_expensive_diagnostic_was_not_computed() -> None:
-    of = weighing(expensive=0.02)
+    of = weighing()
     trace = of.run()
     table = pd.read_csv(io.StringIO(export.to_csv(trace, of, of.plans())), comment="#")
     found = table[table["replicate"] == 0]

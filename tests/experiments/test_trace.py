@@ -37,8 +37,8 @@ def test_the_grid_has_both_ends_and_no_more_points_than_allowed(iterations: int,
 
 def test_the_grid_is_dense_where_curves_bend_and_leaves_no_gap() -> None:
     grid = recording_grid(10_000)
-    assert len(grid) > 80 and {1, 2, 3, 4, 5}.issubset(grid.tolist())
-    assert np.diff(grid).max() <= 2 * 10_000 / 49
+    assert len(grid) > 50 and {1, 2, 3, 5, 6, 9}.issubset(grid.tolist())
+    assert np.diff(grid).max() <= 2 * 10_000 / 29
 
 
 def test_series_are_iterations_by_replicates_and_empty_if_not_recorded() -> None:

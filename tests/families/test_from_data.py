@@ -35,8 +35,8 @@ from dpviz.datasets import (
 from dpviz.datasets.uploads.from_data import Mark, in_words
 from dpviz.execution.increments import Sender, extend
 from dpviz.experiments import results
-from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.experiments.plan import Plan, conditional
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import conditional
 from dpviz.experiments.results import final_table
 from dpviz.experiments.summary import summary
 from dpviz.experiments.trace import Trace
@@ -227,14 +227,11 @@ def ran(family: str, problem: ProblemSpecification, budget: Budget, tables: Tabl
     """Two methods of a family and a reference, run."""
     whole = planned(family, problem, budget)
     plans = whole.plans()
-    private = sorted((arm for arm in whole.arms if plans[arm.label].private), key=lambda arm: _seconds(whole, arm))
+    private = sorted(
+        (arm for arm in whole.arms if plans[arm.label].private), key=lambda arm: plans[arm.label].iterations
+    )
     experiment = whole.replaced(arms=(*private[:2], *[arm for arm in whole.arms if arm.reference][:1]))
     return experiment, experiment.run(tables)
-
-
-def _seconds(experiment: Experiment, arm: Arm) -> float:
-    plans: dict[str, Plan] = {arm.label: experiment.plans()[arm.label]}
-    return experiment.estimated_seconds(plans)
 
 
 @pytest.mark.parametrize(("family", "problem", "budget", "tables"), WORLDS)

@@ -100,11 +100,8 @@ def test_the_run_decides_and_fills_the_texts(lesson: Lesson) -> None:
 
 
 @each
-def test_its_runs_are_quick(lesson: Lesson) -> None:
-    """Of those, the first visitor waits for the one or for both; all others are served."""
-    both = [one for one in (lesson.before, lesson.after) if isinstance(one, Experiment)]
-    assert sum(one.estimated_seconds(one.plans()) for one in both) < SECONDS
-    assert all(one.problem.public for one in both)
+def test_its_runs_are_of_public_data(lesson: Lesson) -> None:
+    assert all(one.public for one in (lesson.before, lesson.after) if isinstance(one, Experiment))
 
 
 @pytest.mark.slow

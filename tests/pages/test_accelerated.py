@@ -9,6 +9,7 @@ from dpviz.families.accelerated import presets
 from dpviz.privacy.events import Laplace
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.accelerated import problem as problem_controls
+from dpviz.ui.experiment.run import runner
 from dpviz.ui.uploads import table as data_panel
 from tests.confirming import confirmed
 from tests.pages.reading import Load, chart, charts, run, said, text, y_title
@@ -99,11 +100,18 @@ def test_a_bound_that_rests_on_a_typed_starting_error_is_said_to_wherever_it_is_
         assert ("Upper bound on the mean for every data set;" in text(app)) != rests
 
 
-def test_a_long_run_is_announced_and_too_long_a_run_refused(load: Load) -> None:
-    methods = list(presets.SIX_METHODS)
-    app = load("accelerated", accel_uniform_rows="1000000", accel_replicates="60", accel_methods=methods)
-    assert "would take about" in said(app) and app.button(key="accel_run").disabled
-    assert "repeats" in said(app)
+def test_a_run_that_needs_too_much_memory_is_refused_with_what_would_fit(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"accel_uniform_rows": "10000", "accel_batch_fraction": "0.5", "accel_follow": "false"}
+    app = load("accelerated", **settings, accel_replicates="60")
+    experiment = app.session_state["accel_settled"].experiment
+    most = experiment.replaced(replicates=7).estimated_bytes(experiment.plans())
+    monkeypatch.setattr(runner(), "max_bytes", most)
+    app = load("accelerated", **settings, accel_replicates="60")
+    assert "This run would need about 0 GB" in said(app) and app.button(key="accel_run").disabled
+    assert "at most 7 repeats" in said(app)
+    assert not load("accelerated", **settings, accel_replicates="7").button(key="accel_run").disabled
 
 
 # ----------------------------------------------------------------------------------------------------------- the upload

@@ -177,16 +177,9 @@ def test_the_visitor_guesses_on_practice_runs_before_anything_is_shown(load: Loa
     assert "Your threshold 0.2 would prove ε ≥" in words(again) and "it proves nothing" in words(again)
 
 
-def test_what_would_take_too_long_is_refused_with_what_would_fit(load: Load) -> None:
-    slow = {"audit_family": "Private tuning", "audit_bayesian_optimization_gibo_runs": "100000"}
-    app = load("audit", **slow)
-    assert "This audit would take about 4 minutes" in said(app)
-    assert "Choose at most 40,000 runs" in said(app) and app.button(key="audit_run").disabled
-
-
 def test_a_stopped_audit_says_what_it_has_proven(load: Load) -> None:
     long = SOUND | {"audit_method_accelerated": "DP-SGD, random batches", "audit_accelerated_batches_runs": "100000"}
-    app = load("audit", **long)
+    app = load("audit", **long, audit_follow="false")
     app.button(key="audit_run").click().run()
     app = ended(app.button(key="audit_stop").click().run())
     assert not app.exception and app.session_state["audit_job"].job.state == "stopped"

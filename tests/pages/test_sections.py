@@ -120,7 +120,6 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
 
 
 def test_the_first_repeats_come_first_and_then_all(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpviz.ui.experiment.freshness.SOON", 0.0)
     monkeypatch.setattr("dpviz.ui.experiment.run.FIRST_PICTURE", 0.0)
     app = load("accelerated", **small("accelerated", follow="true", replicates="20", iterations="30"))
     first = app.session_state["accel_job"]

@@ -1,6 +1,5 @@
 """Which run is to begin by itself, and whether what a page shows belongs to its settings: state by state."""
 
-import math
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ from dpviz.families.accelerated import GradientDescent
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.experiment import freshness, run
-from dpviz.ui.experiment.freshness import FIRST, SOON
+from dpviz.ui.experiment.freshness import FIRST
 from dpviz.ui.experiment.run import Ready
 from dpviz.ui.families import FAMILIES, Entry
 
@@ -26,20 +25,22 @@ class Settings:
 
     name: str
     repeats: int = 20
-    likely: float = 5.0
     public: bool = True
     too_much: bool = False
-    until: float = math.inf
     times: float = 5.0
 
     @property
     def first(self) -> "Settings | None":
         return replace(self, repeats=FIRST) if self.repeats >= 2 * FIRST else None
 
+    @property
+    def few(self) -> bool:
+        return self.first is None
+
     def is_that_of(self, job: Any) -> bool:
         return bool(job.task == (self.name, self.repeats))
 
-    def started(self, page: str, title: str) -> Any:
+    def started(self, page: str, title: str, short: bool) -> Any:
         raise AssertionError("nothing is started here")
 
 
@@ -60,24 +61,38 @@ A = Settings("A")
         *((A, job("A", FIRST, state), None) for state in STATES if state != "done"),
         (A, job("A", FIRST), A),
         *((A, job("A", 20, state), None) for state in STATES),
-        (replace(A, likely=1.0), None, replace(A, likely=1.0)),
         (replace(A, repeats=7), None, replace(A, repeats=7)),
-        (replace(A, likely=1e4), None, replace(A, likely=1e4).first),
         (A, job("A", FIRST, seconds=1.1), None),
         (replace(A, public=False), None, None),
         (replace(A, too_much=True), None, None),
-        (replace(A, until=SOON), None, None),
     ],
 )
 def test_what_begins_by_itself(settings: Settings, newest: Any, begins: Settings | None) -> None:
     assert freshness.due(settings, newest, others_wait=False) == begins
 
 
-def test_where_others_wait_a_quick_run_begins_with_its_first_repeats_too() -> None:
-    quick = replace(A, likely=0.1)
-    assert freshness.due(quick, None, others_wait=True) == quick.first
-    assert freshness.due(quick, job("A", FIRST), others_wait=True) == quick
-    assert freshness.due(replace(quick, repeats=7), None, others_wait=True) == replace(quick, repeats=7)
+def test_where_others_wait_the_first_repeats_begin_and_no_more_follow() -> None:
+    assert freshness.due(A, None, others_wait=True) == A.first
+    assert freshness.due(A, job("A", FIRST), others_wait=True) is None
+    assert freshness.due(replace(A, repeats=7), None, others_wait=True) == replace(A, repeats=7)
+
+
+@pytest.mark.parametrize(
+    ("settings", "newest", "short"),
+    [
+        (A.first, None, True),
+        (A.first, job("B", seconds=60.0), True),
+        (A, None, False),
+        (A, job("B", FIRST, seconds=0.1), False),
+        (A, job("A", FIRST, seconds=0.1), True),
+        (A, job("A", FIRST, seconds=0.5), False),
+        (A, job("A", FIRST, state="running", seconds=0.1), False),
+    ],
+)
+def test_only_few_repeats_and_what_the_first_ones_measured_count_as_short(
+    settings: Settings, newest: Any, short: bool
+) -> None:
+    assert freshness.is_short(settings, newest) == short
 
 
 @pytest.mark.parametrize(
@@ -118,12 +133,11 @@ def test_no_run_on_a_file_is_the_first_repeats_of_another(public: bool) -> None:
     assert run._first_of(few, SimpleNamespace(task=whole)) == public  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("seconds", "bytes", "too_much"), [(1.0, 1.0, False), (1e9, 1.0, True), (1.0, 1e15, True)])
-def test_a_run_beyond_the_limit_of_time_or_of_memory_is_refused(
-    monkeypatch: pytest.MonkeyPatch, seconds: float, bytes: float, too_much: bool
+@pytest.mark.parametrize(("bytes", "too_much"), [(1.0, False), (1e15, True)])
+def test_a_run_beyond_the_limit_of_memory_is_refused(
+    monkeypatch: pytest.MonkeyPatch, bytes: float, too_much: bool
 ) -> None:
     experiment = Experiment(problem=Quadratic(), arms=(Arm(label="GD", algorithm=GradientDescent()),))
-    monkeypatch.setattr(Experiment, "estimated_seconds", lambda *_: seconds)
     monkeypatch.setattr(Experiment, "estimated_bytes", lambda *_: bytes)
     assert Ready(experiment, experiment.plans()).too_much == too_much
 

@@ -115,9 +115,3 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
     wrong = load(values=(2.0, 5000.0))
     assert "At the value 5,000: Parameters must be between 2 and 200" in wrong.error[0].value
     assert wrong.button(key="p_sweep_run").disabled
-
-
-def test_a_sweep_that_takes_too_long_is_not_started(load, monkeypatch) -> None:
-    monkeypatch.setattr(sweep_panel.runner(), "max_sweep_seconds", 1e-9)  # type: ignore[attr-defined]
-    app = load(iterations=10_000)
-    assert app.error and app.button(key="p_sweep_run").disabled

@@ -90,16 +90,6 @@ def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> Non
     assert forecast.stopping.quieter(2).waiting_time == pytest.approx(doubled.stopping.waiting_time, rel=1e-9)
 
 
-def test_of_two_phases_the_second_is_expected_where_the_first_is_too_short() -> None:
-    def phase(iterations: int, noise: float) -> Stopping:
-        return Stopping(iterations, 10, "goe", noise, noise, 0.1, 0.2)
-
-    assert planning.likely_share([phase(1000, 0.001), phase(4000, 1.0)]) == pytest.approx(61 / 5000)
-    assert planning.likely_share([phase(10, 0.001), phase(990, 0.001)]) == pytest.approx(31 / 1000)
-    assert planning.likely_share([phase(50, 0.001)]) == pytest.approx(2 / 50), "a short plan is soon there"
-    assert planning.likely_share([phase(40, 1.0), phase(960, 1.0)]) == 1.0
-
-
 def test_the_curvature_is_asked_for_as_often_as_the_noise_lets_the_gradient_pass_where_runs_are_stuck() -> None:
     def phase(gradient: float, hessian: float) -> Stopping:
         return Stopping(100, 10, "goe", gradient, hessian, 0.1, 0.2)

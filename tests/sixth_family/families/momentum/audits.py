@@ -21,4 +21,4 @@ def neighbours() -> Neighbours:
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
 
 
-CASES = (Case("momentum", "Momentum", MomentumDescent(iterations=3), CANARY, BUDGETS, neighbours, seconds=0.2),)
+CASES = (Case("momentum", "Momentum", MomentumDescent(iterations=3), CANARY, BUDGETS, neighbours),)
