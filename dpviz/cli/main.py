@@ -12,6 +12,8 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
 
 import click
 
@@ -41,6 +43,11 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, listed, rest = super().resolve_command(ctx, args)
+        first = [arg for arg in rest[:1] if arg.endswith(".json")]
+        tables = [path for option, path in pairwise(rest) if option == "--table"]
+        for path in first + tables:
+            if not Path(path).exists():
+                raise click.UsageError(f"There is no file {path}.")  # before what takes a second to import
         return name, command(name) if name and listed else None, rest
 
 

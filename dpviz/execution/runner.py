@@ -31,8 +31,8 @@ class Job:
 
     task : what is run; experiment : the same, or the one that a sweep varies. trace : what an experiment or audit has
     recorded; result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
-    seconds : since it began, by the clock. key : equal for jobs that would repeat each other, number by number;
-    empty for one that nothing repeats.
+    seconds : since it began, by the clock; computing : of computing time, of an experiment or audit that has ended.
+    key : equal for jobs that would repeat each other, number by number; empty for one that nothing repeats.
     """
 
     def __init__(self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray]) -> None:
@@ -43,7 +43,7 @@ class Job:
         self.trace: Trace | None = None
         self.result: SweepResult | None = None
         self.progress = 0.0
-        self.seconds = 0.0
+        self.seconds = self.computing = 0.0
         self.key = "" if isinstance(task, Sweep) or not Cell(task, tables).repeatable else task.to_json()
         self.place: Place | None = None
         self._tables = tables
@@ -119,7 +119,7 @@ class Job:
 
     def _show(self, leader: "Job") -> None:
         self._seen(leader.trace)
-        self.progress, self.seconds = leader.progress, leader.seconds
+        self.progress, self.seconds, self.computing = leader.progress, leader.seconds, leader.computing
 
     def _seen(self, trace: Trace | None) -> None:
         if trace is not None:
@@ -131,7 +131,7 @@ class Job:
         assert not isinstance(self.task, Sweep)
         ((_, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
         self._on_progress(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
-        self.message = outcome.message
+        self.message, self.computing = outcome.message, outcome.seconds
         return outcome.state
 
     def _sweep(self, executor: Executor) -> Ending:

@@ -92,6 +92,12 @@ class Visitor:
         self._states[slider.id] = state
         return await self._drawn(control=slider.id)
 
+    async def choose(self, label: str, text: str) -> float:
+        """Choose from a menu, after which the page may have other sliders; returns the seconds until it was drawn."""
+        self.still_shows(label, text)
+        self.controls = {name: one for name, one in self.controls.items() if not isinstance(one, Stops)}
+        return await self._drawn(control=self.controls[label].id)
+
     async def enter(self, label: str, value: float) -> float:
         """Type a number into a field; returns the seconds until the page was drawn."""
         field = self.controls[label]

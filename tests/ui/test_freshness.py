@@ -46,7 +46,7 @@ class Settings:
 
 def job(name: str, repeats: int = 20, state: str = "done", seconds: float = 0.5) -> Any:
     active = state in ("queued", "running")
-    return SimpleNamespace(task=(name, repeats), state=state, active=active, seconds=seconds)
+    return SimpleNamespace(task=(name, repeats), state=state, active=active, computing=seconds)
 
 
 A = Settings("A")

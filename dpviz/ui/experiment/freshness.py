@@ -73,12 +73,12 @@ def due(ready: Startable, newest: Job | None, others_wait: bool) -> Startable | 
     if newest is None or not belongs(ready, newest):
         return ready.first or ready
     few = newest.state == "done" and not ready.is_that_of(newest)
-    return ready if few and not others_wait and newest.seconds * ready.times < FOLLOW else None
+    return ready if few and not others_wait and newest.computing * ready.times < FOLLOW else None
 
 
 def is_short(ready: Startable, newest: Job | None) -> bool:
     """Whether what begins in place of a page's newest job is known to be short: it has few repeats, or the first ones
     took so little time."""
     if newest is not None and newest.state == "done" and belongs(ready, newest):
-        return newest.seconds * ready.times < SOON
+        return newest.computing * ready.times < SOON
     return ready.few

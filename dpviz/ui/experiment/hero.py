@@ -84,7 +84,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
             st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
             _offer(panel, frame, state)
         elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:
-            took = about(run.job.seconds * frame.ready.times)  # the first repeats: all others follow by click only
+            took = about(run.job.computing * frame.ready.times)  # the first repeats: all others follow by click only
             _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
     of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
