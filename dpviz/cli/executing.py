@@ -13,6 +13,7 @@ from types import FrameType
 import click
 
 from dpviz.cli.files import Command
+from dpviz.errors import UserError
 from dpviz.execution.cluster import Cluster
 from dpviz.execution.executors import Slots
 from dpviz.execution.store import VARIABLE, Store, Stored, usual
@@ -25,8 +26,15 @@ DELTA = ApproximateDP().delta  # at which ε is read where a budget has no δ of
 
 
 def common_options(command: Command) -> Command:
-    """Adds --diagnostics, --store and --quiet."""
+    """Adds --diagnostics, --store, --max-seconds and --quiet."""
     for option in (
+        click.option(
+            "--max-seconds",
+            type=click.FloatRange(0, min_open=True),
+            default=math.inf,
+            metavar="SECONDS",
+            help="Stop after so much computing time, and keep what was computed. Default: no limit.",
+        ),
         click.option("--quiet", "-q", is_flag=True, help="No progress."),
         click.option(
             "--store",
@@ -75,15 +83,17 @@ class Computing:
 
 
 @contextmanager
-def computing(store: str, workers: int = 1, cluster: str = "") -> Iterator[Computing]:
+def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Computing]:
     """As the options say; one worker is this process. At the end it is said what is wrong with the store.
 
-    Raises UserError for a cluster's address that is none.
+    Raises UserError for a cluster's address that is none, and for a limit that a cluster does not know.
     """
-    inner: Executor = Cluster(cluster) if cluster else InThread()
+    if cluster and max_seconds < math.inf:
+        raise UserError("A cluster knows no limit of time. Leave --max-seconds out.")
+    inner: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
     found = usual(store)
     slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
-    inner = inner if slots is None else slots.place()
+    inner = inner if slots is None else slots.place(max_seconds=max_seconds)
     try:
         yield Computing(inner if found is None else Stored(inner, found), found)
     finally:

@@ -14,11 +14,12 @@ from dpviz.cli.executing import Computing, Progress, common_options, computing, 
 from dpviz.cli.files import rescued, shown, write
 from dpviz.errors import UserError
 from dpviz.execution import cluster
+from dpviz.execution.progress import AT_LIMIT, DEPENDS
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.results import final_table, marked
-from dpviz.experiments.task import Cell, Outcome
+from dpviz.experiments.task import Cell, Ending, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
 from dpviz.numbers import short_up
@@ -46,6 +47,7 @@ def run(
     delta: float,
     diagnostics: bool,
     store: str,
+    max_seconds: float,
     quiet: bool,
 ) -> int:
     """Run an experiment and print what its methods come to.
@@ -61,7 +63,7 @@ def run(
         click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
     if (size := experiment.estimated_bytes(planned.plans)) > LARGE and not quiet:
         click.echo(f"Needs at most about {short_up(size / 1e9, 2)} GB of memory.", err=True)
-    with computing(store) as chosen:
+    with computing(store, max_seconds) as chosen:
         outcome = _run(chosen, cell, quiet)
     if outcome.state == "failed":
         raise click.ClickException(outcome.message)
@@ -73,9 +75,8 @@ def run(
     if outcome.state == "done":
         return 0
     kept = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
-    click.echo(
-        f"Stopped before the end.{kept} A single run cannot be continued; the same command begins it again.", err=True
-    )
+    again = "A single run cannot be continued; the same command begins it again."
+    click.echo(f"{_cut(outcome.state, experiment)}.{kept} {again}", err=True)
     return INTERRUPTED
 
 
@@ -83,6 +84,13 @@ def refused(reasons: Mapping[str, UserError]) -> None:
     """Say which methods are left out, and why."""
     for label, error in reasons.items():
         click.echo(f"Left out: {label}. {error}", err=True)
+
+
+def _cut(state: Ending, experiment: Experiment) -> str:
+    """Why it has no end."""
+    if state != "timeout":
+        return "Stopped before the end"
+    return AT_LIMIT if experiment.public else f"{AT_LIMIT}. {DEPENDS.rstrip('.')}"
 
 
 def _run(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
@@ -167,6 +175,7 @@ def sweep(
     dask: str,
     diagnostics: bool,
     store: str,
+    max_seconds: float,
     quiet: bool,
 ) -> int:
     """Run an experiment over a grid, and print the medians.
@@ -182,7 +191,7 @@ def sweep(
         click.echo(f"This sweep makes {price}.", err=True)
     operators = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
     with (
-        computing(store, workers, dask or operators) as chosen,
+        computing(store, max_seconds, workers, dask or operators) as chosen,
         stopped_by_ctrl_c() as stopping,
         Progress(quiet, experiment.public) as progress,
     ):
@@ -193,7 +202,8 @@ def sweep(
     if result.cut:
         again = "goes on from there" if kept else "begins again, because nothing is kept in a store"
         again = f"The same command {again}."
-        click.echo(f"Stopped after {result.finished} of {result.points} points. {again}", err=True)
+        done = f"{result.finished} of {result.points} points are finished"
+        click.echo(f"{_cut(result.cut, experiment)}; {done}. {again}", err=True)
         return INTERRUPTED
     return int(result.finished < result.points)  # some have failed, as was said
 

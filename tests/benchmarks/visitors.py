@@ -93,8 +93,9 @@ class Visitor:
         return await self._drawn(control=slider.id)
 
     async def choose(self, label: str, text: str) -> float:
-        """Choose from a menu, after which the page may have other sliders; returns the seconds until it was drawn."""
-        self.still_shows(label, text)
+        """Choose one of several options, after which the page may have other sliders; returns the seconds until it was
+        drawn."""
+        self.still_shows(label, [text])
         self.controls = {name: one for name, one in self.controls.items() if not isinstance(one, Stops)}
         return await self._drawn(control=self.controls[label].id)
 

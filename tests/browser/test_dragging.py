@@ -1,13 +1,14 @@
 """The plans of all stops are drawn while a slider is dragged; the server hears of its beginning and its end alone."""
 
 import re
+import time
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from dpviz.ui.families import FAMILIES
-from tests.browser.conftest import Visit, part, ready
+from tests.browser.conftest import Visit, done, part, ready
 from tests.waiting import until
 
 DRAWN = """node => JSON.stringify(
@@ -30,7 +31,7 @@ def test_charts_follow_the_pointer_and_the_arrow_keys_without_the_server(visit: 
     charts = [part(page, f"{prefix}_hero_{name}").locator(".dpviz-plot") for name in ("noise", "privacy")]
     shown = [other_than(plot, "[null,null]") for plot in charts]
     slider, number = page.get_by_role("slider", name="Privacy budget"), page.get_by_label(re.compile("budget.*exact"))
-    box = slider.bounding_box()
+    guarantee, box = page.locator(f".st-key-{prefix}_guarantee"), slider.bounding_box()
     assert box is not None and box["width"] >= 160
     before, middle = len(sent), box["y"] + box["height"] / 2
 
@@ -41,10 +42,14 @@ def test_charts_follow_the_pointer_and_the_arrow_keys_without_the_server(visit: 
         shown = [other_than(plot, old) for plot, old in zip(charts, shown, strict=True)]
     assert len(sent) == before + 1, "the press"
     at = slider.get_attribute("aria-valuetext") or ""
+    said = guarantee.get_attribute("data-stop") or ""
+    assert re.search(rf"^Guarantee of .*= {re.escape(at)}\b", said), said
     page.mouse.up()
     expect(number).to_have_value(at.replace(",", ""))
     ready(page)
     assert len(sent) == before + 2, "the release"
+    expect(guarantee).to_have_text(said)
+    expect(guarantee).not_to_have_attribute("data-stop", re.compile(""))
     assert [plot.evaluate(DRAWN) for plot in charts] == shown, "the server draws what was seen"
 
     for _ in range(3):
@@ -52,3 +57,60 @@ def test_charts_follow_the_pointer_and_the_arrow_keys_without_the_server(visit: 
         shown = [other_than(plot, old) for plot, old in zip(charts, shown, strict=True)]
     at = slider.get_attribute("aria-valuetext") or ""
     expect(number).to_have_value(at.replace(",", ""))
+
+
+def test_what_belongs_to_the_settings_before_is_pale_while_a_slider_is_dragged(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    slider, main = page.get_by_role("slider", name="Privacy budget"), part(page, "accel_hero").locator(".dpviz-plot")
+    number, box = part(page, "accel_number"), slider.bounding_box()
+    assert box is not None and "pale" not in (main.get_attribute("class") or "")
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + box["height"] / 2)
+    expect(main).to_have_class(re.compile("pale"))
+    expect(number).to_have_css("opacity", "0.72")
+    page.mouse.up()
+    done(page)
+    expect(main).not_to_have_class(re.compile("pale"))
+    expect(number).to_have_css("opacity", "1")
+
+
+REDRAWN = """async ([one, other]) => {
+    const { Plotly } = window, charts = [one, other];
+    const once = () => Promise.all(charts.map((node) => Plotly.react(node, node.data, { ...node.layout })));
+    await once();
+    const began = performance.now();
+    for (let k = 0; k < 20; k += 1) await once();
+    const took = (performance.now() - began) / 20;
+    window.redraws = 0;
+    one.on("plotly_afterplot", () => { window.redraws += 1; });
+    return took;
+}"""
+
+
+def test_two_charts_are_redrawn_at_least_half_as_often_as_the_machine_can(visit: Visit) -> None:
+    """Ten times a second where it takes 50 ms to draw them."""
+    page = visit("/accelerated?accel_follow=false")
+    ready(page)
+    charts = [part(page, f"accel_hero_{name}").locator(".dpviz-plot") for name in ("noise", "privacy")]
+    for plot in charts:
+        other_than(plot, "[null,null]")
+    took = page.evaluate(REDRAWN, [plot.element_handle() for plot in charts])
+    slider = page.get_by_role("slider", name="Privacy budget")
+    box = slider.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + box["height"] / 2)
+    page.mouse.down()
+    before = charts[0].evaluate(DRAWN)
+    page.mouse.move(box["x"] + 0.15 * box["width"], box["y"] + box["height"] / 2)
+    other_than(charts[0], before)  # the stops are there
+    page.evaluate("window.redraws = 0")
+    began, seconds = time.perf_counter(), 3.0
+    while (gone := time.perf_counter() - began) < seconds:  # to and fro, at more than twenty stops a second
+        share = 0.15 + 0.7 * abs(1 - gone % 2)
+        page.mouse.move(box["x"] + share * box["width"], box["y"] + box["height"] / 2)
+    rate = page.evaluate("window.redraws") / gone
+    page.mouse.up()
+    print(f"{rate:.1f} redraws a second; the machine draws two such charts in {took:.0f} ms")
+    assert rate * took / 1000 >= 0.5 or rate >= 10

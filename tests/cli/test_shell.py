@@ -23,6 +23,7 @@ from dpviz.cli import executing, looking, main, running
 from dpviz.cli.files import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
+from dpviz.execution.progress import DEPENDS
 from dpviz.execution.store import Store
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
@@ -148,7 +149,7 @@ def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, m
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(shell, computed, monkeypatch) -> None:
     press_ctrl_c_at(monkeypatch, "2 of 3 points")
     code, _, err = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
-    assert code == 130 and "Stopped after 2 of 3 points. The same command goes on from there." in err
+    assert code == 130 and "before the end; 2 of 3 points are finished. The same command goes on from there." in err
     assert sorted(set(pd.read_csv("results.csv", comment="#")["setting"])) == [0.5, 1]
     code, *_ = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
     assert code == 0 and computed[-1] == 1
@@ -163,6 +164,20 @@ def test_a_single_run_that_is_stopped_says_that_it_cannot_be_continued(shell, mo
     assert code == 130 and "trace.csv has what was recorded until then. A single run cannot be continued" in err
     assert 0 < len(pd.read_csv("trace.csv", comment="#")) < 3 * (7 + 5 + 6)
     assert "0 finished runs" in shell("store")[1]
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_limit_of_time_ends_a_run_and_what_was_recorded_is_kept(shell, own: bool) -> None:
+    """On one's own file, the step at which it ends is a function of the data."""
+    if own:
+        pd.DataFrame({"a": np.linspace(0, 1, 40), "target": ["no", "yes"] * 20}).to_csv("mine.csv", index=False)
+        data = UploadedTable(identity="b" * 32, n=40, bounds=((0.0, 1.0),), names=("a",), positive="yes")
+        of = Experiment(problem=LogisticRegression(data=data), arms=EXPERIMENT.arms)
+        Path("own.json").write_text(to_settings(of))
+    settings = "own.json --table mine.csv" if own else "experiment.json"
+    code, _, err = shell(f"run {settings} --max-seconds 1e-9 --out trace.csv")
+    assert code == 130 and "Stopped at the time limit." in err
+    assert (DEPENDS in err) == own and "trace.csv has what was recorded until then." in err
 
 
 @pytest.mark.slow

@@ -121,13 +121,13 @@ def stops(key: str, group: str, settings: str, packed: str = "") -> None:
     component(key=key, data={"packed": packed, "group": group, "settings": settings, "module": module}, height=1)
 
 
-def pack_stops(slider: str, settings: Sequence[str], charts: Mapping[str, Sequence[str]]) -> str:
-    """The charts of a page at every stop of a slider, compressed, as text.
+def pack_stops(slider: str, settings: Sequence[str], lines: Sequence[str], charts: Mapping[str, Sequence[str]]) -> str:
+    """The guarantee and the charts of a page at every stop of a slider, compressed, as text.
 
-    slider : its key. settings : (stops,) a name for the page's settings at each. charts : (stops,) figures as JSON, by
-    the key that they are drawn with.
+    slider : its key. settings : (stops,) a name for the page's settings at each. lines : (stops,) the guarantee, in
+    words. charts : (stops,) figures as JSON, by the key that they are drawn with.
     """
-    text = json.dumps({"slider": slider, "settings": settings, "charts": charts})
+    text = json.dumps({"slider": slider, "settings": settings, "lines": lines, "charts": charts})
     return b64encode(zlib.compress(text.encode())).decode()
 
 

@@ -130,10 +130,17 @@ def first_to_last(values: np.ndarray) -> str:
     return short(values[0]) if values[0] == values[-1] else f"{short(values[0])} → {short(values[-1])}"
 
 
-def sentence(experiment: Experiment, plans: Mapping[str, Plan]) -> None:
+def in_words(experiment: Experiment, plans: Mapping[str, Plan]) -> str:
     """The guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
-    st.markdown(f"**Guarantee of {several}:** {as_text(experiment.promise)}.", width="content")
+    return f"Guarantee of {several}: {experiment.promise}."
+
+
+def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> None:
+    """The guarantee in one line, in a place of this key: while a slider is dragged it is that of the stop."""
+    what, _, promise = in_words(experiment, plans).partition(": ")
+    with st.container(key=key, width="content"):
+        st.markdown(f"**{what}:** {as_text(promise)}", width="content")
     if experiment.condition:
         explain.privacy_badge(experiment.privacy)
 

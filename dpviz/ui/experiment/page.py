@@ -379,7 +379,7 @@ class _Screen(Part):
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if shown is not None:
-                guarantee.sentence(shown.experiment, shown.plans)
+                guarantee.sentence(shown.experiment, shown.plans, panel.key("guarantee"))
             pins.button(panel, page.picture, page.knows)
             links.back_to_lesson()
         self.ready = ready

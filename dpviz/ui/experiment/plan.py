@@ -17,6 +17,7 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts, components
+from dpviz.ui.experiment import guarantee
 
 Shown = list[Chart]
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
@@ -66,7 +67,7 @@ def stops(
     predict: Predict,
     drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
-    """The plan's first charts at every stop of a slider, as `components.stops` takes them.
+    """The guarantee and the plan's first charts at every stop of a slider, as `components.stops` takes them.
 
     experiments : (stops,) what is compared at each; None where the settings do not go together, and nothing is drawn.
     keys : that the charts are drawn with. On public data they are made once for all visitors.
@@ -85,15 +86,18 @@ def _stops(
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
     figures: dict[str, list[str]] = {key: [] for key in keys}
+    lines: list[str] = []
     for text in texts:
         made: Iterator[Chart] = iter(())
+        lines.append("")
         if text:
             with suppress(UserError):  # no method has a plan there
-                made = _drawings(_view(Experiment.from_json(text), _predict))
+                shown = _view(Experiment.from_json(text), _predict)
+                made, lines[-1] = _drawings(shown), guarantee.in_words(shown.experiment, shown.plans)
         for key in keys:
             chart = next(made, None)
             figures[key].append("" if chart is None else charts.sent(chart)[0]["figure"])
-    return components.pack_stops(slider, [str(hash(text)) for text in texts], figures)
+    return components.pack_stops(slider, [str(hash(text)) for text in texts], lines, figures)
 
 
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)

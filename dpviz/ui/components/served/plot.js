@@ -10,12 +10,14 @@ const screen = new IntersectionObserver((entries) => {
 }, { rootMargin: "200px", scrollMargin: "200px" });
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(target)));
 // While a slider is dragged: the charts of its page at the present stop, by name; null when it ends where it began. The
-// vertical axis holds what it had, so that more noise stands higher.
-addEventListener("dpviz-stop", ({ detail: { group, figures } }) => {
+// vertical axis holds what it had, so that more noise stands higher. A chart that has none there is pale.
+addEventListener("dpviz-stop", ({ detail: { group, stop } }) => {
   for (const node of document.querySelectorAll(".dpviz-plot")) {
     const state = states.get(node);
-    const figure = state?.data.group === group && figures?.[state.data.name];
-    if (!state || (!figure && !state.stop)) continue;
+    if (state?.data.group !== group) continue;
+    const figure = stop?.figures[state.data.name];
+    node.classList.toggle("pale", Boolean(state.data.pale || (stop && !figure)));
+    if (!figure && !state.stop) continue;
     state.stop = figure ? { figure: widened(figure, state.data.figure), before: state.data.figure } : undefined;
     draw(node);
   }

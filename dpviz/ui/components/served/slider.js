@@ -10,14 +10,14 @@ function show({ data, input, bubble }) {
   bubble.style.setProperty("--share", input.value / Math.max(1, input.max));
 }
 
-const drawn = (group, figures) => dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, figures } }));
+const drawn = (group, stop) => dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop } }));
 
 // Draw the charts at the present stop; false if the server is to send them, as it has not for these settings.
 function draw({ data, input, held }) {
   const stops = window.dpvizStops?.[data.group];
   if (!stops) return true; // this page draws none
   if (stops.slider !== data.name || !stops.settings.includes(stops.now)) return false;
-  if (held) drawn(data.group, stops.figures(Number(input.value)));
+  if (held) drawn(data.group, stops.at(Number(input.value)));
   return true;
 }
 
