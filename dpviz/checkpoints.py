@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import numpy as np
 
-LONGEST = 0.3  # seconds, by declared cost, that a computation should go on without a checkpoint
+LONGEST = 0.3  # declared seconds that a computation should go on without a checkpoint
 EVERY = 0.05  # seconds, by the clock, between two calls of a callback that looks for a stop
 
 _CALLBACK: ContextVar[Callable[[], None] | None] = ContextVar("checkpoint", default=None)

@@ -18,9 +18,6 @@ _ENTRIES = 1 << 20  # of an unpacked block: several columns even of 100 000 rows
 _WORDS = 1 << 15  # of a block of packed products
 _PRODUCT_ENTRIES = 1 << 24  # of an unpacked block in a matrix product: 64 MB of float32
 
-# Measured on one core: to unpack a sign, to multiply it with one more number, to draw and pack it.
-SECONDS_PER_SIGN, SECONDS_PER_PRODUCT = 1e-9, 0.25e-9
-
 # The eight signs of every byte: unpacking is then a gather of rows, faster than shifting bits.
 _BYTES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), -1, 1)
 _SIGNS = {np.dtype(kind): _BYTES.astype(kind) for kind in (np.float32, np.float64)}

@@ -4,18 +4,15 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
 from dpviz.experiments.plan import Plan
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Cost, Facts, Metric, Problem
+from dpviz.problems.base import Facts, Memory, Metric, Problem
 from dpviz.specification import Specification
-
-# Of any step, whatever the size of the data; of each replicate in it, and its noise; measured as `problems.base` says.
-SECONDS_PER_STEP, SECONDS_PER_REPLICATE, SECONDS_PER_COORDINATE = 1e-4, 5e-6, 10e-9
 
 P = TypeVar("P", bound=Problem)
 F = TypeVar("F", bound=Facts)
@@ -54,29 +51,6 @@ class Snapshot:
     def replicates(self) -> int:
         """R."""
         return len(next(iter(self.output.values())))
-
-
-class Workload(NamedTuple):
-    """About what a run of one plan takes, on one core; nominal, so the same on every machine.
-
-    steps : seconds of all steps, without diagnostics. record : seconds of one snapshot's diagnostics without those that
-        are declared expensive; expensive : of those; at_start : the same at the start. bytes : beside the problem.
-    """
-
-    steps: float
-    record: float
-    expensive: float
-    at_start: float
-    bytes: float
-
-    def plus(self, steps: float = 0.0, bytes: float = 0.0) -> "Workload":
-        """The same with so many seconds and bytes more."""
-        return self._replace(steps=self.steps + steps, bytes=self.bytes + bytes)
-
-
-def seconds_per_step(replicates: int, d: int) -> float:
-    """Nominal seconds of any step, whatever the size of the data."""
-    return SECONDS_PER_STEP + replicates * (SECONDS_PER_REPLICATE + d * SECONDS_PER_COORDINATE)
 
 
 DIVERGED = 1e100  # a number beyond this marks a replicate; decided from public values only
@@ -127,25 +101,13 @@ class Algorithm(Specification, ABC, Generic[P, F]):
         """Whether its snapshots carry internal outputs for this problem."""
         return False
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """What a run takes, from declared sizes alone. The memory includes batches that are drawn, as row numbers or as
-        a mark on every row."""
-        sizes, n = plan.rows, plan.facts.n
-        drawn, passes = sizes[sizes < n], int((sizes >= n).sum())
-        batches = float(np.minimum(drawn * cost.batch_row, cost.batch or np.inf).sum())
-        largest = float(drawn.max(initial=0))
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Estimate the bytes that a run needs beside the problem's table, from declared sizes alone. They include
+        batches that are drawn, as row numbers or as a mark on every row."""
+        n = plan.facts.n
+        largest = float(plan.rows[plan.rows < n].max(initial=0))
         shuffled = 8 * n if largest > n / 50 else 0  # all row numbers, of one replicate after the other
-        outputs = 1 + self.has_internal(plan.facts)
-        expensive = outputs * replicates * cost.expensive
-        return Workload(
-            steps=replicates * (passes * cost.evaluation + batches)
-            + passes * cost.reading
-            + plan.iterations * seconds_per_step(replicates, plan.facts.d),
-            record=outputs * (replicates * cost.diagnostic + cost.reading),
-            expensive=expensive,
-            at_start=expensive,
-            bytes=replicates * (cost.replicate + min(8 * largest, n)) + shuffled,
-        )
+        return replicates * (problem.replicate + min(8 * largest, n)) + shuffled
 
     @classmethod
     def facts_type(cls) -> type[Facts]:

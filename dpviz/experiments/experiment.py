@@ -225,9 +225,9 @@ class Experiment(Displayed, Specification):
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
         """About how much memory the run will need: the table, and what every method keeps beside it."""
-        cost = self.problem.cost(self.problem.facts())
+        memory = self.problem.memory(self.problem.facts())
         arms = ((arm.algorithm, plans[arm.label]) for arm in self.arms if arm.label in plans)
-        return cost.table + sum(method.workload(plan, self.replicates, cost).bytes for method, plan in arms)
+        return memory.table + sum(method.memory(plan, self.replicates, memory) for method, plan in arms)
 
     def metrics(self) -> dict[str, Metric]:
         """What a run will record, by name, without running anything: what every arm records first, then the others."""

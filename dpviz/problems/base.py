@@ -10,7 +10,7 @@ import numpy as np
 
 from dpviz import errors
 from dpviz.checkpoints import slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DataSpecification
+from dpviz.datasets.base import NO_TABLES, DataSpecification
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.queries import Norm, Query
@@ -140,46 +140,15 @@ class SmoothFacts(Facts):
         return (1.0 if relation == "add/remove-one" else 2.0) * self.gradient_bound(norm) / batch_size
 
 
-# Measured on one core of a 2-core machine with one BLAS thread, at n = 10³ to 10⁵, d = 5 to 20 and 20 replicates, as
-# CPU time: a clipped gradient took 2.6 to 5 ns per row, its diagnostics 1.5 times that, a row of a batch, which is
-# drawn and gathered, 20 to 45 ns, a row that is marked 1 ns. Rounded up, so that a machine half as fast keeps to most
-# estimates.
-SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_READ = 4e-9, 0.1e-9, 0.25e-9
-SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, SECONDS_PER_MARK = 20e-9, 1e-9, 1.5e-9
-DIAGNOSTIC_PASSES = 1.5
-
-
 @dataclass(frozen=True)
-class Cost:
-    """What computing with a problem takes on one core, about. From declared sizes, never from clocks or data: what
-    follows from it, such as which iterations are recorded, is the same everywhere.
+class Memory:
+    """Bytes that a problem needs, from declared sizes alone.
 
-    Seconds and bytes are those of one replicate, except for `reading`, `preparation` and `table`.
-
-    evaluation : one value or gradient at a point, on all rows; of a model, one training.
-    batch_row : one row of a gradient on a batch, drawn afresh; batch : the most that such a gradient takes, 0 if it
-        grows with the rows without end.
-    hessian : one Hessian at a point, on all rows, beside the gradient; hessian_row : one row of it on a batch. 0 of a
-        problem that has none.
-    value : one row's value at a point of its own; 0 of a problem that is not asked for such.
-    reading : beside that, for all replicates together: what a pass waits for the table.
-    diagnostic : one `evaluate`, without the metrics that are declared expensive; expensive : those.
-    preparation : to build the problem and find what its diagnostics compare with, once.
-    table : bytes that the problem holds; replicate : bytes that a replicate needs beside it.
+    table : what the problem holds. replicate : what each replicate of a method needs beside it.
     """
 
-    evaluation: float
-    batch_row: float
-    diagnostic: float
-    expensive: float = 0.0
-    preparation: float = 0.0
-    table: float = 0.0
-    replicate: float = 0.0
-    batch: float = 0.0
-    reading: float = 0.0
-    hessian: float = 0.0
-    hessian_row: float = 0.0
-    value: float = 0.0
+    table: float
+    replicate: float
 
 
 @dataclass(frozen=True)
@@ -220,20 +189,10 @@ class ProblemSpecification(Specification, ABC):
         """The unit of protection, in words: what two data sets that must look alike differ in."""
         return "one row replaced"
 
-    def cost(self, facts: Facts) -> Cost:
-        """What computing with the problem takes, from its facts. As written here: passes over a table of n rows and d
-        columns, with two products per number."""
-        n, d = facts.n, facts.d
-        evaluation = n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
-        return Cost(
-            evaluation=evaluation,
-            batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
-            diagnostic=DIAGNOSTIC_PASSES * evaluation,
-            preparation=n * d * SECONDS_PER_LOADED + 20 * evaluation,
-            table=24.0 * n * d,  # with the copies that are made while it is scaled
-            replicate=64.0 * d,
-            reading=n * d * SECONDS_PER_READ,
-        )
+    def memory(self, facts: Facts) -> Memory:
+        """The memory that the problem needs, from its facts. As written here: a table of n rows and d columns, with the
+        copies that are made while it is scaled."""
+        return Memory(table=24.0 * facts.n * facts.d, replicate=64.0 * facts.d)
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Problem":
@@ -297,7 +256,7 @@ Diagnostics = dict[str, np.ndarray]
 def evaluated_in_slices(
     evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
 ) -> Diagnostics:
-    """Diagnostics of some replicates after the others, where one of them takes `seconds`."""
+    """Evaluate some replicates after the others, where one of them takes `seconds`."""
     found = [
         evaluate({name: values[part] for name, values in output.items()})
         for part in slices(len(next(iter(output.values()))), seconds)

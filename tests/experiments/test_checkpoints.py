@@ -24,17 +24,18 @@ from dpviz.experiments.task import Cell, InThread
 from dpviz.experiments.trace import Trace
 from dpviz.families import mirror_descent
 from dpviz.families.accelerated import GradientDescent, Nesterov
-from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods import baselines
 from dpviz.privacy.budgets import ApproximateDP, Budget, NoPrivacy, PureDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame, LossMatrix, LossMatrixGame
 from dpviz.problems.games.marginals import MarginalQueries, Marginals
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
+from dpviz.problems.linear import linear_base, linear_sums
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.tuning.direct_tuning import Location, NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
@@ -304,18 +305,17 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_checkpoin
     """Declared seconds between two checkpoints of a gradient or a record of 200 replicates: `LONGEST`, or one
     replicate's share, or, of a game that is played on packed signs, a block of columns."""
     facts = problem.facts()
-    cost = problem.cost(facts)
     if isinstance(problem, LogisticRegression):
-        single = max(SHARES * cost.evaluation, facts.n * cost.batch_row, SHARES * cost.diagnostic)
+        row = linear_sums.SECONDS_PER_DRAWN_ROW + facts.d * linear_sums.SECONDS_PER_GATHERED
+        single = max(SHARES * linear_base.evaluation_seconds(facts.n, facts.d), facts.n * row)
     elif isinstance(problem, MatrixGame):
-        single = games._ENTRIES * (games.SECONDS_PER_SIGN + 200 * games.SECONDS_PER_PRODUCT)
-    elif isinstance(problem, QuadraticGame):
-        single = 200 * cost.diagnostic  # products with a matrix that was computed before the run
+        single = games._ENTRIES * (1e-9 + 200 * 0.25e-9)  # to unpack a sign, and to multiply it with a number
     elif isinstance(facts, TuningFacts):  # one training after the other
-        single = cost.evaluation + cost.expensive
+        single = facts.training_seconds + facts.gradient_seconds
     else:
-        single = SHARES * max(cost.evaluation, cost.diagnostic)
-    drawn = 200 * facts.d * planning.GameAlgorithm.beside.vertex  # a vertex for every replicate, at once
+        assert isinstance(facts, GameFacts)  # of a quadratic game, products with a matrix that was computed before
+        single = (200 if isinstance(problem, QuadraticGame) else SHARES) * facts.seconds
+    drawn = 200 * facts.d * 2.8e-8  # a vertex for every replicate, at once
     assert max(checkpoints.LONGEST, single, drawn) <= 1.0
 
 

@@ -1,4 +1,4 @@
-"""What is recorded, and when: by declared costs; nothing is evaluated twice; few expensive diagnostics."""
+"""What is recorded, and when: from the plan alone; nothing is evaluated twice; few expensive diagnostics."""
 
 import io
 import time
@@ -24,7 +24,7 @@ from dpviz.families.mirror_descent import BiasReduced, NoisyPayoffs
 from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Cost, Facts, Metric, Problem, ProblemSpecification
+from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 
@@ -54,9 +54,6 @@ class Weighing(ProblemSpecification):
 
     def facts(self) -> Facts:
         return Facts(n=10, d=1)
-
-    def cost(self, facts: Facts) -> Cost:
-        return Cost(evaluation=1e-3, batch_row=1e-3, diagnostic=1e-4)
 
     def build(self, tables: Mapping[str, np.ndarray] = {}) -> Scale:
         return Scale(self.seconds)

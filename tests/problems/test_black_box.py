@@ -139,7 +139,7 @@ def test_hostile_rows_are_shortened() -> None:
     problem = CappedRegression(data=upload, divisor=0.1).build({"d" * 32: table})
     assert np.linalg.norm(problem._rows, axis=1).max() <= 1 + 1e-12
     with pytest.raises(ValueError, match="longer than 1"):
-        ValueProblem(problem.facts, problem._cost, problem.loss, 2 * problem._rows, problem._targets)
+        ValueProblem(problem.facts, problem.loss, 2 * problem._rows, problem._targets)
 
 
 def test_the_smoothed_gradient_is_that_of_the_closed_form() -> None:
@@ -187,7 +187,7 @@ def test_stationarity_looks_no_farther_than_the_radius(offset: float) -> None:
     upload = UploadedTable(identity="d" * 32, n=1000, bounds=((0.0, 1.0),), names=("a",))
     model = CappedRegression(data=upload, intercept=False, radius=0.1)
     rows, targets = np.ones((1000, 1)), np.full((1000, 1), -offset)
-    problem = ValueProblem(model.facts(), model.cost(model.facts()), model.loss(), rows, targets)
+    problem = ValueProblem(model.facts(), model.loss(), rows, targets)
     assert problem.evaluate({"x": np.zeros((1, 1))})["stationarity_bound"][0] == pytest.approx(1.0, abs=1e-9)
 
 
@@ -198,7 +198,7 @@ def hull_on_a_line(share: float, rows: int = 5000) -> ValueProblem:
     steep = np.random.default_rng(0).permutation(rows) < share * rows
     table, targets = np.where(steep[:, None], b, a), np.where(steep[:, None], -1.5, 0.0)
     model = PhaseRetrieval(rows=rows, dimension=2)
-    return ValueProblem(model.facts(), model.cost(model.facts()), CappedRegression(cap=2.0).loss(), table, targets)
+    return ValueProblem(model.facts(), CappedRegression(cap=2.0).loss(), table, targets)
 
 
 def test_what_is_called_at_most_is_no_less_than_the_truth() -> None:
@@ -233,7 +233,7 @@ def test_a_handful_of_rows_is_a_sample_too(rows: int) -> None:
     table = np.eye(3)[:rows]
     model = PhaseRetrieval(rows=1000, dimension=3)
     facts = replace(model.facts(), n=rows)
-    problem = ValueProblem(facts, model.cost(facts), CappedRegression(cap=2.0).loss(), table, np.full((rows, 1), 0.5))
+    problem = ValueProblem(facts, CappedRegression(cap=2.0).loss(), table, np.full((rows, 1), 0.5))
     found = problem.evaluate({"x": np.zeros((2, 3))})
     assert all(np.isfinite(values).all() for values in found.values())
 
@@ -260,7 +260,7 @@ def _one_row(offset: float, radius: float) -> ValueProblem:
     rows, targets = np.zeros((5000, 10)), np.full((5000, 1), -offset)
     rows[:, 0] = 1.0
     loss = CappedRegression(cap=2.0).loss()
-    return ValueProblem(model.facts(), model.cost(model.facts()), loss, rows, targets)
+    return ValueProblem(model.facts(), loss, rows, targets)
 
 
 def test_the_least_norm_of_a_hull() -> None:

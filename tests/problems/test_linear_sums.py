@@ -127,7 +127,7 @@ def test_parts_of_replicates_are_the_same_for_diagnostics_and_gradients(
 ) -> None:
     """Where a pass takes long, some replicates come after the others; what is remembered is found all the same."""
     x, calls = point(problem), []
-    monkeypatch.setattr("dpviz.checkpoints.LONGEST", 2.5 * problem._cost.diagnostic)  # two replicates at a time
+    monkeypatch.setattr("dpviz.checkpoints.LONGEST", 2.5 * problem._seconds)  # two replicates at a time
     computed = whole(problem, x)
     monkeypatch.setattr(type(problem), "_table_sum", lambda *a: calls.append(1))
     problem.evaluate({"x": x}, expensive=True)

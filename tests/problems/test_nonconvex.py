@@ -249,7 +249,7 @@ def test_hostile_rows_become_short_ones() -> None:
     assert shorten(rows) == (np.abs(np.array(list(itertools.product(hostile[3:], repeat=3)))).max(axis=1) > 1).sum()
     assert np.linalg.norm(rows, axis=1).max() <= UNIT and (rows[~finite] == 0).all()
     with pytest.raises(ValueError, match="longer than 1"):
-        small(RobustComponent).__class__(RobustComponent().facts(), None, Ridge(1.0), np.full((3, 2), 0.8))
+        small(RobustComponent).__class__(RobustComponent().facts(), Ridge(1.0), np.full((3, 2), 0.8))
 
 
 def test_a_number_is_no_class() -> None:

@@ -233,7 +233,7 @@ def test_an_attack_gets_what_the_guarantee_of_a_hessian_allows_and_no_more() -> 
     facts = replace(LogisticTukey().facts(), n=1, d=2)
     found = {}
     for world, row in enumerate(np.eye(2)):
-        risk = LogisticTukey.risk(facts, LogisticTukey().cost(facts), LogisticTukey().penalty, row[None])
+        risk = LogisticTukey.risk(facts, LogisticTukey().penalty, row[None])
         query = risk.hessian(x)
         many = query._replace(value=np.tile(query.value, (1, draws, 1)).reshape(1, draws, -1))
         noisy = Mechanisms(Ledger(FixedEvents((Gaussian(1.0),)), 1), world).gaussian(many, Gaussian(1.0))

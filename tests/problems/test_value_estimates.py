@@ -29,7 +29,7 @@ def leaf(indices: np.ndarray) -> Batch:
 def problem_of(loss: ValueLoss, rows: np.ndarray, targets: np.ndarray, radius: float = RADIUS) -> ValueProblem:
     (n, d), model = rows.shape, PhaseRetrieval()
     facts = replace(model.facts(), n=n, d=d, radius=radius, start=(0.0,) * d)
-    return ValueProblem(facts, model.cost(facts), loss, rows, targets)
+    return ValueProblem(facts, loss, rows, targets)
 
 
 def kink(offset: float, n: int = 1) -> ValueProblem:

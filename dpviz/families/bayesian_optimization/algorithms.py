@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.checkpoints import checkpoint
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Workload, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import kernels, planning, posterior
 from dpviz.families.bayesian_optimization.batches import Batches, Placing
 from dpviz.privacy import calibration, queries
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.tuning.tuning import Evaluations, TuningFacts, TuningProblem
 from dpviz.specification import choice, number, switch
 
@@ -78,20 +78,6 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 
     def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
         return ()
-
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """The internal output needs no further training but where exact gradients are compared with."""
-        expensive = replicates * (cost.expensive and cost.evaluation + cost.expensive)
-        return (
-            super()
-            .workload(plan, replicates, cost)
-            ._replace(
-                steps=planning.run_seconds(plan, replicates, cost, self._trainings(TuningFacts.of(plan.facts))),
-                record=replicates * cost.diagnostic + cost.reading,
-                expensive=expensive,
-                at_start=expensive,
-            )
-        )
 
     def has_internal(self, facts: TuningFacts) -> bool:
         return True
@@ -230,12 +216,14 @@ class Gibo(Descent):
     def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
         return planning.surrogate_warnings(facts, self.batches(facts))
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        facts = TuningFacts.of(plan.facts)
-        batches = self.batches(facts)
-        algebra = planning.algebra_seconds(facts, batches, self.iterations)
-        size = planning.run_bytes(facts, replicates, cost, batches, self.iterations)
-        return super().workload(plan, replicates, cost).plus(replicates * algebra)._replace(bytes=size)
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Losses and points that are kept, factors, and temporaries of one replicate."""
+        n, d, batches = plan.facts.n, plan.facts.d, self.batches(TuningFacts.of(plan.facts))
+        added = planning.expected_batches(batches, self.iterations)
+        window, largest = min(float(added.sum()), batches.window), float(added.max())
+        kept = window * (n + d + window)
+        temporary = (window + largest) * (n + 6 * (window + largest) + d * largest)
+        return replicates * (problem.replicate + 8.0 * (kept + largest * n)) + 8.0 * temporary
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)
@@ -256,10 +244,6 @@ class GradientDescent(Descent):
 
     def _trainings(self, facts: TuningFacts) -> float:
         return float(self.iterations)
-
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        gradients = self.iterations * TuningFacts.of(plan.facts).gradient_seconds
-        return super().workload(plan, replicates, cost).plus(replicates * gradients)
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         return Estimates(problem.evaluations(replicates))

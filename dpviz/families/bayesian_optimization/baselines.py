@@ -7,9 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.checkpoints import at_checkpoints, checkpoint
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Workload, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
-from dpviz.families.bayesian_optimization import planning
 from dpviz.families.bayesian_optimization.algorithms import SECONDS, TRAININGS, taken
 from dpviz.families.bayesian_optimization.kernels import CONTROLS, Matern
 from dpviz.families.bayesian_optimization.posterior import JITTER, solved
@@ -17,7 +16,7 @@ from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem, at_a_time
 from dpviz.specification import number
 
@@ -43,14 +42,10 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         eta = calibration.calibrate_selections(budget, np.ones(1), prior=facts.released)
         return Plan.fixed(facts, budget, (ExpMech(eta),), resolved={"selection_epsilon": eta})
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         facts = plan.facts
         losses = replicates * at_a_time(replicates, self.trainings, facts.n) * facts.n
-        load = super().workload(plan, replicates, cost)
-        return load._replace(
-            steps=planning.run_seconds(plan, replicates, cost, self.trainings),
-            bytes=replicates * (cost.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses,
-        )
+        return replicates * (problem.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -99,19 +94,10 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         noise = np.array([noise_scale(event, facts.loss_sensitivity) for event in events])
         return Plan.fixed(facts, budget, events, noise={"loss": noise}, assumed_noise=noise)
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        facts, work = plan.facts, sum(self._work(t, plan.facts.d) for t in range(self.trainings))
-        algebra = self.trainings * planning.SECONDS_PER_CALL + planning.SECONDS_PER_MULTIPLICATION * work
-        beside = 4 * self.candidates * (self.trainings + facts.d) + 4 * self.trainings**2
-        load = super().workload(plan, replicates, cost)
-        return load._replace(
-            steps=planning.run_seconds(plan, replicates, cost, self.trainings) + replicates * algebra,
-            bytes=replicates * (cost.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * beside,
-        )
-
-    def _work(self, known: int, d: int) -> float:
-        """Multiplications of a step of a replicate with so many values known."""
-        return known**3 / 3 + self.candidates * (known**2 + known * (d + 20.0))
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        facts = plan.facts
+        process = 4 * self.candidates * (self.trainings + facts.d) + 4 * self.trainings**2
+        return replicates * (problem.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * process
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

@@ -7,21 +7,21 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from dpviz import errors, resources
-from dpviz.experiments.algorithm import Algorithm, Workload
+from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, ExpMech, Repeat
-from dpviz.problems.base import Cost
-from dpviz.problems.games.games import Game, GameCost, GameFacts
+from dpviz.problems.base import Memory
+from dpviz.problems.games.games import Game, GameFacts
+from dpviz.problems.games.matrix_games import counted_bytes
 from dpviz.specification import choice, number
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 refusal = partial(errors.refusal, __package__)
 
-DIFFERENT = 0.5  # share of the vertices drawn that were not drawn before: weights soon gather on a few
 AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
 
 P = TypeVar("P", bound=Game)
@@ -228,28 +228,13 @@ def refuse_without_privacy(budget: Budget, title: str) -> None:
         raise refusal("only_private", title=title)
 
 
-class Beside(NamedTuple):
-    """Seconds of any round, of each replicate in it, and of each of a replicate's vertices; measured as in `problems`,
-    and rounded up."""
-
-    round: float
-    replicate: float
-    vertex: float
-
-    def seconds(self, replicates: int, d: int) -> float:
-        """Of one round."""
-        return self.round + replicates * (self.replicate + d * self.vertex)
-
-
 class GameAlgorithm(Algorithm[P, GameFacts]):
-    """An algorithm that plays a game; knows about how long that takes.
+    """An algorithm that plays a game.
 
     sparse : whether the points at which it asks for gradients are few vertices.
-    beside : what a round takes beside its gradient.
     """
 
     sparse: ClassVar[bool] = False
-    beside: ClassVar[Beside] = Beside(1.4e-4, 2.4e-5, 2.8e-8)
 
     @property
     def as_in_the_paper(self) -> bool:
@@ -258,27 +243,17 @@ class GameAlgorithm(Algorithm[P, GameFacts]):
 
     def has_internal(self, facts: GameFacts) -> bool:
         """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
-        return self.sparse and facts.work.mixed <= AFFORDABLE
+        return self.sparse and facts.products <= AFFORDABLE
 
-    def vertices(self, plan: Plan) -> tuple[float, float]:
-        """How many vertices have weight where a gradient is asked for, and in what is released, in most rounds."""
+    def vertices(self, plan: Plan) -> float:
+        """How many vertices have weight where a gradient is asked for, in most rounds."""
         if not self.sparse or not plan.private:
-            return math.inf, math.inf
-        played = max(plan.resolved.get("draws", 1), plan.resolved.get("draws_y", 1))
-        return played, max(1.0, played * plan.iterations / 3)  # an average of all that was played
+            return math.inf
+        return max(plan.resolved.get("draws", 1), plan.resolved.get("draws_y", 1))
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """Blocks of rows are no copies; what is counted of drawn vertices is kept."""
-        assert isinstance(cost, GameCost) and isinstance(plan.facts, GameFacts)
-        rows = float(np.mean(plan.rows)) if plan.rows[0] < plan.facts.n else 0.0
-        played, shown = self.vertices(plan)
-        steps, size = cost.work.gradients(replicates, plan.iterations, played, rows), replicates * cost.replicate
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Add what is counted of drawn vertices, and kept; blocks of rows are no copies."""
+        size, played = replicates * problem.replicate, self.vertices(plan)
         if math.isfinite(played):
-            points = replicates * played * plan.iterations
-            steps, size = steps + cost.work.kept(DIFFERENT * points), size + cost.work.kept_bytes(points)
-        steps += plan.iterations * self.beside.seconds(replicates, plan.facts.d)
-        record, expensive = cost.evaluate(replicates, shown, played)
-        if self.has_internal(plan.facts):
-            hidden, hidden_expensive = cost.evaluate(replicates)
-            record, expensive = record + hidden, expensive + hidden_expensive
-        return Workload(steps, record, expensive, expensive, size)
+            size += counted_bytes(GameFacts.of(plan.facts), replicates * played * plan.iterations)
+        return size

@@ -18,12 +18,9 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Seq, Sub
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import noise_scale
-from dpviz.problems.base import Cost
-from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, product_seconds
-from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
 phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
-SECONDS_PER_TEST = 1.5e-4  # of the curvature, however small the problem
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 APPROACH_SHARE = 0.1  # or so many of those that the analysis asks for, if that is more: all that were looked at did
@@ -250,28 +247,6 @@ def fixed(
     )
 
 
-def test_seconds(plan: Plan, replicates: int, cost: Cost) -> float:
-    """What the tests of curvature take if every iteration of a plan has one, about; 0 where it has none."""
-    if "hessian" not in plan.noise:
-        return 0.0
-    products, sizes, eigen = plan.resolved.get("hessian_products"), plan.rows, eigenvalue_seconds(plan.facts.d)
-    certificates = replicates * plan.iterations * (cost.hessian + eigen) if "certificate" in plan.noise else 0.0
-    if products is not None:
-        return certificates + plan.iterations * products * product_seconds(cost, replicates)
-    each = np.where(sizes < plan.facts.n, sizes * cost.hessian_row, cost.hessian)
-    return certificates + plan.iterations * SECONDS_PER_TEST + replicates * float((each + 3 * eigen).sum())
-
-
-def hessian_bytes(plan: Plan) -> float:
-    """What Hessians take for each replicate that is no part of a problem's cost: those of so many columns that
-    diagnostics do not form them, or the rows' curvatures for products."""
-    if "hessian" not in plan.noise:
-        return 0.0
-    if "hessian_products" in plan.resolved:
-        return 8.0 * plan.facts.n
-    return 48.0 * plan.facts.d**2 if plan.facts.d > MOST_COLUMNS else 0.0
-
-
 # ----------------------------------------------------------------------------------------------- what the plan foresees
 
 
@@ -295,10 +270,3 @@ def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, .
         )
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     )
-
-
-def tests_share(phases: Sequence[Stopping]) -> float:
-    """In which part of all iterations the curvature is likely to be asked for: now and then on the way, and where a run
-    is stuck at a flat place, whenever the noise lets the gradient pass."""
-    asked = [0.1 if p.recognised else max(0.02, p.gradient_chance) for p in phases]
-    return sum(share * p.iterations for share, p in zip(asked, phases, strict=True)) / sum(p.iterations for p in phases)

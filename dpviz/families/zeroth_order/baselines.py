@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpviz import resources
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Workload, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import planning
 from dpviz.families.zeroth_order.conversion import EVALUATIONS, ROWS_USED
@@ -17,7 +17,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.values.directions import singles
 from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number
@@ -68,10 +68,8 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
             step_size=self.relative_step_size / facts.lipschitz * left,
         )
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        without = super().workload(plan, replicates, cost)
-        each = np.full(plan.iterations, 2.0)
-        return planning.with_values(without, plan, replicates, cost, evaluations=each)
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        return planning.memory(plan, replicates, problem)
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpviz import resources
-from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Status, Workload, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Status, divergence_status
 from dpviz.experiments.plan import MOST_RECORDED, Plan
 from dpviz.families.zeroth_order import planning, theory
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.values.directions import Directions, Kind
 from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
@@ -207,11 +207,8 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             return ()
         return (f"{short(layout.steps)} of {short(self.iterations)} steps: epochs are whole.",)
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        layout, without = self.layout(ValueFacts.of(plan.facts)), super().workload(plan, replicates, cost)
-        return planning.with_values(
-            without, plan, replicates, cost, evaluations=self.evaluations(layout), directions=layout.directions
-        )
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        return planning.memory(plan, replicates, problem, self.layout(ValueFacts.of(plan.facts)).directions)
 
     # ------------------------------------------------------------------------------------------------------ what is run
 

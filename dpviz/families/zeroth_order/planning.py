@@ -7,16 +7,14 @@ from functools import partial
 import numpy as np
 
 from dpviz import errors, resources
-from dpviz.experiments.algorithm import Workload
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.base import Cost
-from dpviz.problems.values.directions import bank_bytes, bank_size
+from dpviz.problems.base import Memory
+from dpviz.problems.values.directions import bank_bytes
 from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts
 
 phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
-SECONDS_PER_TURN, SECONDS_PER_ROTATION = 1.2e-9, 1e-5  # per number of d³, and per rotation, of a replicate
 
 
 @dataclass(frozen=True)
@@ -118,21 +116,13 @@ def total_mu(budget: Budget, facts: ValueFacts) -> float:
     return math.sqrt(2 * rho)
 
 
-def with_values(
-    without: Workload, plan: Plan, replicates: int, cost: Cost, *, evaluations: np.ndarray, directions: int = 0
-) -> Workload:
-    """With the values of all steps, and turning so many directions of every row, if any are turned. evaluations : (T,)
-    values of one row in a step.
-
-    In memory are row numbers of all leaves, for each replicate; the bank of directions; what the values of one row take
-    beyond a block.
-    """
-    n, d, values = plan.facts.n, plan.facts.d, float(plan.rows @ evaluations) * cost.value
+def memory(plan: Plan, replicates: int, problem: Memory, directions: int = 0) -> float:
+    """Estimate the bytes beside the problem: row numbers of all leaves, for each replicate; if so many directions of
+    every row are turned, their bank, and what the values of one row take beyond a block."""
+    n, d = plan.facts.n, plan.facts.d
     leaves = replicates * 8.0 * float(plan.rows.sum()) + 8.0 * n
-    found = without.plus(replicates * values)._replace(bytes=leaves + replicates * cost.replicate)
+    found = leaves + replicates * problem.replicate
     if not directions:
         return found
-    turns = np.ceil(plan.rows / bank_size(directions, d)).sum()
-    each = SECONDS_PER_ROTATION + SECONDS_PER_TURN * d**3
     beyond = 8.0 * TEMPORARIES * max(0, replicates * d * directions - BLOCK)
-    return found.plus(replicates * float(turns) * each, bank_bytes(directions, d) + beyond + replicates * 16.0 * d**2)
+    return found + (bank_bytes(directions, d) + beyond + replicates * 16.0 * d**2)

@@ -1,16 +1,3 @@
 """Saddle points on products of simplices: matrix games, groups, marginals."""
 
-from dpviz.problems.games.games import (
-    DEAR_GAP,
-    DUALITY_GAP,
-    SECONDS_PER_PRODUCT,
-    Game,
-    GameCost,
-    GameFacts,
-    GameSpecification,
-    Pair,
-    Player,
-    Scores,
-    Work,
-    per_product,
-)
+from dpviz.problems.games.games import DEAR_GAP, DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Player, Scores

@@ -19,7 +19,7 @@ from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
-from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
+from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
 
 refusal = partial(errors.refusal, __package__)
 
@@ -30,80 +30,7 @@ DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
 DEAR_GAP = replace(DUALITY_GAP, cost="expensive")  # where it is the result of a minimisation
 
 
-# Measured on one core with one BLAS thread, as CPU time of gradients at d = 20 to 5,000 and 1 to 200 replicates.
 SECONDS_PER_PRODUCT = 0.1e-9  # per multiplication of a matrix with the strategies of several replicates at once
-_CALL = 2e-5  # a gradient of whatever size
-
-
-def per_product(replicates: int) -> float:
-    """Seconds of one multiplication of a matrix with the strategies of all replicates: with one of them it waits for
-    memory, with many of them no longer."""
-    return 0.06e-9 + 0.15e-9 / (1 + replicates / 8)
-
-
-@dataclass(frozen=True)
-class Work:
-    """What computing with a game takes, by declared sizes: what estimates and slices follow from, and nothing else.
-
-    mixed : multiplications of one gradient at a mixed strategy, on all rows. row : those of a gradient on a block, per
-    row of it; 0 if they are `mixed` whatever the block. shared : seconds per row of a block, once for all replicates.
-    minimum : gradients that a certified minimum takes, where the duality gap is the result of one; else 0.
-    preparation : seconds to build the problem, and to find what its diagnostics compare with.
-    bytes : that it holds, or needs while it is built.
-    """
-
-    mixed: float = 0.0
-    row: float = 0.0
-    shared: float = 0.0
-    minimum: float = 0.0
-    preparation: float = 0.0
-    bytes: float = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """About how long one gradient at a mixed strategy takes, on all rows, for one replicate of several."""
-        return self.mixed * SECONDS_PER_PRODUCT
-
-    def gradients(
-        self, replicates: int, rounds: float = 1, vertices: float = math.inf, rows: float = 0, new: float | None = None
-    ) -> float:
-        """Seconds of so many gradients for all replicates, where what is `kept` is at hand.
-
-        vertices : how many have weight in a strategy of one replicate; new : how many of them had none before, all if
-        None. rows : of a block; 0 for all.
-        """
-        products = rows * self.row if rows and self.row else self.mixed
-        return rounds * (_CALL + replicates * products * per_product(replicates) + rows * self.shared)
-
-    def kept(self, vertices: float) -> float:
-        """Seconds to compute what is kept of so many vertices of each player, once, whoever asks for it first."""
-        return 0.0
-
-    def kept_bytes(self, vertices: float) -> float:
-        """How much memory that takes."""
-        return 0.0
-
-
-@dataclass(frozen=True)
-class GameCost(Cost):
-    """work : of which `evaluation`, `diagnostic` and `expensive` are the seconds for one replicate alone."""
-
-    work: Work = Work()
-    d: int = 1
-
-    def evaluate(self, replicates: int, vertices: float = math.inf, new: float | None = None) -> tuple[float, float]:
-        """Seconds of the diagnostics of all replicates without what is expensive, and of that.
-
-        vertices, new : as in `Work.gradients`.
-        """
-        cheap = self.work.gradients(replicates, 1, vertices, new=new)
-        projected = replicates * self.d * _SECONDS_PER_PROJECTED
-        expensive = self.work.minimum * (self.work.gradients(replicates) + projected)
-        return cheap + replicates * self.d * _SECONDS_PER_EVALUATED, expensive
-
-
-_SECONDS_PER_EVALUATED = 3e-9  # per vertex, beside the gradient
-_SECONDS_PER_PROJECTED = 60e-9  # per vertex, in every step of a minimisation
 _ARRAYS = 8  # of all vertices, that a method holds at the same time
 
 
@@ -119,7 +46,9 @@ class GameFacts(Facts):
     range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included; for bounds.
     smoothness : L₁, ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁; smoothness_x, smoothness_y : of the two diagonal blocks.
     second_smoothness : L₂ of every partial derivative.
-    work : what gradients take; only to say in advance how long a run will take, and for the size of slices.
+    products : multiplications of one gradient at a mixed strategy, on all rows. table_bytes : that the game holds, or
+        needs while it is built. counted : whether what a vertex weighs against all others is counted when it is asked
+        for, and kept.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
     tables : how many marginal tables the problem has, where they can be released; else 0.
     largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
@@ -146,13 +75,20 @@ class GameFacts(Facts):
     largest_gap: float = math.inf
     right_shares: bool = False
     gap_change: float = 0.0
-    work: Work = Work()
+    products: float = 0.0
+    table_bytes: float = 0.0
+    counted: bool = False
 
     def __post_init__(self) -> None:
         """Changes and ranges that are not given are those of the oscillations."""
         for name in ("change_x", "change_y", "range_x", "range_y"):
             if math.isnan(getattr(self, name)):
                 object.__setattr__(self, name, getattr(self, f"oscillation_{name[-1]}"))
+
+    @property
+    def seconds(self) -> float:
+        """Declared seconds of one replicate's gradient at a mixed strategy, on all rows; slices follow from it."""
+        return self.products * SECONDS_PER_PRODUCT
 
     @property
     def log_vertices(self) -> float:
@@ -178,21 +114,8 @@ class GameSpecification(ProblemSpecification):
         """As its data are; rows that the problem generates itself are."""
         return bool(getattr(self.dataset, "public", True))
 
-    def cost(self, facts: Facts) -> GameCost:
-        """From what the facts state of its work."""
-        assert isinstance(facts, GameFacts)
-        one = GameCost(
-            evaluation=facts.work.gradients(1),
-            batch_row=facts.work.gradients(1, rows=1),
-            diagnostic=0.0,
-            preparation=facts.work.preparation,
-            table=facts.work.bytes,
-            replicate=_ARRAYS * 8.0 * facts.d,
-            work=facts.work,
-            d=facts.d,
-        )
-        diagnostic, expensive = one.evaluate(1)
-        return replace(one, diagnostic=diagnostic, expensive=expensive)
+    def memory(self, facts: Facts) -> Memory:
+        return Memory(GameFacts.of(facts).table_bytes, _ARRAYS * 8.0 * facts.d)
 
     @property
     def good(self) -> tuple[slice | None, str]:
@@ -258,7 +181,7 @@ class SlicedGame(Game):
     """A game that works on some replicates after the others, where that takes long."""
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        found = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.work.seconds)]
+        found = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
         of_x, of_y = zip(*found, strict=True)
         return np.concatenate(of_x), np.concatenate(of_y)
 
@@ -267,7 +190,7 @@ class SlicedGame(Game):
         """`gradients` of some replicates."""
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        return evaluated_in_slices(self._evaluate, output, 2 * self.facts.work.seconds)
+        return evaluated_in_slices(self._evaluate, output, 2 * self.facts.seconds)
 
     @abstractmethod
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -17,7 +16,7 @@ from dpviz.privacy.events import Laplace
 from dpviz.privacy.queries import Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane, evaluated_in_slices
-from dpviz.problems.games.games import DEAR_GAP, SECONDS_PER_PRODUCT, GameFacts, GameSpecification, Pair, Player, Work
+from dpviz.problems.games.games import DEAR_GAP, GameFacts, GameSpecification, Pair, Player
 from dpviz.problems.games.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.games.matrix_games import Equilibrium, bilinear_gap, equilibrium
 from dpviz.problems.games.simplex import ball_gradient, ball_vertex, minimise, to_ball
@@ -29,8 +28,6 @@ CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and hel
 BLOCK = 16_000
 _OPTIMUM_TOLERANCE = 1e-4
 _ROW = 45  # multiplications that take as long as the functions of a row
-_MINIMUM = 12  # gradients, about, of a certified minimum
-_SECONDS_PER_LOADED = 15e-9  # per number of the table
 
 
 class Optimum(NamedTuple):
@@ -72,6 +69,7 @@ class GroupLoss(GameSpecification):
             slope, loss, curvature = 1.0, float(np.logaddexp(0.0, r)), 0.25
             third = 1 / (6 * math.sqrt(3))  # max |σ''|
         lipschitz_x, largest = weight * r * slope, weight * loss
+        sums = len(data.groups) * data.d**2  # of all rows, computed before the run for the squared loss
         return GameFacts(
             n=data.n,
             released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
@@ -89,18 +87,9 @@ class GroupLoss(GameSpecification):
             second_smoothness=weight * max(r**3 * third, r**2 * curvature),
             largest_gap=loss,
             right_shares=True,
-            work=self._work(),
+            products=sums if self.loss == "squared" else data.n * (2.0 * data.d + _ROW),
+            table_bytes=16.0 * data.n * data.d + 32 * sums,
         )
-
-    def _work(self) -> Work:
-        """Passes over the rows; for the squared loss, all rows are summed up before the run."""
-        data = self.data.facts()
-        row, sums = 2.0 * data.d + _ROW, len(data.groups) * data.d**2
-        mixed = sums if self.loss == "squared" else data.n * row
-        summed = (data.n * data.d**2 / 2 + sums * data.d) * SECONDS_PER_PRODUCT  # and the eigenvalues of the sums
-        work = Work(mixed=mixed, row=row, minimum=_MINIMUM, bytes=16.0 * data.n * data.d + 32 * sums)
-        loaded = data.n * data.d * _SECONDS_PER_LOADED
-        return replace(work, preparation=loaded + summed + 4 * _MINIMUM * work.gradients(1))
 
     def vertex(self, player: Player, index: int) -> str:
         """A feature with its sign, of the ℓ1 ball; or a group."""
@@ -149,7 +138,7 @@ class GroupLossGame(GroupedGame):
         return ball_gradient(slopes, self._radius), losses
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        seconds = self.facts.work.seconds
+        seconds = self.facts.seconds
         cheap = evaluated_in_slices(self._evaluate, output, seconds)
         if not expensive:
             return cheap
@@ -233,7 +222,7 @@ class GroupLossGame(GroupedGame):
     def prepare(self) -> None:
         if self._start is None:
             x, y = self.facts.uniform(1)
-            seconds = self.facts.work.seconds
+            seconds = self.facts.seconds
             found = minimise(lambda u, active: self._played(u, y[active]), x, self._curvature(y), seconds=seconds)
             self._start = found.x
 
@@ -348,12 +337,8 @@ class LossMatrix(GameSpecification):
             largest_gap=1.0,
             gap_change=2 * weight,  # payoffs have one sign
             right_shares=True,
-            work=Work(
-                mixed=2 * data.d * len(data.groups),
-                shared=20e-9 + 0.2e-9 * data.d * len(data.groups),
-                preparation=data.n * data.d * _SECONDS_PER_LOADED,
-                bytes=16 * data.n * data.d,
-            ),
+            products=2 * data.d * len(data.groups),
+            table_bytes=16 * data.n * data.d,
         )
 
     def vertex(self, player: Player, index: int) -> str:

@@ -17,11 +17,10 @@ from dpviz.datasets.categories import CategoricalData, CategoricalFacts, Categor
 from dpviz.privacy.queries import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
-from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame, Work
+from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame
 from dpviz.problems.games.simplex import project
 from dpviz.specification import number
 
-_SECONDS_PER_ROW = 150e-9  # of the table, read and counted
 _PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a sum
 
 
@@ -167,12 +166,8 @@ class MarginalQueries(GameSpecification):
             smoothness=1.0,
             tables=len(marginals.tables),
             largest_gap=2.0,  # F is within ±1
-            work=Work(
-                mixed=_PRODUCTS_PER_CELL * marginals.cells_touched,
-                shared=25e-9,
-                preparation=_SECONDS_PER_ROW * data.n,
-                bytes=(8.0 * data.d + 24.0) * data.n,
-            ),
+            products=_PRODUCTS_PER_CELL * marginals.cells_touched,
+            table_bytes=(8.0 * data.d + 24.0) * data.n,
         )
 
     def vertex(self, player: Player, index: int) -> str:
@@ -207,15 +202,14 @@ class MarginalGame(SlicedGame):
         self._indices = table.indices
         self._truth = marginals.answers(table.histogram[None])
         self._truth.flags.writeable = False
-        self._seconds = facts.work.seconds  # of one replicate
 
     def answers(self, x: np.ndarray) -> np.ndarray:
         """The queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""
-        return sliced(self.marginals.answers, self._seconds, x)
+        return sliced(self.marginals.answers, self.facts.seconds, x)
 
     def transposed(self, weights: np.ndarray) -> np.ndarray:
         """Aᵀw (R, |Z|) for weights w (R, q) of the queries. Reads no data."""
-        return sliced(self.marginals.transposed, self._seconds, weights)
+        return sliced(self.marginals.transposed, self.facts.seconds, weights)
 
     def true_answers(self) -> np.ndarray:
         """A p_S; (q,). Not private."""
@@ -264,7 +258,7 @@ class MarginalGame(SlicedGame):
         def nearest(tables: np.ndarray) -> np.ndarray:
             return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
-        return sliced(nearest, self._seconds, noisy)
+        return sliced(nearest, self.facts.seconds, noisy)
 
     def _answers_of(self, rows: slice | None) -> np.ndarray:
         """(1, q) the queries' answers on some of the rows."""

@@ -4,8 +4,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.optimize import linprog
@@ -15,7 +14,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.privacy.queries import Query
 from dpviz.problems.base import Metric
-from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, Work, per_product, refusal
+from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, refusal
 
 POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
 
@@ -23,11 +22,6 @@ MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
 MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
 _MAX_LINEAR_PROGRAM = 500
 _AT_ONCE = 16  # columns that are counted without a checkpoint
-# Measured on one core: per sign that is drawn and packed, per product of two signs in whole matrices, per entry of the
-# matrix; to unpack a sign, and for every replicate to multiply it, the more the longer a column; to compare 64 signs.
-SECONDS_PER_LOADED, SECONDS_PER_MULTIPLIED, SECONDS_PER_ENTRY = 2e-9, 0.02e-9, 10e-9
-SECONDS_PER_UNPACKED, SECONDS_PER_MIXED, SECONDS_PER_FETCHED, SECONDS_PER_WORD = 1e-9, 0.1e-9, 6e-15, 1.8e-9
-_CALLS = 5e-5  # a gradient of whatever size
 _ENTRIES, _UNPACKED = 1 << 20, 1 << 24  # signs that are drawn, or unpacked for a product of matrices, at once
 _FEW = 128  # so many columns are found faster by counting bits than by a pass over the unpacked table
 _CACHE_BYTES = 150 << 20  # per player
@@ -39,13 +33,23 @@ class RecordsGame(GameSpecification):
     data: LatentGame = LatentGame()
 
     def _facts(self, oscillation: float = 2.0, **constants: Any) -> GameFacts:
-        """With its sizes and its work. oscillation : of both players. constants : the others."""
+        """Facts of this table. oscillation : of both players. constants : the others."""
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
-        sizes: dict[str, Any] = {"n": n, "d": d_x + d_y, "d_x": d_x, "d_y": d_y, "work": self._work()}
-        return GameFacts(**sizes, oscillation_x=oscillation, oscillation_y=oscillation, **constants)
-
-    def _work(self) -> "RecordsWork":
-        return RecordsWork.of(self.data.rows, self.data.strategies_x, self.data.strategies_y)
+        signs, entries, counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
+        held = signs / 8 + 8 * min(_ENTRIES, signs)
+        held += 8 * _ENTRIES if counted else 20 * entries + 4 * min(_UNPACKED, signs)
+        return GameFacts(
+            n=n,
+            d=d_x + d_y,
+            d_x=d_x,
+            d_y=d_y,
+            products=20 * signs if counted else 2 * entries,
+            table_bytes=held,
+            counted=counted,
+            oscillation_x=oscillation,
+            oscillation_y=oscillation,
+            **constants,
+        )
 
     @property
     def good(self) -> tuple[slice | None, str]:
@@ -183,65 +187,10 @@ def affordable(n: int, d: int, d_other: int) -> bool:
     return d * d_other <= MAX_ENTRIES and n * d * d_other <= MAX_PRODUCTS
 
 
-@dataclass(frozen=True)
-class RecordsWork(Work):
-    """The work of a game on the (d_x, d_y) matrix of mean products over n rows of signs.
-
-    in_memory : whether that matrix is computed before the run. Else all rows are a block: what few vertices weigh is
-    counted from the bits, once for every vertex, and kept.
-    """
-
-    n: int = 1
-    d_x: int = 1
-    d_y: int = 1
-    in_memory: bool = True
-
-    @classmethod
-    def of(cls, n: int, d_x: int, d_y: int) -> Self:
-        """From the sizes."""
-        signs, entries = n * (d_x + d_y), d_x * d_y
-        loaded, held = SECONDS_PER_LOADED * signs, signs / 8 + 8 * min(_ENTRIES, signs)
-        if not affordable(n, d_x, d_y):
-            held += 8 * _ENTRIES
-            return cls(mixed=20 * signs, preparation=loaded, bytes=held, n=n, d_x=d_x, d_y=d_y, in_memory=False)
-        multiplied = n * entries * SECONDS_PER_MULTIPLIED + entries * SECONDS_PER_ENTRY
-        held += 20 * entries + 4 * min(_UNPACKED, signs)
-        return cls(mixed=2 * entries, preparation=loaded + multiplied, bytes=held, n=n, d_x=d_x, d_y=d_y)
-
-    def gradients(
-        self, replicates: int, rounds: float = 1, vertices: float = math.inf, rows: float = 0, new: float | None = None
-    ) -> float:
-        fresh = vertices if new is None else new
-        return rounds * _CALLS + rounds * sum(
-            self._products(replicates, own, other, rows, *(min(v * replicates, other) for v in (vertices, fresh)))
-            for own, other in ((self.d_x, self.d_y), (self.d_y, self.d_x))
-        )
-
-    def _products(self, replicates: int, own: int, other: int, rows: float, used: float, new: float) -> float:
-        """Seconds of one player's gradient, where so many vertices of the other one have weight in any replicate."""
-        products = replicates * own * used * per_product(replicates)
-        if not rows and self.in_memory:
-            return products
-        if new > _FEW:
-            m = rows or self.n
-            each = SECONDS_PER_UNPACKED + replicates * (SECONDS_PER_MIXED + m * SECONDS_PER_FETCHED)
-            return m * (used + own) * each
-        return products + (self._counted(used, own, rows) if rows else 0.0)
-
-    def kept(self, vertices: float) -> float:
-        if self.in_memory:
-            return 0.0
-        of_x, of_y = min(vertices, self.d_x), min(vertices, self.d_y)
-        return self._counted(of_x, self.d_y, self.n) + self._counted(of_y, self.d_x, self.n)
-
-    def kept_bytes(self, vertices: float) -> float:
-        columns = (4 * min(vertices, other) * own for own, other in ((self.d_x, self.d_y), (self.d_y, self.d_x)))
-        return 0.0 if self.in_memory else sum(min(column, _CACHE_BYTES) for column in columns)
-
-    @staticmethod
-    def _counted(used: float, own: int, rows: float) -> float:
-        """Seconds to count the columns of so many vertices from the bits of so many rows."""
-        return used * own * (rows / 64 + 12) * SECONDS_PER_WORD
+def counted_bytes(facts: GameFacts, vertices: float) -> float:
+    """Memory of the columns that are counted and kept, of so many drawn vertices of each player."""
+    columns = ((facts.d_x, facts.d_y), (facts.d_y, facts.d_x))
+    return sum(min(4 * min(vertices, other) * own, _CACHE_BYTES) for own, other in columns) if facts.counted else 0.0
 
 
 class MeanProducts:

@@ -12,21 +12,12 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import Signs
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import DEAR_GAP, DUALITY_GAP, SECONDS_PER_PRODUCT, Game, GameFacts, Pair, SlicedGame
-from dpviz.problems.games.matrix_games import (
-    POPULATION_GAP,
-    SECONDS_PER_MULTIPLIED,
-    MeanProducts,
-    Payoffs,
-    RecordsGame,
-    RecordsWork,
-    affordable,
-)
+from dpviz.problems.games.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, RecordsGame, affordable
 from dpviz.problems.games.simplex import minimise, project
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow
 _GAP_TOLERANCE = 1e-4
-SECONDS_PER_CUBED = 0.05e-9  # per multiplication of two matrices
 
 
 def _weight(player: str, symbol: str) -> Any:
@@ -132,20 +123,11 @@ class CurvedGame(RecordsGame):
     def facts(self) -> GameFacts:
         # largest_gap: one product within ±1, two halves of squares within 0 and ½.
         smoothness = {name: 1.0 for name in ("smoothness", "smoothness_x", "smoothness_y")}
-        return self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
-
-    def _work(self) -> RecordsWork:
-        """Payoffs and both players' second moments: three matrices. The fewer the rows, the longer a minimum takes."""
-        n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
-        one, squares = super()._work(), d_x**2 + d_y**2
-        powers = 3 * (d_x**3 + d_y**3) * SECONDS_PER_CUBED
-        return replace(
-            one,
-            mixed=one.mixed + squares,
-            minimum=20 * (1 + min(2.0, max(d_x, d_y) / n / 8)),
-            preparation=2 * one.preparation + n * squares * SECONDS_PER_MULTIPLIED + powers,
-            bytes=one.bytes + n * (d_x + d_y) / 8 + 8 * squares + 16 * max(d_x, d_y) ** 2,
-        )
+        found = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
+        n, d_x, d_y = found.n, found.d_x, found.d_y
+        squares = d_x**2 + d_y**2  # entries of both players' second moments, beside the payoffs
+        further = n * (d_x + d_y) / 8 + 8 * squares + 16 * max(d_x, d_y) ** 2
+        return replace(found, products=found.products + squares, table_bytes=found.table_bytes + further)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
         records = self.data.load()
@@ -208,7 +190,7 @@ class CurvedGameProblem(SlicedGame):
         # In the population M is the identity, where the projection of -slopes is the minimum.
         self.prepare()
         assert self._eigenvalue_bounds is not None
-        start, seconds = project(-slopes), self.facts.work.seconds
+        start, seconds = project(-slopes), self.facts.seconds
         found = minimise(value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds)
         return found.lower
 

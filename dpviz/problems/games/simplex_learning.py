@@ -1,10 +1,9 @@
 """Learning on a simplex, an ℓ1 ball or a polytope without an opponent: the second player has a single strategy."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -23,9 +22,6 @@ CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and hel
 
 MAX_CELLS = 20_000_000
 _OPTIMUM_TOLERANCE = 1e-6
-# Measured on one core: per number of a table, per product in its second moments, per d³ for their eigenvalues.
-_SECONDS_PER_SIGN, _SECONDS_PER_RETURN, _SECONDS_PER_SUMMED, _SECONDS_PER_CUBED = 6e-9, 14e-9, 0.03e-9, 0.09e-9
-_STEPS = 40  # to the minimum
 _SMALLEST_POLYTOPE = 0.001
 _TRUE_WEIGHTS = (0.5, -0.3, 0.2)
 _LABEL_NOISE = 0.2
@@ -73,8 +69,8 @@ class SparseRegression(_Learning):
     def facts(self) -> games.GameFacts:
         """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
         largest = (self.radius + 1) ** 2 / 2
-        work = _work(self.rows, self.dimension, 2 * self.dimension, _SECONDS_PER_SIGN, 10)
-        return _facts(self.rows, 2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest, work)
+        sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, 10)
+        return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest, sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
         return ball_vertex([f"feature {j}" for j in range(1, self.dimension + 1)], index)
@@ -105,8 +101,8 @@ class Portfolio(_Learning):
         """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
         gamma = self.risk_aversion
         lowest = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
-        work = _work(self.rows, self.dimension, self.dimension, _SECONDS_PER_RETURN, 9)
-        return _facts(self.rows, self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest, work)
+        sizes = _sizes(self.rows, self.dimension, self.dimension, 9)
+        return _facts(self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest, sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
         return f"asset {index + 1:,}"
@@ -182,7 +178,6 @@ class PolytopeRegression(games.GameSpecification):
         oscillation = body.oscillation(bound)
         lipschitz, smoothness = body.lipschitz(bound), body.smoothness(1.0)
         return games.GameFacts(
-            n=self.rows,
             d=m + 1,
             d_x=m,
             lipschitz=lipschitz,
@@ -192,7 +187,7 @@ class PolytopeRegression(games.GameSpecification):
             smoothness=smoothness,
             smoothness_x=smoothness,
             largest_gap=min(bound**2 / 2, oscillation),  # the range of F; a convex F over the diameter
-            work=_work(self.rows, body.vertices.shape[1], m, _SECONDS_PER_SIGN, 10),
+            **_sizes(self.rows, body.vertices.shape[1], m, 10),
         )
 
     def vertex(self, player: games.Player, index: int) -> str:
@@ -260,7 +255,7 @@ class LearningGame(games.SlicedGame):
             largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
             start, _ = self.facts.uniform(1)
             curvature = self._body.stretch * self._curvature * largest
-            seconds = self.facts.work.seconds
+            seconds = self.facts.seconds
             self._certified = minimise(self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds)
 
     @property
@@ -320,10 +315,9 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
     return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
 
 
-def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float, work: games.Work) -> games.GameFacts:
+def _facts(d_x: int, lipschitz: float, smoothness: float, largest: float, sizes: Mapping[str, Any]) -> games.GameFacts:
     """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz, F within `largest`."""
     return games.GameFacts(
-        n=n,
         d=d_x + 1,
         d_x=d_x,
         lipschitz=lipschitz,
@@ -332,16 +326,14 @@ def _facts(n: int, d_x: int, lipschitz: float, smoothness: float, largest: float
         smoothness=smoothness,
         smoothness_x=smoothness,
         largest_gap=largest,
-        work=work,
+        **sizes,
     )
 
 
-def _work(n: int, d: int, vertices: int, loaded: float, copies: float) -> games.Work:
-    """Of a model with d weights, whose n rows are summed up before the run.
+def _sizes(n: int, d: int, vertices: int, copies: int) -> dict[str, Any]:
+    """Sizes of a model with d weights, whose n rows are summed up before the run.
 
-    loaded, copies : seconds and bytes per number of the table, while it is drawn.
+    copies : bytes per number of the table, while it is drawn.
     """
     moved = d * vertices if vertices > 2 * d else vertices  # onto a polytope and back
-    work = games.Work(mixed=d * d + 2 * moved, row=2.0 * d, bytes=copies * n * d + 32 * d * d)
-    summed = n * d * d * _SECONDS_PER_SUMMED + d**3 * _SECONDS_PER_CUBED
-    return replace(work, preparation=n * d * loaded + summed + _STEPS * work.gradients(1))
+    return {"n": n, "products": d * d + 2 * moved, "table_bytes": copies * n * d + 32 * d * d}

@@ -4,7 +4,6 @@ function of one number per row."""
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -23,6 +22,11 @@ from dpviz.specification import choice, number
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 _NORMS = 4096  # rows
+
+
+def evaluation_seconds(n: int, d: int) -> float:
+    """Declared seconds of one replicate's diagnostics on n rows: half as many again as a clipped gradient takes."""
+    return 1.5 * (n * (4e-9 + 0.1e-9 * d))
 
 
 def gradient_clip(empty: str) -> Any:
@@ -125,15 +129,6 @@ class LinearModel(base.ProblemSpecification):
             lyapunov=lyapunov,
         )
 
-    def cost(self, facts: base.Facts) -> base.Cost:
-        """A pass over the table per step, also for a large batch, and for the optimum about ten Hessians."""
-        found = super().cost(facts)
-        return replace(
-            found,
-            preparation=found.preparation + 10 * facts.n * facts.d**2 * base.SECONDS_PER_PRODUCT,
-            batch=found.evaluation + facts.n * base.SECONDS_PER_MARK,
-        )
-
     def smoothness_of(self, largest: float) -> float:
         """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
         return self.curvature * largest + 2 * self.regularisation
@@ -222,12 +217,11 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         *,
         guess: float,
     ) -> None:
-        super().__init__(rows, caps, offsets)
-        self.guess = guess
         self.facts = specification.facts()
+        super().__init__(rows, caps, offsets, evaluation_seconds(self.facts.n, self.facts.d))
+        self.guess = guess
         self._radius = specification.feature_radius("l2")
         self._regularisation = specification.regularisation
-        self._cost = specification.cost(self.facts)
         self._minimum: tuple[np.ndarray, float] | None = None
         self._steep, self.shortened_share = steep, shortened
 
@@ -247,7 +241,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
         """Some replicates after the others, where all together take long."""
         # All rows: the parts are those of diagnostics, whose sums may be at hand.
-        total = self._sum(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        total = self._sum(x, batch)
         m = batch.divisor(self.facts.n)
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
         return queries.Query(total / -m, sensitivity, norm, batch, batch.relation)
@@ -267,7 +261,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         self.prepare()
-        return base.evaluated_in_slices(self._evaluate, output, self._cost.diagnostic)
+        return base.evaluated_in_slices(self._evaluate, output, self._seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = output["x"]

@@ -15,17 +15,19 @@ BLOCK = 48_000
 _ROUND = 64  # rows: a block has a multiple of so many, that whoever folds it in halves can do so six times
 GATHERED = 160_000  # numbers in the rows of batches that are gathered at once (replicates × rows × columns)
 _REMEMBERED = 16  # sums, one for each of the arms that take turns
+# Of a row of a batch, which is drawn, and of each number of it that is gathered: slices follow from it.
+SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED = 20e-9, 1e-9
 
 
 class LinearSums(ABC):
     """Rows v, and what a loss φ of one number per row, its argument ⟨v, x⟩ - o, adds up to over them.
 
     rows : (n, d). caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. offsets : (n,)
-        or None.
+        or None. seconds : declared, of one replicate's losses and gradient on all rows; slices follow from it.
     """
 
-    def __init__(self, rows: np.ndarray, caps: np.ndarray | None, offsets: np.ndarray | None) -> None:
-        self._rows, self._caps, self._offsets = rows, caps, offsets
+    def __init__(self, rows: np.ndarray, caps: np.ndarray | None, offsets: np.ndarray | None, seconds: float) -> None:
+        self._rows, self._caps, self._offsets, self._seconds = rows, caps, offsets, seconds
         self._known: dict[bytes, np.ndarray] = {}
         self._lock = Lock()
 
@@ -47,20 +49,17 @@ class LinearSums(ABC):
                 arguments -= self._offsets[part]
             yield part, rows, arguments, None if self._caps is None else self._caps[part]
 
-    def _sum(self, x: np.ndarray, batch: Batch | None, whole: float, each: float) -> np.ndarray:
+    def _sum(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
         """Σ -φ' v (R, d) over the rows of each replicate's batch, or all of them without one: some replicates after the
-        others, where all together take long.
-
-        whole, each : seconds that a replicate takes on the table, or on one row of a batch.
-        """
+        others, where all together take long."""
         x = bounded(x)
         marked = None if batch is None else batch.marked
         indices = batch.indices if batch is not None and marked is None else None
         if batch is not None and batch.rows is not None:
             raise ValueError("a block of the table is no batch of single rows")
         self._check_rows(indices, marked)
-        total = np.empty_like(x)
-        for part in slices(len(x), whole if indices is None else indices.shape[1] * each):
+        total, each = np.empty_like(x), SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * x.shape[1]
+        for part in slices(len(x), self._seconds if indices is None else indices.shape[1] * each):
             with np.errstate(over="ignore"):
                 if marked is not None:
                     total[part] = self._table_sum(x[part], marked[part])

@@ -15,8 +15,6 @@ from dpviz.specification import choice, number
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
-SECONDS_PER_NUMBER = 8e-9  # of a row that is drawn and not looked at
-
 
 class Quadratic(base.ProblemSpecification):
     """F(x) = ½ Σ λᵢ xᵢ², as the mean of n rows' gradients of norm at most C that all happen to be zero at x* = 0.
@@ -58,10 +56,9 @@ class Quadratic(base.ProblemSpecification):
             eigenvalues=tuple(spectrum),
         )
 
-    def cost(self, facts: base.Facts) -> base.Cost:
-        """There is no table: a row of a batch is only drawn."""
-        seconds, drawn = 1e-8 * facts.d, facts.n * base.SECONDS_PER_MARK
-        return base.Cost(seconds, SECONDS_PER_NUMBER, diagnostic=seconds, replicate=64.0 * facts.d, batch=drawn)
+    def memory(self, facts: base.Facts) -> base.Memory:
+        """Memory of the replicates alone: there is no table."""
+        return base.Memory(table=0.0, replicate=64.0 * facts.d)
 
     def _plane(self) -> base.Plane:
         """The directions of the smallest and the largest eigenvalue: there methods differ most."""

@@ -17,7 +17,6 @@ from dpviz.privacy.events import Laplace
 from dpviz.problems import base, planes
 from dpviz.problems.nonconvex.nonconvex_losses import LogisticRisk, Ridge, RobustRisk, SigmoidRisk, Tukey
 from dpviz.problems.nonconvex.nonconvex_risk import (
-    HALVED,
     MOST_COLUMNS,
     PRODUCTS,
     UNIT,
@@ -26,13 +25,8 @@ from dpviz.problems.nonconvex.nonconvex_risk import (
     NonconvexRisk,
     Penalty,
 )
-from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds
 from dpviz.specification import choice, number
 
-# Measured as those in `base`, at n = 2,000 to 200,000, d = 10 to 200 and 1 to 20 replicates. Where these are few, a
-# product takes as long as with some more: that is the reading.
-SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_READ, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 0.7e-9, 2.5e-9
-SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.04e-9
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of every field
 DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line
 
@@ -119,30 +113,11 @@ class NonconvexModel(base.ProblemSpecification):
             ),
         )
 
-    def cost(self, facts: base.Facts) -> base.Cost:
-        """A pass over the table per step, also for a large batch, and beside that Hessians."""
+    def memory(self, facts: base.Facts) -> base.Memory:
+        """Add a replicate's Hessians, packed and not, or the products that diagnostics look at instead."""
         n, d = facts.n, facts.d
-        evaluation = n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
-        square = SECONDS_PER_SQUARE * (0.6 if d >= HALVED else 1.0) * d**2
-        hessian = n * (SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + square)
-        drawn = base.SECONDS_PER_DRAWN_ROW + base.SECONDS_PER_GATHERED * d
-        whole = d <= MOST_COLUMNS
-        return base.Cost(
-            evaluation=evaluation,
-            batch_row=drawn,
-            batch=evaluation + n * base.SECONDS_PER_MARK,
-            diagnostic=evaluation + n * SECONDS_PER_LOSS,
-            expensive=hessian + eigenvalue_seconds(d)
-            if whole
-            else PRODUCTS * (1.5 * evaluation + n * d * SECONDS_PER_READ),
-            preparation=n * d * SECONDS_PER_LOADED,
-            table=24.0 * n * d,
-            replicate=64.0 * d
-            + (40.0 * d**2 if whole else 100.0 * PRODUCTS * d),  # Hessians, packed and not, or products
-            reading=n * d * SECONDS_PER_READ,
-            hessian=hessian,
-            hessian_row=drawn + SECONDS_PER_SQUARE * d**2,
-        )
+        hessians = 40.0 * d**2 if d <= MOST_COLUMNS else 100.0 * PRODUCTS * d
+        return base.Memory(table=24.0 * n * d, replicate=64.0 * d + hessians)
 
     def rows(self, data: Dataset) -> tuple[np.ndarray, float]:
         """The rows (n, d) of the risk, of norm at most 1 whatever the data, and the share of those that were
@@ -165,8 +140,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
         rows, longer = self.rows(self.data.load(tables))
-        facts = self.facts()
-        return self.risk(facts, self.cost(facts), self.penalty, rows, longer)
+        return self.risk(self.facts(), self.penalty, rows, longer)
 
 
 @lru_cache(maxsize=16)

@@ -12,7 +12,7 @@ from dpviz.checkpoints import checkpoint, slices
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.linear.linear_sums import GATHERED, LinearSums, bounded
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
@@ -23,6 +23,10 @@ _MISJUDGED = 1e-6  # probability that the smallest eigenvalue is below what a di
 _EIGENVALUES, _AT_ONCE = 4096, 20  # that are remembered; replicates whose Hessians are formed for a diagnostic
 HALVED = 32  # columns from which on half a Hessian and its mirror image are quicker than the whole
 MOST_COLUMNS, PRODUCTS = 300, 60  # of Hessians that diagnostics form; products with those that they do not
+# Slices follow from these: a row's gradient, each product in it, its loss; each number of a row that is weighted for a
+# Hessian, and each entry of half a Hessian.
+SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 2.5e-9
+SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.024e-9
 
 
 class Assumed(NamedTuple):
@@ -155,13 +159,12 @@ class NonconvexRisk(LinearSums, Problem):
     labelled: ClassVar[bool] = True
     facts: NonconvexFacts
 
-    def __init__(
-        self, facts: NonconvexFacts, cost: Cost, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0
-    ) -> None:
-        super().__init__(rows, None, None)
+    def __init__(self, facts: NonconvexFacts, penalty: Penalty, rows: np.ndarray, shortened: float = 0.0) -> None:
+        n, d = rows.shape
+        super().__init__(rows, None, None, n * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d) + n * SECONDS_PER_LOSS)
         if not np.linalg.norm(rows, axis=1).max() <= UNIT:
             raise ValueError("a row is longer than 1: no sensitivity would hold")
-        self.facts, self.penalty, self._cost = facts, penalty, cost
+        self.facts, self.penalty = facts, penalty
         self.shortened_share = shortened
         self._eigenvalues: dict[bytes, float] = {}
 
@@ -191,7 +194,7 @@ class NonconvexRisk(LinearSums, Problem):
 
         at_state : with the sensitivity at x, which is public, where it is smaller than that anywhere.
         """
-        total = self._sum(x, batch, self._cost.diagnostic, self._cost.batch_row)
+        total = self._sum(x, batch)
         change: float | np.ndarray = self.facts.gradient_sensitivity
         if at_state:
             change = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
@@ -268,7 +271,7 @@ class NonconvexRisk(LinearSums, Problem):
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        found = evaluated_in_slices(self._evaluate_cheap, output, self._cost.diagnostic)
+        found = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
         if expensive:
             found["smallest_eigenvalue"] = self._remembered(output["x"])
         return found
@@ -362,7 +365,9 @@ class NonconvexRisk(LinearSums, Problem):
     @cached_property
     def _gram(self) -> np.ndarray:
         """Σ vvᵀ (d, d) over all rows."""
-        parts = (self._rows[part] for part in slices(self.facts.n, self._cost.hessian / self.facts.n))
+        n, d = self._rows.shape
+        each = SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2
+        parts = (self._rows[part] for part in slices(n, each))
         return np.sum([rows.T @ rows for rows in parts], axis=0)
 
     def _batch_blocks(self, x: np.ndarray, indices: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
@@ -372,8 +377,3 @@ class NonconvexRisk(LinearSums, Problem):
             for start in range(0, len(chosen), size):
                 rows = self._rows[chosen[start : start + size]]
                 yield slice(r, r + 1), rows, x[r : r + 1] @ rows.T
-
-
-def product_seconds(cost: Cost, replicates: int) -> float:
-    """What a product with a Hessian of each replicate takes, about, on a problem of this cost."""
-    return 1.5 * replicates * cost.evaluation + 2 * cost.reading

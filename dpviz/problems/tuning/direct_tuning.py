@@ -3,7 +3,6 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,20 +11,14 @@ from scipy.optimize import minimize
 from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import NormalDraws, RegressionDraws
-from dpviz.problems.base import Cost, Facts, Metric
-from dpviz.problems.tuning.tuning import (
-    CONTROLS,
-    SECONDS_PER_NUMBER,
-    SECONDS_PER_PRODUCT,
-    GradientProblem,
-    TuningFacts,
-    TuningSpecification,
-    loss_cap,
-)
+from dpviz.problems.base import Metric
+from dpviz.problems.tuning.tuning import CONTROLS, GradientProblem, TuningFacts, TuningSpecification, loss_cap
 from dpviz.problems.tuning.users import Rows, loaded, rows_of, user_count
 from dpviz.specification import number, switch
 
 ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a checkpoint after each round
+# One multiplication and addition of a product of matrices, and what else happens to a number of it.
+SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
 
 
 class DirectTuning(TuningSpecification):
@@ -147,11 +140,6 @@ class HuberRegression(DirectTuning):
     def longest_gradient(self) -> float:
         """c√2, which no user's gradient exceeds; inf without Mallows weights."""
         return self.corner * math.sqrt(2) if self.weighted else math.inf
-
-    def cost(self, facts: Facts) -> Cost:
-        cost = super().cost(facts)
-        searched = not isinstance(self.data, RegressionDraws)
-        return replace(cost, preparation=cost.preparation + searched * 60 * (cost.evaluation + cost.expensive))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         rows = self.rows(tables)

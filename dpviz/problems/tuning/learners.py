@@ -16,10 +16,10 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 JITTER = 1e-10
 MOST_STEPS = 100_000  # of a support vector machine, which at some settings would go on for hours
 
-# Measured as the constants of `problems.base`, at 100 to 1000 training and 300 to 9000 validation rows and 5 to 100
-# features: an entry of a kernel matrix, each product in it, each product of a factorisation, and what every training
-# takes. Of support vector machines, at 20 to 2000 training rows, what each training takes, most of which is
-# scikit-learn's looking at parameters, and each pair of rows, by the learner's name.
+# Measured on one core, at 100 to 1000 training and 300 to 9000 validation rows and 5 to 100 features: an entry of a
+# kernel matrix, each product in it, each product of a factorisation, and what every training takes. Of support vector
+# machines, at 20 to 2000 training rows, what each training takes, most of which is scikit-learn's looking at
+# parameters, and each pair of rows, by the learner's name.
 SECONDS_PER_ENTRY, SECONDS_PER_PRODUCT, SECONDS_PER_FACTORED, SECONDS_OF_A_TRAINING = 1.8e-9, 0.055e-9, 0.045e-9, 1e-4
 SECONDS_OF_A_MACHINE, SECONDS_PER_PAIR = 5e-4, {"svr": 2.2e-8, "svc": 1.4e-8}
 

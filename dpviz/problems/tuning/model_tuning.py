@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
+from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import DRAWN, FactorDraws, ProcessDraws
 from dpviz.problems import planes
-from dpviz.problems.base import Cost, Facts, Plane
-from dpviz.problems.tuning.learners import LEARNERS, SECONDS_PER_FACTORED, Learner, ProcessLearner, training_seconds
+from dpviz.problems.base import Facts, Memory, Plane
+from dpviz.problems.tuning.learners import LEARNERS, Learner, ProcessLearner, training_seconds
 from dpviz.problems.tuning.trainers import Trainers
 from dpviz.problems.tuning.tuning import CONTROLS, GradientProblem, TuningFacts, TuningProblem, TuningSpecification
 from dpviz.problems.tuning.users import Users, loaded, rows_of, user_count
@@ -89,15 +89,11 @@ class ModelTuning(TuningSpecification):
         rows = n if alone else min(known.n, n * ROWS_OF_A_USER)
         return training if alone else self.training_rows, rows, len(self.chosen)
 
-    @property
-    def suggested_seconds(self) -> float:
-        """About how long a training takes, by its sizes."""
-        return training_seconds(self.learner, *self.sizes)
-
     def facts(self) -> TuningFacts:
         known = self.data.facts()
         names, low, high = zip(*self.box(tuple(known.names[j] for j in self.chosen)), strict=True)
-        seconds = max(self.suggested_seconds, self.declared_seconds or 0.0)  # else no limit would hold
+        by_sizes = training_seconds(self.learner, *self.sizes)
+        seconds = max(by_sizes, self.declared_seconds or 0.0)  # else no limit would hold
         return self._facts(
             self.split[1],
             names,
@@ -112,16 +108,12 @@ class ModelTuning(TuningSpecification):
         """What the users' gradients take beside a training; 0 where they are not known."""
         return 0.0
 
-    def cost(self, facts: Facts) -> Cost:
-        known, cost, (m, v, p) = self.data.facts(), super().cost(facts), self.sizes
+    def memory(self, facts: Facts) -> Memory:
+        known, memory, (m, v, p) = self.data.facts(), super().memory(facts), self.sizes
         table = 16.0 * known.n * known.d + 32.0 * (m + v) * p
         kernels = 12.0 * m * (m + v) + 24.0 * v * p  # at work, for one training at a time, with gradients
         drawn = known.n if isinstance(self.data, ProcessDraws) else 0  # rows and columns of its covariance
-        return replace(
-            cost,
-            table=cost.table + table + max(kernels, 24.0 * drawn**2),
-            preparation=known.n * known.d * SECONDS_PER_LOADED + drawn**3 * SECONDS_PER_FACTORED,
-        )
+        return replace(memory, table=memory.table + table + max(kernels, 24.0 * drawn**2))
 
     def trained(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
         """The learner with its rows, and whose the validation rows are."""

@@ -14,10 +14,10 @@ import numpy as np
 
 from dpviz import resources
 from dpviz.checkpoints import LONGEST, checkpoint, slices
-from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, DatasetSpecification
+from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.privacy.queries import Query
 from dpviz.problems import planes
-from dpviz.problems.base import Cost, Facts, Metric, Plane, Problem, ProblemSpecification
+from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification
 from dpviz.problems.tuning.users import chosen_features
 from dpviz.specification import choice, number
 
@@ -26,10 +26,6 @@ OBSERVATIONS = {
     "own": "Independent for every user, as published",
     "shared": "One draw for all users, as of one noisy model",
 }
-# Measured as those in `base`: one multiplication and addition of a product of matrices, and what else happens to a
-# number of it.
-SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
-SECONDS_PER_DRAW = 9e-9  # of a number of the noise of observations
 BLOCK = 400_000  # numbers of users' gradients that are looked at together
 LOSSES = 4_000_000  # numbers that are kept of losses of which only means are asked
 TOLD, TOGETHER = 20, 8  # parts of many points, to tell how many are done; points that are never parted
@@ -157,21 +153,9 @@ class TuningSpecification(ProblemSpecification):
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "TuningProblem":
         """Load the data; a training is done when it is asked for."""
 
-    def cost(self, facts: Facts) -> Cost:
-        """One training for the losses at a point; diagnostics take one, too."""
-        assert isinstance(facts, TuningFacts)
-        observed = SECONDS_PER_DRAW if facts.observation_sd > 0 and not facts.shared else 0.0
-        training = facts.training_seconds + facts.n * (SECONDS_PER_NUMBER + observed)
-        gradients = 16.0 * facts.n * facts.d if facts.has_gradients else 0.0  # of one point
-        return Cost(
-            evaluation=training,
-            batch_row=training / facts.n,
-            diagnostic=training,
-            expensive=facts.gradient_seconds,
-            preparation=facts.n * facts.d * SECONDS_PER_LOADED,
-            table=14.0 * facts.n * facts.d + gradients,
-            replicate=16.0 * facts.n,
-        )
+    def memory(self, facts: Facts) -> Memory:
+        gradients = 16.0 * facts.n * facts.d if TuningFacts.of(facts).has_gradients else 0.0  # of one point
+        return Memory(table=14.0 * facts.n * facts.d + gradients, replicate=16.0 * facts.n)
 
 
 class TuningProblem(Problem):

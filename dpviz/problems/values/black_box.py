@@ -12,7 +12,7 @@ from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import planes
-from dpviz.problems.base import SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED, Cost, Facts, Plane, ProblemSpecification
+from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import random_start, shorten
 from dpviz.problems.values.directions import MOST_SEEN
 from dpviz.problems.values.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
@@ -20,10 +20,6 @@ from dpviz.problems.values.value_problem import BLOCK, GROUPS, HALF, POINTS, TEM
 from dpviz.specification import choice, number, switch
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
-
-# Measured as those in `base`, at d = 2 to 100 and 2 to 32 replicates: of a value at a point of its own, of a row's
-# gradient in diagnostics, of a value's products, and of a value of all rows at one point.
-SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 8e-9, 0.15e-9, 10e-9
 
 
 def _rows(default: int) -> Any:
@@ -88,27 +84,18 @@ class BlackBox(ProblemSpecification):
             start=tuple(known.start.tolist()),
         )
 
-    def cost(self, facts: Facts) -> Cost:
-        """A value of one row, at a point of its own, takes a product with d numbers for each of its k arguments; these
-        are looked at together. Blocks of values and the diagnostics' directions are there once for all arms."""
+    def memory(self, facts: Facts) -> Memory:
+        """Count blocks of values and the diagnostics' directions once for all arms."""
         n, d, k = facts.n, facts.d, self.loss().count
-        weight, sample, m = (1 + k) / 2, min(2 * HALF, n), min(d, MOST_SEEN)
-        row, slope = SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d, SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d
-        return Cost(
-            evaluation=n * weight * row,
-            batch_row=SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * d,
-            value=weight * (SECONDS_PER_VALUE + SECONDS_PER_PRODUCT * d),
-            diagnostic=n * weight * row,
-            expensive=sample * weight * (2 * m * SECONDS_PER_VALUE + POINTS * slope),
-            preparation=n * d * SECONDS_PER_LOADED,
-            table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + 8.0 * sample * m * k,
+        sample = min(2 * HALF, n)
+        return Memory(
+            table=24.0 * n * (d + 2) + 8.0 * TEMPORARIES * BLOCK + 8.0 * sample * min(d, MOST_SEEN) * k,
             replicate=8.0 * ((16 + (GROUPS + 2) * POINTS) * d + 3 * sample * k),
         )
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> ValueProblem:
         rows, targets = self.drawn(tables)
-        facts = self.facts()
-        return ValueProblem(facts, self.cost(facts), self.loss(), rows, targets)
+        return ValueProblem(self.facts(), self.loss(), rows, targets)
 
 
 # --------------------------------------------------------------------------------------------------- models of a table

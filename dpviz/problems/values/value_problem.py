@@ -9,8 +9,8 @@ import numpy as np
 from dpviz.checkpoints import checkpoint
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.queries import Norm, Query
-from dpviz.problems.base import Cost, Facts, Metric, Problem, evaluated_in_slices
-from dpviz.problems.values.directions import Directions, seen
+from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
+from dpviz.problems.values.directions import MOST_SEEN, Directions, seen
 from dpviz.problems.values.least_norm import mixed, shortest
 from dpviz.problems.values.value_losses import ValueLoss
 
@@ -22,6 +22,9 @@ POINTS = 20  # around an iterate, of which the least convex combination of gradi
 FEWER = 1000  # rows of that sample that choose the combination; the others say how long it is
 GROUPS = 20  # of these others: how much their means differ tells the error
 ROUNDING = 1e-9  # relative, of a clip that is not active, and of a point that is x itself
+# Slices follow from these: a value at a point of its own, a row's gradient, each product in it, a value of all rows at
+# one point.
+SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 8e-9, 0.15e-9, 10e-9
 _SEED = 2_718_281_829  # of what diagnostics draw
 
 
@@ -70,12 +73,12 @@ class ValueProblem(Problem):
     )
     facts: ValueFacts
 
-    def __init__(self, facts: ValueFacts, cost: Cost, loss: ValueLoss, rows: np.ndarray, targets: np.ndarray) -> None:
+    def __init__(self, facts: ValueFacts, loss: ValueLoss, rows: np.ndarray, targets: np.ndarray) -> None:
         if not np.linalg.norm(rows, axis=1).max(initial=0.0) <= UNIT:
             raise ValueError("a row is longer than 1: no Lipschitz constant would hold")
         if not np.isfinite(targets).all():
             raise ValueError("a target is not a finite number")
-        self.facts, self.loss, self._cost = facts, loss, cost
+        self.facts, self.loss = facts, loss
         self._rows, self._targets = rows, targets
 
     # ------------------------------------------------------------------------------------------------ what needs noise
@@ -216,8 +219,13 @@ class ValueProblem(Problem):
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        cost = self._cost.diagnostic + expensive * self._cost.expensive
-        return evaluated_in_slices(self._evaluate if expensive else self._evaluate_cheap, output, cost)
+        n, d, weight = self.facts.n, self.facts.d, (1 + self.loss.count) / 2  # the more arguments a loss has
+        seconds = n * weight * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
+        if not expensive:
+            return evaluated_in_slices(self._evaluate_cheap, output, seconds)
+        slope = SECONDS_PER_DIAGNOSED + 2 * SECONDS_PER_PRODUCT * d
+        sampled = 2 * min(d, MOST_SEEN) * SECONDS_PER_VALUE + POINTS * slope
+        return evaluated_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * weight * sampled)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return self._evaluate_cheap(output) | self._sampled(bounded(output["x"]))

@@ -31,7 +31,6 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import Gaussian, Laplace, Repeat, Seq, Sub
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Cost
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
 from dpviz.problems.nonconvex.nonconvex_losses import Ridge, RobustRisk
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
@@ -270,7 +269,7 @@ class Downhill(Ridge):
 def test_a_filter_ends_a_run_that_asks_for_more_curvature_than_the_analysis_allows() -> None:
     """By decrease, curvature steps that are sure of D_H can be paid for until Γ + D_H is used up."""
     facts = NonconvexFacts(n=10**6, d=2, loss="robust", smoothness=1.0, hessian_lipschitz=0.2, gap=0.5)
-    problem = RobustRisk(facts, Cost(1e-6, 1e-9, 1e-6), Downhill(0.0), np.zeros((10, 2)))
+    problem = RobustRisk(facts, Downhill(0.0), np.zeros((10, 2)))
     method = ShortStep(split="decrease")
     snapshots, plan, ledger = ran(method, ZeroConcentratedDP(rho=1.0), problem)
     possible = math.floor((0.5 + method.decreases(facts)[1]) / method.decreases(facts)[1])
@@ -301,7 +300,7 @@ def test_the_line_search_takes_the_longest_step_that_is_sure_on_a_quadratic() ->
     """f = G/2 ‖x‖², no noise: accepted where γ ≤ 2(1 - c_g)/G."""
     g = 0.8
     facts = NonconvexFacts(n=10, d=2, loss="robust", smoothness=g, hessian_lipschitz=1.0, gap=1.0, start=(3.0, -1.0))
-    problem = RobustRisk(facts, Cost(1e-6, 1e-9, 1e-6), Ridge(g), np.zeros((10, 2)))
+    problem = RobustRisk(facts, Ridge(g), np.zeros((10, 2)))
     method = LineSearch(curvature="never")
     snapshots, _, _ = ran(method, NoPrivacy(), problem, replicates=1)
     steps = method.search(facts).gradient_steps
@@ -465,7 +464,7 @@ def test_many_columns_are_looked_at_through_products_unless_the_noise_forbids_it
     with pytest.raises(ValidationError, match="even in all directions"):
         upper.replaced(hessian_products=20)
     plan = upper.plan(many, USUAL)
-    formed = upper.workload(plan, 2, RobustComponent(data=Saddle(dimension=301)).cost(many)).bytes
+    formed = upper.memory(plan, 2, RobustComponent(data=Saddle(dimension=301)).memory(many))
     assert formed > 2 * 48 * 301**2, "matrices that no diagnostic forms count as the method's"
 
 

@@ -240,7 +240,7 @@ def test_a_lipschitz_function_is_never_clipped() -> None:
     """A larger declared constant changes the noise, and without noise only the learner's step."""
     problem = SHORT.build()
     facts = replace(problem.facts, lipschitz=2.0)
-    wide = ValueProblem(facts, problem._cost, problem.loss, problem._rows, problem._targets)
+    wide = ValueProblem(facts, problem.loss, problem._rows, problem._targets)
     for method in METHODS:
         half = method.replaced(expected_norm=method.expected_norm / 2)
         assert outputs(half, wide, NoPrivacy()) == pytest.approx(outputs(method, problem, NoPrivacy()), abs=1e-9)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.checkpoints import sliced, slices
-from dpviz.experiments.algorithm import DIVERGED, Snapshot, Workload, divergence_status
+from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import softmax
@@ -16,13 +16,13 @@ from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.marginals import MarginalGame
 from dpviz.problems.games.matrix_games import MAX_ENTRIES, MatrixGameProblem
 from dpviz.specification import choice, number
 
-# Per entry of a matrix: to draw, add and look at its noise; to multiply it.
+# Slices follow from these: per entry of a matrix, to draw, add and look at its noise; to multiply it.
 SECONDS_PER_NOISE, SECONDS_PER_PRODUCT = 30e-9, 0.6e-9
 
 
@@ -58,14 +58,10 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             step_size_y=np.full(rounds, steps[1]),
         )
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """Every replicate has a noisy matrix of its own, and needs another one while it is drawn."""
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Add a noisy matrix for every replicate, and another one while it is drawn."""
         facts = GameFacts.of(plan.facts)
-        each = SECONDS_PER_NOISE + 2 * plan.iterations * SECONDS_PER_PRODUCT
-        beside = replicates * facts.d * self.beside.vertex + self.beside.round
-        entries = replicates * facts.d_x * facts.d_y
-        steps = entries * each + plan.iterations * beside
-        return super().workload(plan, replicates, cost)._replace(steps=steps).plus(bytes=20.0 * entries)
+        return super().memory(plan, replicates, problem) + 20.0 * (replicates * facts.d_x * facts.d_y)
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -106,7 +102,6 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
     title: ClassVar[str] = "MWEM"
     hue: ClassVar[int] = 1
-    beside: ClassVar[planning.Beside] = planning.Beside(1.2e-4, 9.6e-6, 7.2e-9)
     measured_queries: int = number(64, 1, 1024, **CONTROLS["measured_queries"])
     iterate: Literal["last", "average"] = choice("last", **CONTROLS["iterate"])
 
@@ -168,7 +163,6 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
     title: ClassVar[str] = "Gaussian marginals"
     hue: ClassVar[int] = 2
-    beside: ClassVar[planning.Beside] = planning.Beside(7.2e-5, 1.2e-6, 6e-9)
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("fit_error", "Largest distance from the noisy tables", released=True, scale="log"),
     )

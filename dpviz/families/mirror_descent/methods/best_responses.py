@@ -26,16 +26,14 @@ class BestResponses(planning.GameAlgorithm[Game]):
     """
 
     sparse: ClassVar[bool] = True
-    beside: ClassVar[planning.Beside] = planning.Beside(4.8e-5, 8.4e-6, 1.1e-8)
 
     def has_internal(self, facts: GameFacts) -> bool:
         """All that is played is released."""
         return False
 
-    def vertices(self, plan: Plan) -> tuple[float, float]:
-        """Averages of all that was played."""
-        drawn = max(1.0, plan.iterations / 4)  # by each of two players, half-way
-        return drawn, drawn
+    def vertices(self, plan: Plan) -> float:
+        """Vertices in the average of all that one of two players drew, half-way."""
+        return max(1.0, plan.iterations / 4)
 
     @abstractmethod
     def count(self) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.checkpoints import checkpoint
-from dpviz.experiments.algorithm import Snapshot, Workload
+from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, frequencies, softmax
@@ -17,8 +17,8 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Cost, Metric, check_facts
-from dpviz.problems.games.games import Game, GameCost, GameFacts, Pair, Scores
+from dpviz.problems.base import Metric, check_facts
+from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
 from dpviz.specification import choice, number
 
 
@@ -92,18 +92,9 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             batch_size=np.full(rounds, float(unit) * theory.mean_batches(level)),
         )
 
-    def vertices(self, plan: Plan) -> tuple[float, float]:
-        """Of the oracle's four points, and an average of one vertex per round."""
-        size = theory.mean_batches(int(plan.resolved["level"]))
-        return size + 0.25, max(1.0, self.stop_level / size / 3)
-
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """One replicate after the other, each with as many rounds as its levels allow, and four gradients in each."""
-        assert isinstance(cost, GameCost)
-        rounds = self.stop_level / theory.mean_batches(int(plan.resolved["level"]))
-        asked = cost.work.gradients(1, 4, self.vertices(plan)[0], float(plan.rows[0]))
-        steps = replicates * rounds * (asked + self.beside.seconds(1, plan.facts.d))
-        return super().workload(plan, replicates, cost)._replace(steps=steps)
+    def vertices(self, plan: Plan) -> float:
+        """Mean number of vertices in the oracle's four points."""
+        return theory.mean_batches(int(plan.resolved["level"])) + 0.25
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz.experiments.algorithm import Snapshot, Workload
+from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, frequencies, softmax
@@ -16,12 +16,11 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Cost, check_facts
+from dpviz.problems.base import Memory, check_facts
 from dpviz.problems.games.games import Game, GameFacts, Scores
 from dpviz.specification import choice, number
 
 MOST_KEPT = 100_000_000  # numbers, 0.8 GB
-SECONDS_PER_DRAW, SECONDS_PER_UTILITY = 0.7e-6, 35e-9  # of a draw from a mixture, and of each of its vertices
 
 
 def one_player(facts: GameFacts, title: str) -> None:
@@ -102,17 +101,13 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
         return rounds, setting.draws, setting.refresh, setting.output_draws, notes
 
-    def vertices(self, plan: Plan) -> tuple[float, float]:
-        return plan.resolved["draws"], plan.resolved["draws"]
+    def vertices(self, plan: Plan) -> float:
+        return plan.resolved["draws"]
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """Every draw chooses its part of the mixture, and has utilities of its own. The scores of all rounds are kept;
-        and the utilities of all the draws of a round."""
-        times = plan.schedule["refreshed"].sum() * plan.resolved["draws"] + plan.resolved["output_draws"]
-        each = SECONDS_PER_DRAW + plan.facts.d * SECONDS_PER_UTILITY
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Add the scores of all rounds, and the utilities of all the draws of a round."""
         kept = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
-        load = super().workload(plan, replicates, cost)
-        return load.plus(replicates * float(times) * each, bytes=8.0 * kept * replicates * plan.facts.d)
+        return super().memory(plan, replicates, problem) + 8.0 * kept * replicates * plan.facts.d
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -162,7 +157,6 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.frank_wolfe"
     title: ClassVar[str] = "Frank-Wolfe"
     hue: ClassVar[int] = 2
-    beside: ClassVar[planning.Beside] = planning.Beside(1.4e-4, 7.2e-6, 1.1e-8)
     dash: ClassVar[int] = 1
     chosen_vertices: int = number(16, 1, 1024, **CONTROLS["chosen_vertices"])
 

@@ -128,7 +128,6 @@ class EuclideanGradient(NoisyGradients):
     kind: ClassVar[str] = "families.mirror_descent.euclidean_gradient"
     title: ClassVar[str] = "DP-SGDA (Euclidean)"
     hue: ClassVar[int] = 1
-    beside: ClassVar[planning.Beside] = planning.Beside(8.4e-5, 2.4e-6, 3e-8)
     geometry: ClassVar[theory.Geometry] = "euclidean"
     euclidean_step: float = number(10.0, 0.3, 300.0, **CONTROLS["euclidean_step"])
 
@@ -151,7 +150,6 @@ class GaussianMirrorDescent(NoisyGradients):
     kind: ClassVar[str] = "families.mirror_descent.gaussian_mirror_descent"
     title: ClassVar[str] = "Gaussian mirror descent"
     hue: ClassVar[int] = 2
-    beside: ClassVar[planning.Beside] = planning.Beside(6e-5, 3e-6, 1.8e-8)
     geometry: ClassVar[theory.Geometry] = "entropic"
     entropic_step: float = number(30.0, 0.3, 100.0, **CONTROLS["entropic_step"])
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.experiments.algorithm import Snapshot, Workload
+from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import softmax
@@ -14,11 +14,10 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.queries import Query
-from dpviz.problems.base import Cost, check_facts
-from dpviz.problems.games.games import DUALITY_GAP, Game, GameCost, GameFacts, Pair
+from dpviz.problems.base import Memory, check_facts
+from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, Pair
 from dpviz.specification import number
 
-SECONDS_PER_COPIED = 2e-9  # per vertex of a strategy that is shown
 STEPS = 2.0 ** np.arange(-4, 8)  # × 1/L₁
 
 
@@ -34,7 +33,6 @@ class TunedReference(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.reference"
     title: ClassVar[str] = "Without privacy, tuned"
     hue: ClassVar[int] = 4
-    beside: ClassVar[planning.Beside] = planning.Beside(1.1e-4, 1.2e-7, 1.4e-8)
     rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
@@ -91,18 +89,9 @@ class TunedReference(planning.GameAlgorithm[Game]):
             shown[name] = value
         return shown
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """All replicates are one, but what is shown."""
-        assert isinstance(cost, GameCost)
-        runs, compared = len(STEPS) + 1, 1 + 2 * math.log2(2 * plan.iterations)
-        played = cost.work.gradients(runs, plan.iterations) + compared * sum(cost.evaluate(2 * runs))
-        beside = self.beside.round + runs * plan.facts.d * self.beside.vertex
-        shown = replicates * (self.beside.replicate + plan.facts.d * SECONDS_PER_COPIED)
-        load = super().workload(plan, replicates, cost)
-        return load._replace(
-            steps=played + plan.iterations * (beside + shown),
-            bytes=runs * cost.replicate + 3 * 8.0 * replicates * plan.facts.d,
-        )
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Count the runs that are tried, once for all replicates, and what these show."""
+        return (len(STEPS) + 1) * problem.replicate + 3 * 8.0 * replicates * plan.facts.d
 
 
 class _Best:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.experiments.algorithm import Algorithm, Snapshot, Workload
+from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.constants import CONTROLS, Constants
@@ -24,12 +24,10 @@ from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.base import Cost, Metric, check_facts
+from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape
 from dpviz.specification import choice, number, switch
-
-SECONDS_PER_STATE = 8e-5  # of an iteration, however small the problem
 
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 # Of a run that is stopped wrongly: by the noise of scalar certificates, however many it asks for; by a test that looks
@@ -70,19 +68,15 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
             facts.smoothness, facts.hessian_lipschitz, self.gradient_target, self.curvature_target, self.constants
         )
 
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        """At most, as nobody can know who ends early; but not every iteration of most methods asks for a Hessian."""
-        tests = self.tests_share(plan) * planning.test_seconds(plan, replicates, cost)
-        hessians = replicates * planning.hessian_bytes(plan)
-        load = super().workload(plan, replicates, cost).plus(plan.iterations * SECONDS_PER_STATE + tests, hessians)
-        return load._replace(at_start=load.expensive / replicates)  # the smallest eigenvalue of one point, for all
-
-    def tests_share(self, plan: Plan) -> float:
-        """In which part of all iterations it is likely to ask for a curvature, where it does at all."""
-        return 1.0
-
-    def _stoppings(self, plan: Plan) -> tuple[theory.Stopping, ...]:
-        return planning.stoppings(self.analysis(NonconvexFacts.of(plan.facts)), self.hessian_noise, plan)
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Add what the problem does not count: Hessians of so many columns that no diagnostic forms them, or the rows'
+        curvatures for products."""
+        n, d, hessians = plan.facts.n, plan.facts.d, 0.0
+        if "hessian" in plan.noise and "hessian_products" in plan.resolved:
+            hessians = 8.0 * n
+        elif "hessian" in plan.noise and d > MOST_COLUMNS:
+            hessians = 48.0 * d**2
+        return super().memory(plan, replicates, problem) + replicates * hessians
 
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
@@ -113,9 +107,6 @@ class Descent(NonconvexMethod):
     hessian_share: float = HESSIAN_SHARE
     phases: Literal["one", "two", "doubling"] = choice("one", **CONTROLS["phases"])
     first_share: float = number(0.75, 0.5, 0.9, **CONTROLS["first_share"])
-
-    def tests_share(self, plan: Plan) -> float:
-        return planning.tests_share(self._stoppings(plan))
 
     @property
     def look(self) -> tuple[int, int]:

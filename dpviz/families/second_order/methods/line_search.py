@@ -4,7 +4,6 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from dpviz.experiments.algorithm import Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import constants, planning, searches, theory
 from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, HESSIAN_CHARGED, SERIES, WholeTable
@@ -15,11 +14,10 @@ from dpviz.families.second_order.planning import BudgetSplit, Purpose
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.base import Cost, Metric
+from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.specification import number
 
-SECONDS_PER_SEARCH = 2e-4  # of an iteration, however small the problem
 SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", released=True, better="")
 
 
@@ -42,11 +40,6 @@ class LineSearch(WholeTable):
     def search(self, facts: NonconvexFacts) -> theory.Search:
         """The steps that it tries, and what they achieve."""
         return theory.Search(self.analysis(facts), self.ladder)
-
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        tried = len(self.search(NonconvexFacts.of(plan.facts)).gradient_steps)
-        search = 0.7 * tried * replicates * cost.diagnostic  # one is less: it has no products
-        return super().workload(plan, replicates, cost).plus(plan.iterations * (SECONDS_PER_SEARCH + search))
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
         search = self.search(facts)

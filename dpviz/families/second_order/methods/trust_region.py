@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.checkpoints import sliced
-from dpviz.experiments.algorithm import Workload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.constants import CONTROLS
@@ -23,12 +22,10 @@ from dpviz.families.second_order.methods.releases import Releases, Separate, Tog
 from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT, TRUST_REGION, State
 from dpviz.families.second_order.methods.steps import Measured
 from dpviz.privacy.budgets import Budget
-from dpviz.problems.base import Cost, Metric
+from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import eigenvalue_seconds, trust_region_step
 from dpviz.specification import choice, switch
-
-SECONDS_PER_SUBPROBLEM = 8e-4  # all replicates together, however small the problem
 
 
 class TrustRegion(NonconvexMethod):
@@ -66,9 +63,6 @@ class TrustRegion(NonconvexMethod):
         }
         weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
         return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
-
-    def workload(self, plan: Plan, replicates: int, cost: Cost) -> Workload:
-        return super().workload(plan, replicates, cost).plus(plan.iterations * SECONDS_PER_SUBPROBLEM)
 
     def _batch(self) -> float:
         """m/n."""

@@ -1,4 +1,4 @@
-"""What problems declare: whom they protect, and what they cost, from sizes alone."""
+"""What problems declare: whom they protect, and the memory that they need, from sizes alone."""
 
 import math
 
@@ -8,7 +8,7 @@ import pytest
 from dpviz import families
 from dpviz.datasets import UniformLogistic
 from dpviz.datasets.games import LatentGame
-from dpviz.problems.base import Cost, ProblemSpecification
+from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.matrix_games import MatrixGame, MeanProducts
 from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.linear.linear_models import LogisticRegression
@@ -28,31 +28,23 @@ PROBLEMS = [cls for cls in registered(ProblemSpecification) if cls.__module__.st
 
 
 @pytest.mark.parametrize("kind", PROBLEMS, ids=lambda kind: kind.kind)
-def test_every_problem_says_whom_it_protects_and_what_it_costs(
+def test_every_problem_says_whom_it_protects_and_what_memory_it_needs(
     kind: type[ProblemSpecification], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kind, "build", None)  # from declared sizes: nothing is loaded
     problem = kind()
-    cost = problem.cost(problem.facts())
+    memory = problem.memory(problem.facts())
     assert problem.unit == UNITS.get(kind, "one row replaced")
-    assert isinstance(cost, Cost) and cost == problem.cost(problem.facts())
-    numbers = [value for value in vars(cost).values() if isinstance(value, float | int)]
-    assert all(math.isfinite(value) and value >= 0 for value in numbers)
-    assert cost.evaluation > 0 and cost.diagnostic > 0 and cost.replicate > 0
+    assert 0 < memory.replicate < math.inf and 0 <= memory.table < math.inf
+    assert (memory.table > 0) != isinstance(problem, Quadratic), "the bench has no table"
 
 
-def test_costs_grow_with_rows_and_columns() -> None:
-    def cost(rows: int, dimension: int) -> Cost:
+def test_the_memory_of_a_table_is_that_of_its_numbers() -> None:
+    def table(rows: int, dimension: int) -> float:
         problem = LogisticRegression(data=UniformLogistic(rows=rows, dimension=dimension))
-        return problem.cost(problem.facts())
+        return problem.memory(problem.facts()).table
 
-    small, longer, wider = cost(1000, 5), cost(10_000, 5), cost(1000, 50)
-    for name in ("evaluation", "diagnostic", "preparation", "table"):
-        assert getattr(longer, name) == pytest.approx(10 * getattr(small, name)), name
-        assert getattr(wider, name) > getattr(small, name), name
-    assert longer.batch_row == small.batch_row > small.evaluation / 1000, "a row that is drawn is expensive"
-    bench = Quadratic(rows=10_000_000)
-    assert bench.cost(bench.facts()).evaluation < 1e-5, "the bench has no table"
+    assert table(10_000, 5) == table(1000, 50) == 10 * table(1000, 5)
 
 
 def test_where_all_replicates_play_the_same_it_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
