@@ -76,7 +76,7 @@ def run(
         return 0
     kept = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
     again = "A single run cannot be continued; the same command begins it again."
-    click.echo(f"{_cut(outcome.state, experiment)}.{kept} {again}", err=True)
+    click.echo(f"{_cut(outcome.state, experiment)}{kept} {again}", err=True)
     return INTERRUPTED
 
 
@@ -87,10 +87,10 @@ def refused(reasons: Mapping[str, UserError]) -> None:
 
 
 def _cut(state: Ending, experiment: Experiment) -> str:
-    """Why it has no end."""
+    """Why it has no end, in a sentence or two."""
     if state != "timeout":
-        return "Stopped before the end"
-    return AT_LIMIT if experiment.public else f"{AT_LIMIT}. {DEPENDS.rstrip('.')}"
+        return "Stopped before the end."
+    return f"{AT_LIMIT}." if experiment.public else f"{AT_LIMIT}. {DEPENDS}"
 
 
 def _run(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
@@ -202,8 +202,8 @@ def sweep(
     if result.cut:
         again = "goes on from there" if kept else "begins again, because nothing is kept in a store"
         again = f"The same command {again}."
-        done = f"{result.finished} of {result.points} points are finished"
-        click.echo(f"{_cut(result.cut, experiment)}; {done}. {again}", err=True)
+        done = f"{result.finished} of {result.points} points are finished."
+        click.echo(f"{_cut(result.cut, experiment)} {done} {again}", err=True)
         return INTERRUPTED
     return int(result.finished < result.points)  # some have failed, as was said
 

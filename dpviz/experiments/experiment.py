@@ -346,9 +346,10 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
 def _progress(runs: Sequence["_Run"]) -> float:
     """Share of the time of all arms that has gone, in [0, 1], if each goes on as it has; one without a step so far will
     take as long as the others on average."""
-    wholes = [run.seconds / run.progress for run in runs if run.progress > 0]
+    shares = [(run.seconds, run.progress) for run in runs]
+    wholes = [seconds / share for seconds, share in shares if share > 0]
     whole = sum(wholes) * len(runs) / len(wholes) if wholes else 0.0
-    return min(1.0, sum(run.seconds for run in runs) / whole) if whole > 0 else 0.0
+    return min(1.0, sum(seconds for seconds, _ in shares) / whole) if whole > 0 else 0.0
 
 
 BEFORE = Snapshot(-1, {})  # while the data are loaded

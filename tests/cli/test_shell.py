@@ -149,7 +149,7 @@ def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, m
 def test_ctrl_c_keeps_what_is_finished_and_the_same_command_goes_on(shell, computed, monkeypatch) -> None:
     press_ctrl_c_at(monkeypatch, "2 of 3 points")
     code, _, err = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
-    assert code == 130 and "before the end; 2 of 3 points are finished. The same command goes on from there." in err
+    assert code == 130 and "before the end. 2 of 3 points are finished. The same command goes on from there." in err
     assert sorted(set(pd.read_csv("results.csv", comment="#")["setting"])) == [0.5, 1]
     code, *_ = shell(f"sweep experiment.json --grid {GRID} --out results.csv")
     assert code == 0 and computed[-1] == 1

@@ -24,7 +24,7 @@ def _page() -> None:
     from dpviz.problems.linear.quadratic import Quadratic
     from dpviz.ui import explain
     from dpviz.ui.controls import Panel
-    from dpviz.ui.experiment import guarantee, limits, results
+    from dpviz.ui.experiment import guarantee, results
     from dpviz.ui.experiment import run as run_panel
     from dpviz.ui.experiment.plan import PlanView
 
@@ -45,7 +45,7 @@ def _page() -> None:
     figures = results.curves(panel, run, job.trace, results.plain_options(shown))
     st.session_state["figure"] = figures[0].figure
     run_panel.runner().max_bytes = 1.0
-    limits.refusal(run_panel.Ready(experiment, plans))
+    run_panel.refusal(run_panel.Ready(experiment, plans))
     run_panel.runner().max_bytes = 3e9
 
 

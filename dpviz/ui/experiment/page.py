@@ -23,19 +23,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
 from dpviz.ui.controls import Panel, Part, Settings, in_place
-from dpviz.ui.experiment import (
-    cloud,
-    controls,
-    guarantee,
-    hero,
-    limits,
-    pins,
-    plan,
-    results,
-    sections,
-    sweep_tab,
-    texts,
-)
+from dpviz.ui.experiment import cloud, controls, guarantee, hero, pins, plan, results, sections, sweep_tab, texts
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
@@ -392,7 +380,7 @@ class _Screen(Part):
         if shown is not None:
             plan.refusals(shown.refused)
         if self.ready is not None:
-            limits.refusal(self.ready)
+            run_panel.refusal(self.ready)
         pins.show(self.panel, self.page.texts.TITLE, self.experiment, self.page.picture, self.page.ready)
 
     def _link(self) -> None:

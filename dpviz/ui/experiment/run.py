@@ -34,7 +34,7 @@ PRESSED = 0.3  # and for one that was asked for by Run
 STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next step
 SMALL = 300e6  # bytes of memory of a run that counts as short: it may be run beside the pages
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
-_SUFFIX, _SHOWN, _PICTURED, _LOOKED, _SETTLED = "_job", "_shown", "_pictured", "_looked", "_settled"
+_SUFFIX, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
 
 
 @dataclass(frozen=True)
@@ -366,6 +366,20 @@ def _none_yet(lost: str | None, none: str) -> None:
         st.caption(none)
     elif lost is not None:
         st.info(f"{lost} The last run is gone, the settings are kept: press Run.", icon=":material/restart_alt:")
+
+
+def refusal(ready: Ready) -> None:
+    """Say before a run that it needs more memory than there is, with the repeats that would fit, if any do."""
+    if not ready.too_much:
+        return
+    most, experiment = runner().max_bytes, ready.experiment
+    one, two = (experiment.replaced(replicates=count).estimated_bytes(ready.plans) for count in (1, 2))
+    fit = int((most - one) / (two - one)) + 1 if one <= most and two > one else 0  # memory is linear in the repeats
+    fits = f"Choose at most {fit} repeat{'s' if fit > 1 else ''}, or" if fit else "Choose"
+    st.error(
+        f"A run may use {most / 1e9:.0f} GB. {fits} fewer methods or smaller data.",
+        title=f"This run would need about {ready.bytes / 1e9:.0f} GB of memory",
+    )
 
 
 def changed(page: str) -> None:
