@@ -77,13 +77,13 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
         return
     visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile
     _number(panel, run, (active, visible), told, pale)
+    newest = run_panel.current(panel.page)
     with st.container(key=panel.key("on_picture"), horizontal=True, vertical_alignment="center"):
         if pale:
-            newest = run_panel.current(panel.page) if state == "queued" else None
-            waits = "" if newest is None else f" {newest.waiting}"
+            waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
             st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
             _offer(panel, frame, state)
-        elif run_panel.only_first(panel.page, run) and not active and frame.ready is not None:
+        elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
             took = about(run.job.computing * frame.ready.times)  # the first repeats: all others follow by click only
             _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
     of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
