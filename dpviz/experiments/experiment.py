@@ -16,7 +16,7 @@ from dpviz.displays import Displayed, bar
 from dpviz.errors import UserError, refusal
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
-from dpviz.experiments.trace import CLOUD, RECORDS, ArmTrace, Trace, recording_grid
+from dpviz.experiments.trace import CLOUD, LEAST_RECORDS, RECORDS, ArmTrace, Trace, recording_grid
 from dpviz.one_thread import one_thread, steps_on_one_thread
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
@@ -315,9 +315,11 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
 
 def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """The iterations of a run that are recorded, ascending, and those of them with expensive diagnostics; from the plan
-    alone, so that the same are recorded everywhere."""
+    alone, so that the same are recorded everywhere. A record reads all rows: there are about as many as the steps do
+    that together, and always some."""
     asked = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
-    grid = np.union1d(recording_grid(plan.iterations, max(RECORDS - len(asked), RECORDS // 3)), asked)
+    passes = min(RECORDS, 1 + int(plan.rows.sum() / plan.facts.n))
+    grid = np.union1d(recording_grid(plan.iterations, max(passes - len(asked), LEAST_RECORDS)), asked)
     if not plan.stops:
         return grid, grid[np.unique(np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int))]
     first = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1)  # it may end after a few of its steps

@@ -18,7 +18,7 @@ from dpviz.problems.base import Condition, Metric
 ROWS = 2_000  # the most rows that a trace keeps per arm
 PATH = 40_000  # numbers of the largest output whose path is kept
 CLOUD = 100_000  # numbers of the places of an arm: 250 records of 200 replicates
-RECORDS = 60  # iterations of a run that are recorded, about
+RECORDS, LEAST_RECORDS = 60, 20  # iterations of a run that are recorded, at most and at least, about
 FARTHEST = 3e38  # a place, as a float32
 RUNNING: Status = "running"
 

@@ -279,7 +279,10 @@ PLANTED: dict[str, tuple[str, Plant, int]] = {
 }
 
 
-@pytest.mark.parametrize("plant", PLANTED)
+HEAVY = {"seeds of twenty bits": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("plant", [pytest.param(name, marks=HEAVY.get(name, ())) for name in PLANTED])
 def test_a_mistake_in_the_mechanisms_themselves_is_seen(plant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """An audit draws as the method's page does."""
     name, mistake, runs = PLANTED[plant]
