@@ -10,7 +10,8 @@
    Here a value that is only repeated is no change beside one that is, nor is a value that the server had set meanwhile,
    and the newest value is sent again (see `alone` for controls of which the browser has said nothing yet). After the
    time that a browser needs to draw, every value is taken as meant.
-4. Of two waiting requests Streamlit drops the first. Here each one is served before the next.
+4. Of two waiting requests Streamlit drops the first. Here each one is served before the next. A fragment's request that
+   follows the change to another page would lead back to the page that has been left. Here it is dropped.
 5. For each connection from another web site, also one of `server.corsAllowedOrigins`, Streamlit asks a server elsewhere
    for the address of this one, and meanwhile answers nobody. Here it does not ask. Those that are not allowed
    `server.origins` refuses before.
@@ -52,6 +53,7 @@ _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  #
 _log = logging.getLogger(__name__)
 _reported: set[str] = set()
 _waiting: "WeakKeyDictionary[AppSession, list[ClientState | None]]" = WeakKeyDictionary()
+_left: "WeakKeyDictionary[AppSession, tuple[str, float]]" = WeakKeyDictionary()  # the page left last, and when
 _original: dict[str, Callable[..., None]] = {}
 
 
@@ -120,6 +122,8 @@ def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
     """Whether to serve a request now. Others wait."""
     if request is not None:
         request.page_script_hash = _page_of(session, request)
+        if _is_of_page_left(session, request):
+            return False
     if session in _waiting:
         _waiting[session].append(request)
         return False
@@ -127,6 +131,19 @@ def _is_due(session: "AppSession", request: "ClientState | None") -> bool:
         return True
     _waiting[session] = [request]
     asyncio.get_running_loop().call_later(SOON, _later, session, LOOKS)
+    return False
+
+
+def _is_of_page_left(session: "AppSession", request: "ClientState") -> bool:
+    """Whether a fragment asks for a page that the visitor has left, or leaves by the request before."""
+    current, now = session._client_state.page_script_hash, time.monotonic()
+    if request.fragment_id:
+        page, since = _left.get(session, ("", -math.inf))
+        return request.page_script_hash != current or (page == current and now - since < DRAWS)
+    if request.page_script_hash != current:
+        _left[session] = current, now
+    else:
+        _left.pop(session, None)
     return False
 
 

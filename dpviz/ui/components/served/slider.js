@@ -1,7 +1,6 @@
 // A slider whose stops are drawn while it is dragged, without the server, which hears of the press and of the release.
 // After the press it sends once what the charts of the page are at all stops: see `stops.js`.
 const LATER = 300; // milliseconds after the last key, until that counts as the release
-const LEAVING = 1500; // and after who pressed a key has gone on to a link, which may be to another page
 const states = new WeakMap(); // one per mounted element
 
 function show({ data, input, bubble }) {
@@ -54,11 +53,7 @@ function born(node) {
     if (state.keyed) state.timer = setTimeout(release, LATER, state);
   });
   for (const end of ["change", "pointerup", "pointercancel"]) on(end, () => state.keyed || release(state));
-  on("blur", ({ relatedTarget }) => {
-    if (!relatedTarget?.closest("a")) return release(state);
-    clearTimeout(state.timer); // of two requests in one moment, that of the other page would be dropped
-    state.timer = setTimeout(() => node.isConnected && release(state), LEAVING);
-  });
+  on("blur", () => release(state));
   addEventListener("dpviz-stops", () => node.isConnected && draw(state));
   return state;
 }
