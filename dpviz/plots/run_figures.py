@@ -1,7 +1,7 @@
 """Figures of runs: what happened on the data. Works on a trace that is still growing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.results import endings, headlined, quantiles
-from dpviz.experiments.trace import ArmTrace, Trace
+from dpviz.experiments.trace import RUNNING, ArmTrace, Trace
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, one_band
@@ -76,6 +76,9 @@ def convergence(
     level = [_up_to(ceilings[line.name], line) for line in lines if x == "spent" and line.name in ceilings]
     notes = [*([f"thin lines: {overlay_name}"] if thin else []), *notes]
     notes += ["thin level lines: up to the ceiling, which is the guarantee"] if level else []
+    if x == "iteration":
+        lines = _led_on(trace, lines)
+        found.marks.extend(_dots(lines))
     guess = trace.guess(metric_name) if metric_name in trace.metrics else None
     limits = [*limits, *([] if guess is None else [Limit(guess[1], guess[0].label.lower())])]
     return line_figure(
@@ -138,6 +141,27 @@ def _stops(lane: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
     place = min(int(np.searchsorted(iterations, found.median_stop)), len(iterations) - 1)
     text = f"{line.name}: {found.describe()}"
     return [Mark(float(line.x[place]), float(line.y[place]), text, line.style.color)]
+
+
+def _led_on(trace: Trace, lines: Sequence[Line]) -> list[Line]:
+    """The lines; those of methods whose plan ended before that of others lead on to the end of the longest."""
+    last = max((float(line.x[-1]) for line in lines), default=0.0)
+
+    def ended(label: str) -> bool:
+        return RUNNING not in trace.lanes[label].status
+
+    return [
+        replace(line, name=f"{line.name}, stops at T = {int(line.x[-1]):,}", group=line.name, until=last)
+        if line.x[-1] < last and ended(line.name)
+        else line
+        for line in lines
+    ]
+
+
+def _dots(lines: Sequence[Line]) -> list[Mark]:
+    """The ends of lines that lead on."""
+    ends = [line for line in lines if line.until]
+    return [Mark(float(line.x[-1]), float(line.y[-1]), line.name, line.style.color, symbol="circle") for line in ends]
 
 
 def _up_to(ceiling: float, line: Line) -> Line:

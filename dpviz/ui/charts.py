@@ -39,18 +39,20 @@ def beside_heading(chart: Chart, key: str) -> None:
     download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
 
 
-def picture(chart: Chart, key: str, pale: bool = False, group: str = "") -> Chart:
-    """Draw one chart where another heading, or none, stands above it. pale : it belongs to earlier settings. group : as
-    of `components.plot`."""
-    alone(chart, key, pale, group)
+def picture(
+    chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None
+) -> Chart:
+    """Draw one chart where another heading, or none, stands above it. pale : it belongs to earlier settings. group,
+    leads : as of `components.plot`."""
+    alone(chart, key, pale, group, leads)
     st.caption(without_markup(chart.caption))
     return chart
 
 
-def alone(chart: Chart, key: str, pale: bool = False, group: str = "") -> None:
+def alone(chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None) -> None:
     """Draw one chart without its caption."""
     drawing, words = sent(chart)
-    components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale, group)
+    components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale, group, leads)
 
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:

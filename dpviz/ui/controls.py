@@ -137,6 +137,11 @@ class Panel:
         """The values of the numbers above the picture."""
         return [lead.value for lead in self.leads]
 
+    def lead_texts(self) -> dict[str, str]:
+        """The same in words, such as "ε = 2", by the titles of the controls."""
+        values = {lead.control: lead.empty if lead.value is None else short(lead.value) for lead in self.leads}
+        return {control.title: f"{control.symbol or control.label} = {value}" for control, value in values.items()}
+
     def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
         """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
         declared = {control.name: control for control in cls.controls()}
@@ -201,6 +206,9 @@ class Panel:
         self, control: Control, name: str, *, beside_slider: bool = False, placeholder: str = "", **options: Any
     ) -> float | int | None:
         default: Any = None if control.default is None else float(control.default)
+        key = self.key(name)
+        if beside_slider and key in st.session_state and streamlit_patches.differs(key, st.session_state[key]):
+            st.session_state[key] = st.session_state[key]  # sent once more: what its slider set may be lost on the way
 
         def draw(bind: Bind) -> float | int | None:
             value = st.number_input(

@@ -219,6 +219,20 @@ def alone(key: str) -> bool:
     return guarded(is_alone, True)
 
 
+def differs(key: str, value: float | None) -> bool:
+    """Whether the browser has last said another number of the control with this key than this one."""
+
+    def number_differs() -> bool:
+        context = script_context()
+        if context is None:
+            return False
+        state = context.session_state._state
+        said = state._old_state.get(_SAID, {}).get(state._key_id_mapper.get_id_from_key(key))
+        return said is not None and _kind(said.control) == "double_value" and said.control.double_value != value
+
+    return guarded(number_differs, False)
+
+
 def _page_of(session: "AppSession", request: "ClientState") -> str:
     """Streamlit's name of the page that a request is for; as the request says, where the menu does not know better."""
     pages = session._pages_manager.get_pages()

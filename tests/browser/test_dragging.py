@@ -73,3 +73,45 @@ def test_what_belongs_to_the_settings_before_is_pale_while_a_slider_is_dragged(v
     done(page)
     expect(main).not_to_have_class(re.compile("pale"))
     expect(number).to_have_css("opacity", "1")
+
+
+LINES = """node => node.calcdata.filter(([{ trace }]) => trace.mode === "lines" && trace.line.width && trace.fill === "none")
+    .map(line => ({ pale: line[0].trace.opacity < 0.5, name: line[0].trace.name, ends: line.at(-1).y, steps: line.length }))"""
+
+
+def test_after_a_move_the_lines_before_stay_until_another_control_is_moved(visit: Visit) -> None:
+    page = visit("/accelerated")
+    done(page)
+    charts = [part(page, f"accel_{name}").locator(".dpviz-plot") for name in ("hero", "hero_noise", "hero_privacy")]
+    budget, steps = (page.get_by_label(f"{name}, exact value") for name in ("Privacy budget ε", "Steps T"))
+    for value in ("1", "0.2"):  # moved twice: what was before both moves stays
+        budget.fill(value)
+        budget.press("Enter")
+        done(page)
+    for chart in charts:
+        expect(chart).to_contain_text("pale: before, ε = 2")
+        expect(chart).to_have_attribute("aria-label", re.compile("Pale lines: before, ε = 2"))
+    noise = charts[1].evaluate(LINES)
+    (before, now) = (
+        next(line for line in noise if line["pale"] is pale and line["steps"] == 100) for pale in (True, False)
+    )
+    assert now["ends"] == pytest.approx(10 * before["ends"])
+    low, high = charts[1].evaluate("node => node._fullLayout.yaxis.range.map(end => 10 ** end)")
+    assert low < before["ends"] < now["ends"] < high
+    main = charts[0].evaluate(LINES)
+    assert any(line["pale"] for line in main)
+    expect(charts[0]).to_contain_text(re.compile(r"stops at\s*T\s=\s5"))
+    steps.fill("50")
+    steps.press("Enter")
+    done(page)
+    for chart in charts:
+        expect(chart).to_contain_text("pale: before, T = 100")
+    budget.fill("2")
+    budget.press("Enter")
+    steps.fill("100")
+    steps.press("Enter")
+    done(page)
+    page.reload()
+    done(page)
+    for chart in charts:
+        expect(chart).not_to_contain_text("pale: before")

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.slow  # real processes and clocks
 PATIENCE = 20.0
 # Read on busy servers only.
 RARELY_READ = {
+    "get_id_from_key",
     "_query_param_bound_widget_ids",
     "_requests",
     "_state",
@@ -232,7 +233,7 @@ def _private_names() -> list[str]:
     """What `streamlit_patches` reads of Streamlit although it is not documented: attributes and modules."""
     source = Path(streamlit_patches.__file__).read_text()
     undocumented = "id_key_mapping|get_pages|main_script_hash|page_script_hash|fragment_ids_this_run|fragment_id_queue"
-    undocumented += "|request_rerun|set_widgets_from_proto|get_external_ip|get_internal_ip"
+    undocumented += "|get_id_from_key|request_rerun|set_widgets_from_proto|get_external_ip|get_internal_ip"
     attributes = re.findall(rf"(?<=\.)(?:_[a-z]\w+|{undocumented})", source)
     return sorted({*attributes, *re.findall(r'import_module\("([\w.]+)"\)(?=\.)', source), "get_script_run_ctx"})
 

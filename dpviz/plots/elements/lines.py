@@ -38,6 +38,7 @@ class Line:
     the name, if empty. legend : whether the line has a label or legend entry of its own. value : whether its label says
     the final value. band : whether the band is drawn. names : of all lines that this one stands for, if it does.
     held : whether each value holds up to the next point, so that the line is a staircase; see `held_lines`.
+    until : where the thin level line ends that leads on from a dot at the end of this one; 0 without.
     """
 
     x: np.ndarray
@@ -54,6 +55,7 @@ class Line:
     band: bool = True
     names: tuple[str, ...] = ()
     held: bool = False
+    until: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Turn:
 @dataclass(frozen=True)
 class Mark:
     """A point that stands out, such as the best number of steps, with a text that appears on hovering, and a label that
-    stands on that side of it, if it has one; else above and below in turn."""
+    stands on that side of it, if it has one; else above and below in turn. symbol : plotly's name of its shape."""
 
     x: float
     y: float
@@ -83,6 +85,7 @@ class Mark:
     color: str
     label: str = ""
     side: str = ""
+    symbol: str = "diamond"
 
 
 Drawing = dict[str, Any]  # a figure as plain values, with its arrays; plotly's own checks would take most of the time
@@ -142,7 +145,8 @@ def line_drawing(
     if labelled:
         frame["margin"] |= {"r": margin(ends)}
     written = draw(ends if labelled else [], frame_height, axes.log_x, axes.log_y)
-    for texts, shapes in (written, turned(turns, axes.log_x)):
+    levels = [_level(line) for line in drawn if line.until]
+    for texts, shapes in (written, turned(turns, axes.log_x), ([], levels)):
         frame["annotations"] += texts
         frame["shapes"] += shapes
     traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
@@ -192,7 +196,7 @@ def tips(
     along = Range(left, right, scale.log_x)
     found = []
     for line, number in zip(lines, told, strict=True):
-        x, y = float(line.x[-1]), float(scale.clip(line.y[-1:])[0])
+        x, y = max(float(line.x[-1]), line.until), float(scale.clip(line.y[-1:])[0])
         across = float(along.place(x)) if along.high > along.low else 0.0
         number = f"{number} {line.unit}".rstrip() if line.value else ""
         up = float(np.clip(shown.place(y), 0.0, 1.0))
@@ -379,6 +383,13 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     }
 
 
+def _level(line: Line) -> dict[str, Any]:
+    """The shape of the level line that leads on from the end of a line."""
+    look = {"color": style.with_opacity(line.style.color, 0.5), "width": 1}
+    ends = {"x0": float(line.x[-1]), "x1": line.until, "y0": float(line.y[-1]), "y1": float(line.y[-1])}
+    return {"type": "line", "xref": "x", "yref": "y", "line": look, **ends}
+
+
 def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Annotations and shapes of vertical lines; the words are near the top, where lines that fall leave room."""
     texts, shapes = [], []
@@ -439,7 +450,7 @@ def _marks(marks: Sequence[Mark], scale: Scale) -> list[dict[str, Any]]:
             "type": "scatter",
             "x": np.array([mark.x for mark in marks], dtype=np.float32),
             "y": scale.clip(np.array([mark.y for mark in marks])).astype(np.float32),
-            "marker": {"color": [mark.color for mark in marks], "size": 10, "symbol": "diamond"},
+            "marker": {"color": [mark.color for mark in marks], "size": 10, "symbol": [mark.symbol for mark in marks]},
             "showlegend": False,
         }
         | said

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple
 
 import streamlit as st
 from plotly.io.json import to_json_plotly
@@ -69,13 +69,25 @@ def drawing(figure: dict[str, Any]) -> dict[str, Any]:
     return {"figure": to_json_plotly(drawn), "height": int(drawn["layout"]["height"])}
 
 
-def plot(drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group: str = "") -> None:
+class Leads(NamedTuple):
+    """Values of the controls above a page's pictures, by title; and a name of all settings, which differs where any
+    setting does."""
+
+    values: Mapping[str, str]
+    settings: str
+
+
+def plot(
+    drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group: str = "", leads: Leads | None = None
+) -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
     alt : what it shows, for those who cannot see it. pale : drawn faint. group : of figures with one pointer, as far as
-    their horizontal axes have the same title.
+    their horizontal axes have the same title. leads : the settings that a figure is of: when one of these controls is
+    moved, the lines before stay, pale, and the vertical axis holds both.
     """
-    _plot(key, **drawing, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group, name=key)
+    of: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
+    _plot(key, **drawing, **of, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group, name=key)
 
 
 def awaited(key: str) -> None:

@@ -39,12 +39,13 @@ class Headline(NamedTuple):
 
 class Frame(NamedTuple):
     """What a picture stands in: the settings of the page, None while they make no run; whether they are about a
-    visitor's own file; the page's title; and what is missing until the file can be used."""
+    visitor's own file; the page's title; what is missing until the file can be used; and what is set."""
 
     ready: Ready | None
     uploaded: bool
     title: str
     lacks: Sequence[str] = ()
+    leads: components.Leads | None = None
 
     def hides(self, run: Run) -> bool:
         """Whether a run is of the demonstration, and the page is about a file."""
@@ -95,7 +96,8 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     if drawn is None:
         st.info(texts.NO_CURVE)
         return
-    charts.picture(drawn, panel.key("hero"), pale, panel.page)
+    leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
+    charts.picture(drawn, panel.key("hero"), pale, panel.page, leads)
 
 
 def _offer(panel: Panel, frame: Frame, state: State) -> None:
@@ -132,9 +134,8 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
-    so_far = " so far" if active else ""
     if found is not None:
-        number.metric(f"{found.label}{so_far}{' (earlier settings)' * pale}", found.value, help=found.help)
+        number.metric(f"{found.label}{' (earlier settings)' * pale}", found.value, help=found.help)
     if active:
         words.toggle("Pause chart updates", key=panel.key("pause"), persist_state="session", help=texts.PAUSE_HELP)
         return
@@ -168,13 +169,19 @@ def curves(
     return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
 
 
-def lowest(_: Run, trace: Trace) -> Headline | None:
-    """Where the method ends that ends lowest; None if there is no number of which less is better."""
+def lowest(run: Run, trace: Trace) -> Headline | None:
+    """Where the method ends, or is, that ends lowest; None if there is no number of which less is better."""
     found = outcome(trace)
     if found is None:
         return None
     help = f"{found.metric.label}: median over the repeats."
-    return Headline(f"{found.best} ends at", short(found.end), help, sentence(found))
+    verb = "is" if run.job.active else "ends"
+    return Headline(f"{found.best} {verb} at", _value(found, found.end), help, sentence(found))
+
+
+def _value(found: Outcome, value: float) -> str:
+    """A value of the metric; of a gap, what may be rounding is about 0."""
+    return "≈ 0" if found.metric.gap and abs(value) < _TINY else short(value)
 
 
 def sentence(found: Outcome) -> str:
@@ -212,13 +219,14 @@ def _beside(found: Outcome, label: str, other: float) -> str:
 
 def _above(found: Outcome, floor: float) -> str:
     """What privacy costs."""
+    without = _value(found, floor)
     if _alike(found, floor):
-        return f"As low as without privacy, {short(floor)}."
+        return f"As low as without privacy, {without}."
     if doubt := _doubt(found, found.reference):
-        return f"Without privacy: {short(floor)}{doubt}."
+        return f"Without privacy: {without}{doubt}."
     if found.end < floor:
-        return f"Lower than without privacy, {short(floor)}."
-    return f"Without privacy, at best: {short(floor)}."
+        return f"Lower than without privacy, {without}."
+    return f"Without privacy, at best: {without}."
 
 
 def _alike(found: Outcome, other: float) -> bool:

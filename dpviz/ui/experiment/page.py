@@ -260,7 +260,8 @@ class _Screen(Part):
     """All of a page but its sidebar.
 
     tools : the place beside the title. experiment : what is compared; None while the controls make none. preset : that
-    was picked last. ready : what can be run. small, drawings : the plan's first two charts, and what makes the others.
+    was picked last. settings : a name for all that is set. ready : what can be run. small, drawings : the plan's first
+    two charts, and what makes the others.
     """
 
     page: FamilyPage
@@ -268,6 +269,7 @@ class _Screen(Part):
     tools: DeltaGenerator
     experiment: Experiment | None = None
     preset: Preset | None = None
+    settings: str = ""
     ready: Ready | None = None
     small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
@@ -332,7 +334,8 @@ class _Screen(Part):
             keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
             slider = self.panel.key(f"{name}_slider")
             packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.drawings)
-        components.stops(self.panel.key("stops"), self.panel.page, plan.name(experiment), packed)
+        self.settings = plan.name(experiment)
+        components.stops(self.panel.key("stops"), self.panel.page, self.settings, packed)
 
     def _note(self, shown: PlanView | None) -> None:
         """What the numbers above the picture are about, and what stands in place of one that is not there."""
@@ -351,10 +354,11 @@ class _Screen(Part):
         if shown is not None and source is not None:
             ready = Ready(shown.experiment, shown.plans, source.tables)
         run_panel.settled(panel.page, None if ready is None else ready.without_tables())
+        leads = components.Leads(panel.lead_texts(), self.settings)
         picture, beside = st.columns([62, 38], gap="medium")
         with beside:
             for name, chart in zip(SMALL, self.small if shown else (), strict=False):
-                charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page)
+                charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page, leads=leads)
             preset_menu.sentence(panel, self.preset, self.experiment, page.settings)
             if self.uploaded:
                 results.diagnostics_switch(panel)
@@ -362,7 +366,7 @@ class _Screen(Part):
             own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
-            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else ())
+            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else (), leads)
             hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:

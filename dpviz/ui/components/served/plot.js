@@ -10,15 +10,15 @@ const screen = new IntersectionObserver((entries) => {
 }, { rootMargin: "200px", scrollMargin: "200px" });
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(target)));
 // While a slider is dragged: the charts of its page at the present stop, by name; null when it ends where it began. The
-// vertical axis holds what it had, so that more noise stands higher. A chart that has none there is pale.
-addEventListener("dpviz-stop", ({ detail: { group, stop } }) => {
+// lines before stay, pale. A chart that has none at the stop is pale.
+addEventListener("dpviz-stop", ({ detail: { group, stop, control } }) => {
   for (const node of document.querySelectorAll(".dpviz-plot")) {
     const state = states.get(node);
     if (state?.data.group !== group) continue;
     const figure = stop?.figures[state.data.name];
     node.classList.toggle("pale", Boolean(state.data.pale || (stop && !figure)));
     if (!figure && !state.stop) continue;
-    state.stop = figure ? { figure: widened(figure, state.data.figure), before: state.data.figure } : undefined;
+    state.stop = figure && { figure, control, before: state.data.figure };
     draw(node);
   }
 });
@@ -204,14 +204,54 @@ function onThisPage({ data, layout }, page, dark) {
   return { data, layout };
 }
 
-// A figure, given as JSON, whose vertical axis also holds what another one's does; the names at its lines move along.
+// The picture before the control was moved that is moved now: until another one is, its lines stay, pale.
+function remember(state, { figure, leads, settings, pale }) {
+  if (pale) return;
+  if (!settings) state.before = state.last = state.control = undefined;
+  if (!settings) return;
+  const { last, control } = state;
+  if (last && last.settings !== settings) {
+    const [moved, more] = Object.keys(leads).filter((title) => leads[title] !== last.leads[title]);
+    if (!moved || more || state.before?.settings === settings) state.before = state.control = undefined;
+    else if (moved !== control) Object.assign(state, { before: last, control: moved });
+  }
+  state.last = { figure, leads, settings };
+}
+
+// The picture whose lines stand, pale, beneath those that are drawn, and the control that was moved since.
+function beneath({ stop, before, control, last }) {
+  const moved = stop ? stop.control : control;
+  const picture = stop && stop.control !== control ? last : before;
+  return picture && moved in picture.leads ? { figure: picture.figure, words: picture.leads[moved] } : null;
+}
+
+const PALE = 0.3; // opacity of the lines before
+const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
+const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
+
+const headingOf = ({ layout }) => layout.annotations?.find(({ name }) => name === "title"); // of the vertical axis
+const kindOf = (figure) => [headingOf(figure)?.text, figure.layout.yaxis?.type, Boolean(figure.layout.yaxis?.range)].join();
+
+// The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
+function withBefore(figure, { figure: text, words }) {
+  const old = JSON.parse(text);
+  if (kindOf(figure) !== kindOf(old)) return;
+  const isLine = ({ name, mode, line, fill, opacity }) => name && mode !== "none" && !fill && line?.width && !opacity;
+  const lines = old.data.filter((line) => isLine(line) && !figure.data.some((now) => sameData(now, line)));
+  if (!lines.length) return;
+  const silent = { opacity: PALE, name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
+  figure.data = [...lines.map((line) => ({ ...line, ...silent })), ...figure.data];
+  headingOf(figure).text += ` <span style="opacity:0.7">pale: before, ${words}</span>`;
+  hold(figure, old.layout.yaxis.range);
+}
+
+// Let the vertical axis of a figure also hold a range; the names at its lines move along.
 const GAP = 0.14; // of a line of a name, as a share of the frame
 
-function widened(text, other) {
-  const figure = JSON.parse(text);
-  const [axis, old] = [figure.layout.yaxis, JSON.parse(other).layout.yaxis];
-  if (!axis?.range || !old?.range || axis.type !== old.type) return text;
-  const [[low, high], range] = [axis.range, [0, 1].map((end) => Math[end ? "max" : "min"](axis.range[end], old.range[end]))];
+function hold(figure, other) {
+  const axis = figure.layout.yaxis;
+  const [[low, high], range] = [axis.range, [0, 1].map((end) => Math[end ? "max" : "min"](axis.range[end], other[end]))];
+  if (range[0] === low && range[1] === high) return;
   axis.range = range;
   axis.uirevision = range.join(" ");
   const named = ({ name, yref }) => name === "end label" && yref === "paper"; // others move with their line
@@ -224,7 +264,25 @@ function widened(text, other) {
     above = texts[i].y + half;
     if (dashes[i]) dashes[i].y0 = dashes[i].y1 = texts[i].y;
   }
-  return JSON.stringify(figure);
+}
+
+// What is drawn: the newest figure with the lines before; its axis widens at once, and shrinks after a pause.
+function composed(state, before, node) {
+  const figure = JSON.parse(state.stop?.figure ?? state.data.figure);
+  if (!headingOf(figure) || !figure.layout.yaxis?.range || !state.data.group) return figure;
+  const kind = kindOf(figure);
+  if (before) withBefore(figure, before);
+  const { range } = figure.layout.yaxis;
+  clearTimeout(state.axis?.timer);
+  if (state.axis?.kind === kind) hold(figure, state.axis.range);
+  const held = figure.layout.yaxis.range;
+  state.axis = { kind, range: held, timer: held === range ? 0 : setTimeout(shrink, PAUSE, state, node) };
+  return figure;
+}
+
+function shrink(state, node) {
+  state.axis = state.drawn = undefined;
+  draw(node);
 }
 
 // One draw at a time: what arrives meanwhile is drawn when it has ended, and only the newest of it.
@@ -236,12 +294,13 @@ async function draw(node, printed = false) {
     const Plotly = await library(state.data.library);
     while (node.clientWidth) {
       const { config } = state.data;
-      const figure = state.stop?.figure ?? state.data.figure;
+      const [figure, before] = [state.stop?.figure ?? state.data.figure, beneath(state)];
       const [width, height, look] = [node.clientWidth, node.clientHeight, template(node)];
-      const wanted = [figure, width, height, JSON.stringify(look)].join();
+      const wanted = [figure, before?.figure, before?.words, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
-      const { data, layout } = onThisPage(JSON.parse(figure), look.layout.paper_bgcolor, state.data.dark);
+      node.setAttribute("aria-label", `${state.data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
+      const { data, layout } = onThisPage(composed(state, before, node), look.layout.paper_bgcolor, state.data.dark);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, { ...config, ...menu });
       if (state.data.group && !state.heard) {
         state.heard = true;
@@ -274,10 +333,11 @@ export default function ({ data, parentElement }) {
   const node = parentElement.querySelector(".dpviz-plot");
   if (!node) return;
   const known = states.get(node);
-  states.set(node, Object.assign(known ?? {}, { data }));
+  const state = Object.assign(known ?? {}, { data });
+  states.set(node, state);
+  remember(state, data);
   if (known?.stop && known.stop.before !== data.figure) known.stop = undefined; // what was dragged to has come
   node.style.height = `${data.height}px`;
-  node.setAttribute("aria-label", data.alt);
   node.classList.toggle("pale", Boolean(data.pale));
   draw(node);
   if (known) return;

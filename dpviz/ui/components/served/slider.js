@@ -10,14 +10,16 @@ function show({ data, input, bubble }) {
   bubble.style.setProperty("--share", input.value / Math.max(1, input.max));
 }
 
-const drawn = (group, stop) => dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop } }));
+function tell({ group, title }, stop) {
+  dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop, control: title } }));
+}
 
 // Draw the charts at the present stop; false if the server is to send them, as it has not for these settings.
 function draw({ data, input, held }) {
   const stops = window.dpvizStops?.[data.group];
   if (!stops) return true; // this page draws none
   if (stops.slider !== data.name || !stops.settings.includes(stops.now)) return false;
-  if (held) drawn(data.group, stops.at(Number(input.value)));
+  if (held) tell(data, stops.at(Number(input.value)));
   return true;
 }
 
@@ -35,7 +37,7 @@ function release(state) {
   state.held = false;
   state.node.classList.remove("held");
   const index = Number(state.input.value);
-  if (index === (state.sent ?? state.data).index) return drawn(state.data.group, null);
+  if (index === (state.sent ?? state.data).index) return tell(state.data, null);
   state.sent = { index, turn: Math.max(state.data.turn, state.sent?.turn ?? 0) + 1 };
   state.send("move", state.sent);
 }
