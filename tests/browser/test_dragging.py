@@ -75,8 +75,9 @@ def test_what_belongs_to_the_settings_before_is_pale_while_a_slider_is_dragged(v
     expect(number).to_have_css("opacity", "1")
 
 
-LINES = """node => node.calcdata.filter(([{ trace }]) => trace.mode === "lines" && trace.line.width && trace.fill === "none")
-    .map(line => ({ pale: line[0].trace.opacity < 0.5, name: line[0].trace.name, ends: line.at(-1).y, steps: line.length }))"""
+LINES = """node => node.calcdata
+    .filter(([{ trace }]) => trace.mode === "lines" && trace.line.width && trace.fill === "none")
+    .map(line => ({ pale: line[0].trace.opacity < 0.5, ends: line.at(-1).y, steps: line.length }))"""
 
 
 def test_after_a_move_the_lines_before_stay_until_another_control_is_moved(visit: Visit) -> None:

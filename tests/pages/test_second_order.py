@@ -106,7 +106,7 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert ended.loc["OPT", "Finished"] == "20 of 20" == ended.loc[presets.FIRST_ORDER, "Finished"]
     assert int(ended.loc["OPT", "At a minimum"].split()[0]) >= 19  # the rate is 0.99: THEORY.md, section 6
     assert ended.loc[presets.FIRST_ORDER, "At a minimum"] == "0 of 20"
-    assert metrics(app)["Runs of OPT that stopped"] == "20 of 20" and "none within both targets: only flat" in text(app)
+    assert metrics(app)["Runs stopped: OPT"] == "20 of 20" and "none within both targets: only flat" in text(app)
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
     assert texts.CERTIFIED not in text(app)

@@ -61,18 +61,20 @@ NAIVE = ("every try released", ArmStyle(style.GREY, "dot"))
 def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle]) -> go.Figure:
     """A metric against the trainings that each run had done: what was current after so many, median over the runs with
     a 10-90 % band. Where the first run of a method has ended, its line goes on thin and without a band: runs that have
-    ended keep their last value there. (Not dotted: that is what has no privacy.)"""
+    ended keep their last value there. (Not dotted: that is what has no privacy.) A method that selects once, at its
+    end, is a point."""
     lines: list[Line] = []
     thin: list[Line] = []
-    once: list[str] = []
     for label in trace.lanes:
         found = stepped(trace, label, metric_name)
         if found is not None:
             at, values, least = found
             low, median, high = quantiles(values).T
-            all_run, some_ended = at <= least, at >= least
             if (values[:-1] == values[0]).all() and (values[-1] != values[0]).any():
-                once.append(label)
+                name = f"{label}, at its end"
+                lines.append(Line(at[-1:], median[-1:], name, styles[label], group=label))
+                continue
+            all_run, some_ended = at <= least, at >= least
             several, goes_on = bool((high > low)[all_run].any()), bool((at > least).any())
             low_band, high_band = (low[all_run], high[all_run]) if several else (None, None)
             look, legend = styles[label], not goes_on  # the thin part, which ends where the method does, has the label
@@ -80,7 +82,7 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
             if goes_on:
                 thin.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
     metric = trace.metrics.get(metric_name)
-    ends = {line.name: line.y[-1] for line in [*lines, *thin] if trace.lanes[line.name].private}
+    ends = {label: line.y[-1] for line in [*lines, *thin] if trace.lanes[label := line.group or line.name].private}
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
     return line_figure(
         [*lines, *thin],
@@ -89,11 +91,7 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
             metric_name if metric is None else metric.label,
             log_y=metric is not None and metric.scale == "log",
         ),
-        notes=[
-            *notes,
-            *["thin: some runs have ended"] * bool(thin),
-            *[f"selects once, at its end: {', '.join(once)}"] * bool(once),
-        ],
+        notes=[*notes, *["thin: some runs have ended"] * bool(thin)],
         not_private=metric is not None and style.marked(trace.statuses(metric)),
         height=style.ALONE,
     )

@@ -135,7 +135,7 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
         number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
     if found is not None:
-        number.metric(f"{found.label}{' (earlier settings)' * pale}", found.value, help=found.help)
+        number.metric(f"{'Old settings: ' * pale}{found.label}", found.value, help=found.help)
     if active:
         words.toggle("Pause chart updates", key=panel.key("pause"), persist_state="session", help=texts.PAUSE_HELP)
         return

@@ -95,7 +95,7 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     words += [f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS]]
     raw = any(finish.solved is not None for finish in told.values())
     return hero.Headline(
-        f"Runs of {first} that stopped",
+        f"Runs stopped: {first}",
         f"{told[first].finished} of {told[first].runs}",
         "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
         + " Whether exact gradient and curvature are within the targets reads the raw data: **not private**." * raw,

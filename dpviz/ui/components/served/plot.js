@@ -230,7 +230,10 @@ const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has 
 const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
 
 const headingOf = ({ layout }) => layout.annotations?.find(({ name }) => name === "title"); // of the vertical axis
-const kindOf = (figure) => [headingOf(figure)?.text, figure.layout.yaxis?.type, Boolean(figure.layout.yaxis?.range)].join();
+const kindOf = ({ data, layout }) => {
+  const isMap = data.some(({ type }) => type !== "scatter");
+  return isMap || !layout.yaxis?.range ? NaN : `${headingOf({ layout })?.text} ${layout.yaxis.type}`; // no map is like another
+};
 
 // The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
 function withBefore(figure, { figure: text, words }) {
@@ -269,8 +272,8 @@ function hold(figure, other) {
 // What is drawn: the newest figure with the lines before; its axis widens at once, and shrinks after a pause.
 function composed(state, before, node) {
   const figure = JSON.parse(state.stop?.figure ?? state.data.figure);
-  if (!headingOf(figure) || !figure.layout.yaxis?.range || !state.data.group) return figure;
   const kind = kindOf(figure);
+  if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
   if (before) withBefore(figure, before);
   const { range } = figure.layout.yaxis;
   clearTimeout(state.axis?.timer);
