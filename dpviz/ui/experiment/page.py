@@ -148,7 +148,7 @@ class FamilyPage:
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
-        return plan.view(experiment.to_json(), self.predict)
+        return plan.view(experiment, self.predict)
 
     def ready(self, experiment: Experiment) -> Ready:
         """What an experiment on public data needs to run. Raises UserError if no arm has a plan."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -29,6 +29,7 @@ class PlanView:
 
     experiment : with the arms that have a plan. plans, styles : of these, by label. refused : why the others have none.
     predict : what the family's theory says of these plans, in the family's own terms, is computed when it is read.
+    charts : those of the plan that have been made, by their place.
     """
 
     experiment: Experiment
@@ -36,6 +37,7 @@ class PlanView:
     styles: Mapping[str, ArmStyle]
     refused: Mapping[str, UserError]
     predict: Predict
+    charts: dict[int, Chart] = field(default_factory=dict, repr=False)
 
     @cached_property
     def theory(self) -> Any:
@@ -43,14 +45,25 @@ class PlanView:
         return self.predict(self.experiment, self.plans)
 
 
+def view(experiment: Experiment, predict: Predict) -> PlanView:
+    """The plans of an experiment and their theory; made once for all visitors where its data are public. Raises
+    UserError if no arm has a plan."""
+    make = _shared_view if experiment.public else _own_view
+    return make(experiment.to_json(), predict)
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _shared_view(text: str, _predict: Predict) -> PlanView:
+    return _view(text, _predict)
+
+
 @st.cache_resource(max_entries=64, scope="session", show_spinner=False)
-def view(text: str, _predict: Predict) -> PlanView:
-    """The plans of an experiment, given as its JSON text, and their theory. Raises UserError if no arm has a plan."""
-    return _view(Experiment.from_json(text), _predict)
+def _own_view(text: str, _predict: Predict) -> PlanView:
+    return _view(text, _predict)
 
 
-def _view(experiment: Experiment, predict: Predict) -> PlanView:
-    planned = experiment.planned()
+def _view(text: str, predict: Predict) -> PlanView:
+    planned = Experiment.from_json(text).planned()
     ready = planned.ready()
     return PlanView(ready, planned.plans, arm_styles(ready.arms), planned.refused, predict)
 
@@ -73,8 +86,9 @@ def stops(
     keys : that the charts are drawn with. On public data they are made once for all visitors.
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
-    pack = _shared_stops if all(experiment is None or experiment.public for experiment in experiments) else _stops
-    return pack(slider, texts, tuple(keys), charts.look(), predict, drawings)
+    public = all(experiment is None or experiment.public for experiment in experiments)
+    pack, make = (_shared_stops, _shared_view) if public else (_stops, _own_view)
+    return pack(slider, texts, tuple(keys), charts.look(), make, predict, drawings)
 
 
 def _stops(
@@ -82,6 +96,7 @@ def _stops(
     texts: Sequence[str],
     keys: Sequence[str],
     look: tuple[bool, bool],  # noqa: ARG001 (names what is cached, as the charts are for this look of the page)
+    _make: Callable[[str, Predict], PlanView],
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
@@ -92,8 +107,8 @@ def _stops(
         lines.append("")
         if text:
             with suppress(UserError):  # no method has a plan there
-                shown = _view(Experiment.from_json(text), _predict)
-                made, lines[-1] = _drawings(shown), guarantee.in_words(shown.experiment, shown.plans)
+                shown = _make(text, _predict)
+                made, lines[-1] = kept(shown, _drawings(shown)), guarantee.in_words(shown.experiment, shown.plans)
         for key in keys:
             chart = next(made, None)
             figures[key].append("" if chart is None else charts.sent(chart)[0]["figure"])
@@ -119,15 +134,11 @@ def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
 
 
 def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """The charts that `drawings` makes, each made once while the page stays at a plan: it is drawn again and again."""
-    of, charts = st.session_state.get("plan_charts", (None, []))
-    if of is not shown:
-        charts = []
-        st.session_state["plan_charts"] = shown, charts
-    yield from charts
-    for chart in islice(drawings, len(charts), None):
-        charts.append(chart)
-        yield chart
+    """The charts that `drawings` makes, each made once: the page of a plan is drawn again and again."""
+    known = [shown.charts[place] for place in range(len(shown.charts))]
+    yield from known
+    for place, chart in islice(enumerate(drawings), len(known), None):
+        yield shown.charts.setdefault(place, chart)  # another visitor may have made it meanwhile
 
 
 def size(shown: PlanView) -> str:
