@@ -1,5 +1,7 @@
 """The plan of an experiment on its page: which arms have one, what theory says of them, and its figures."""
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +21,9 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts, components
 from dpviz.ui.experiment import guarantee
 
+MOST, OWN = 2_000_000, 250_000  # steps of the plans that are kept for all visitors, about 100 MB; and for one
+CHARTS = 5_000  # steps that take as much room as the charts of a plan
+
 Shown = list[Chart]
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
 
@@ -29,7 +34,7 @@ class PlanView:
 
     experiment : with the arms that have a plan. plans, styles : of these, by label. refused : why the others have none.
     predict : what the family's theory says of these plans, in the family's own terms, is computed when it is read.
-    charts : those of the plan that have been made, by their place.
+    charts : those of the plan that have been made, by their place; each look of the page is sent its own.
     """
 
     experiment: Experiment
@@ -44,28 +49,66 @@ class PlanView:
         """What the family's theory says of the plans."""
         return self.predict(self.experiment, self.plans)
 
+    @cached_property
+    def size(self) -> int:
+        """How much room it takes, in steps of a plan."""
+        return sum(plan.iterations for plan in self.plans.values()) + CHARTS
+
+
+class Views:
+    """The plans that were asked for last. They hold nothing but what follows from an experiment's JSON text.
+
+    most : their sizes together, at most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[str, PlanView] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Of all that are kept."""
+        return sum(shown.size for shown in self._kept.values())
+
+    def of(self, text: str, predict: Predict) -> PlanView:
+        """The plans of an experiment, given as its text. Raises UserError if no arm has a plan."""
+        with self._lock:
+            if text in self._kept:
+                self._kept.move_to_end(text)
+                return self._kept[text]
+        made = _view(text, predict)
+        with self._lock:
+            made = self._kept.setdefault(text, made)  # another visitor may have asked for it meanwhile
+            while self.size > self._most:
+                self._kept.popitem(last=False)
+        return made
+
+
+@st.cache_resource(show_spinner=False)
+def shared() -> Views:
+    """The plans of experiments on public data, for all visitors."""
+    return Views(MOST)
+
+
+@st.cache_resource(scope="session", show_spinner=False)
+def _own() -> Views:
+    """Those on a visitor's own file."""
+    return Views(OWN)
+
 
 def view(experiment: Experiment, predict: Predict) -> PlanView:
     """The plans of an experiment and their theory; made once for all visitors where its data are public. Raises
     UserError if no arm has a plan."""
-    make = _shared_view if experiment.public else _own_view
-    return make(experiment.to_json(), predict)
-
-
-@st.cache_resource(max_entries=256, show_spinner=False)
-def _shared_view(text: str, _predict: Predict) -> PlanView:
-    return _view(text, _predict)
-
-
-@st.cache_resource(max_entries=64, scope="session", show_spinner=False)
-def _own_view(text: str, _predict: Predict) -> PlanView:
-    return _view(text, _predict)
+    views = shared() if experiment.public else _own()
+    return views.of(experiment.to_json(), predict)
 
 
 def _view(text: str, predict: Predict) -> PlanView:
     planned = Experiment.from_json(text).planned()
     ready = planned.ready()
-    return PlanView(ready, planned.plans, arm_styles(ready.arms), planned.refused, predict)
+    # Without their tracebacks, which would keep the page of whoever has come first, with all that is drawn on it.
+    refused = {label: UserError(str(error), title=error.title) for label, error in planned.refused.items()}
+    return PlanView(ready, planned.plans, arm_styles(ready.arms), refused, predict)
 
 
 def name(experiment: Experiment | None) -> str:
@@ -87,8 +130,8 @@ def stops(
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
     public = all(experiment is None or experiment.public for experiment in experiments)
-    pack, make = (_shared_stops, _shared_view) if public else (_stops, _own_view)
-    return pack(slider, texts, tuple(keys), charts.look(), make, predict, drawings)
+    pack, views = (_shared_stops, shared()) if public else (_stops, _own())
+    return pack(slider, texts, tuple(keys), charts.look(), views, predict, drawings)
 
 
 def _stops(
@@ -96,7 +139,7 @@ def _stops(
     texts: Sequence[str],
     keys: Sequence[str],
     look: tuple[bool, bool],  # noqa: ARG001 (names what is cached, as the charts are for this look of the page)
-    _make: Callable[[str, Predict], PlanView],
+    _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
@@ -107,7 +150,7 @@ def _stops(
         lines.append("")
         if text:
             with suppress(UserError):  # no method has a plan there
-                shown = _make(text, _predict)
+                shown = _views.of(text, _predict)
                 made, lines[-1] = kept(shown, _drawings(shown)), guarantee.in_words(shown.experiment, shown.plans)
         for key in keys:
             chart = next(made, None)
