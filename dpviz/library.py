@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import pandas as pd
 
 from dpviz import families
 from dpviz.arguments import Between, Delta, Positive, checked
@@ -18,6 +17,7 @@ from dpviz.execution.auditing import Auditing
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
+from dpviz.later import pd
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.calibration import calibrate_gaussian, calibrate_laplace
@@ -177,7 +177,7 @@ def audit(
 
 
 @checked
-def load_table(path: str | Path) -> pd.DataFrame:
+def load_table(path: str | Path) -> "pd.DataFrame":
     """The table in a file of your own.
 
     Parameters

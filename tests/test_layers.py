@@ -31,7 +31,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "displays specification",
         "arguments",
         "errors",
-        "checkpoints messages numbers one_thread processes resources templates",
+        "checkpoints later messages numbers one_thread processes resources templates",
     ),
     "dpviz.families": (" ".join(FAMILIES),),
     "dpviz.problems": ("values", "nonconvex", "games linear tuning", "planes", "base"),

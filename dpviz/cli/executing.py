@@ -19,10 +19,8 @@ from dpviz.execution.executors import Slots
 from dpviz.execution.store import VARIABLE, Store, Stored, usual
 from dpviz.experiments.task import Executor, InThread, seconds_left
 from dpviz.numbers import duration
-from dpviz.privacy.budgets import ApproximateDP
 
 STEPS = 1000  # of the bar
-DELTA = ApproximateDP().delta  # at which ε is read where a budget has no δ of its own
 
 
 def common_options(command: Command) -> Command:
@@ -50,24 +48,6 @@ def common_options(command: Command) -> Command:
     ):
         command = option(command)
     return command
-
-
-def delta_option(command: Command) -> Command:
-    """Adds --delta."""
-    return click.option(
-        "--delta",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        callback=_number,
-        default=DELTA,
-        show_default=True,
-        help="At which ε is read, unless the budget has a δ of its own.",
-    )(command)
-
-
-def _number(_: click.Context, __: click.Parameter, delta: float) -> float:
-    if math.isnan(delta):  # which is within every range
-        raise click.BadParameter("nan is not a number.")
-    return delta
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import click
-import pandas as pd
 
 from dpviz import families
 from dpviz.datasets import Upload, read_table
@@ -25,11 +24,14 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import UPPER
 from dpviz.exports.spreadsheets import as_csv
+from dpviz.later import pd
 from dpviz.numbers import rounded_up
+from dpviz.privacy.budgets import ApproximateDP
 from dpviz.sweeps.settings import settings
 from dpviz.sweeps.sweep import with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+DELTA = ApproximateDP().delta  # at which ε is read where a budget has no δ of its own
 DIGITS = 6  # of a number in a table
 ENDINGS = (".csv", ".parquet")
 
@@ -52,6 +54,24 @@ def table_option(command: Command) -> Command:
     """Adds the option --table; `tables_of` reads it."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     return click.option("--table", type=path, help="Your own file, for settings that were made for one.")(command)
+
+
+def delta_option(command: Command) -> Command:
+    """Adds --delta."""
+    return click.option(
+        "--delta",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        callback=_delta,
+        default=DELTA,
+        show_default=True,
+        help="At which ε is read, unless the budget has a δ of its own.",
+    )(command)
+
+
+def _delta(_: click.Context, __: click.Parameter, delta: float) -> float:
+    if math.isnan(delta):  # which is within every range
+        raise click.BadParameter("nan is not a number.")
+    return delta
 
 
 def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] = ()) -> Experiment:
@@ -85,14 +105,20 @@ def _read(file: str) -> Experiment:
 
 def preset_named(name: str) -> Preset:
     """The preset of this name, or the only one whose name contains it; raises UserError."""
-    known = [preset for found in families.presets().values() for preset in found]
-    exact = [preset for preset in known if preset.name.casefold() == name.casefold()]
-    found = exact or [preset for preset in known if name.casefold() in preset.name.casefold()]
+    known = list(families.preset_names())
+    exact = [(family, full) for family, full in known if full.casefold() == name.casefold()]
+    found = exact or [(family, full) for family, full in known if name.casefold() in full.casefold()]
     if len(found) == 1:
-        return found[0]
+        return families.preset(*found[0])
     if not found:
         raise UserError(f"No preset is called '{name}'. `dpviz presets` lists them.")
-    raise UserError(f"'{name}' may be {' or '.join(repr(preset.name) for preset in found)}. Write more of the name.")
+    raise UserError(f"'{name}' may be {' or '.join(repr(full) for _, full in found)}. Write more of the name.")
+
+
+def refused(reasons: Mapping[str, UserError]) -> None:
+    """Say which methods are left out, and why."""
+    for label, error in reasons.items():
+        click.echo(f"Left out: {label}. {error}", err=True)
 
 
 def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:
@@ -169,7 +195,7 @@ def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path 
     return path
 
 
-def write(frame: pd.DataFrame, about: Iterable[str], path: Path) -> None:
+def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:
     """The table as CSV, behind what it is about as lines with "#", or as Parquet, which keeps that beside it:
     `pandas.read_parquet(path).attrs["dpviz"]`."""
     with _in_one_piece(path) as part:
@@ -180,7 +206,17 @@ def write(frame: pd.DataFrame, about: Iterable[str], path: Path) -> None:
             frame.to_parquet(part, index=False)
 
 
-def shown(frame: pd.DataFrame) -> str:
+def listed(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows of words, with their names above, for reading."""
+    columns = [[name, *(row[name] for row in rows)] for name in rows[0]] if rows else []
+    widths = [max(map(len, column)) for column in columns]
+    lines = zip(*columns, strict=True)
+    return "\n".join(
+        " ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def shown(frame: "pd.DataFrame") -> str:
     """A table for reading: words to the left, numbers to the right; what a row does not have is left blank."""
     columns: dict[str, Any] = {}
     for name, values in frame.items():
@@ -194,7 +230,7 @@ def shown(frame: pd.DataFrame) -> str:
 
 
 @contextmanager
-def rescued(numbers: Callable[[], pd.DataFrame]) -> Iterator[None]:
+def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
     """Tell a result. If that goes wrong, all its numbers are left in a new file, which only the user may read."""
     try:
         yield

@@ -3,20 +3,17 @@
 import json
 import math
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import click
-import pandas as pd
 
 from dpviz import families
-from dpviz.cli.executing import delta_option
-from dpviz.cli.files import preset_named, settings_options, shown
-from dpviz.cli.running import refused
+from dpviz.cli.files import delta_option, listed, preset_named, refused, settings_options
 from dpviz.execution.store import VARIABLE, usual
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment, Planned
 from dpviz.experiments.plan import Plan
-from dpviz.exports import export
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.sweeps.settings import data_seed, settings
@@ -41,7 +38,7 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
         return 0
     refused(planned.refused)
     click.echo(f"Guarantee of each method: {experiment.promise}.\n")
-    click.echo(shown(pd.DataFrame([_row(method) for method in methods])))
+    click.echo(listed([_row(method) for method in methods]))
     click.echo("")
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
@@ -112,6 +109,7 @@ def presets(name: str | None) -> int:
     With a NAME, or enough of it to be clear, its settings as JSON, to be changed.
     """
     if name is not None:
+        export = import_module("dpviz.exports.export")  # brings templates, which nothing else here needs
         click.echo(export.to_settings(preset_named(name).experiment), nl=False)
         return 0
     for family, found in families.presets().items():
@@ -139,7 +137,7 @@ def settings_command(experiment: Experiment) -> int:
         }
         for name, found in settings(experiment).items()
     ]
-    click.echo(shown(pd.DataFrame(rows)))
+    click.echo(listed(rows))
     if seed := data_seed(experiment):
         click.echo(f"\nThe data are generated, so a sweep can have several data sets: --seeds 0,1,2 (of {seed}).")
     return 0

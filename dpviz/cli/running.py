@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 import numpy as np
-import pandas as pd
 
 from dpviz.cli import INTERRUPTED, files
-from dpviz.cli.executing import Computing, Progress, common_options, computing, delta_option, stopped_by_ctrl_c
-from dpviz.cli.files import rescued, shown, write
+from dpviz.cli.executing import Computing, Progress, common_options, computing, stopped_by_ctrl_c
+from dpviz.cli.files import delta_option, refused, rescued, shown, write
 from dpviz.errors import UserError
 from dpviz.execution import cluster
 from dpviz.execution.progress import AT_LIMIT, DEPENDS
@@ -22,6 +21,7 @@ from dpviz.experiments.results import final_table, marked
 from dpviz.experiments.task import Cell, Ending, Outcome
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
+from dpviz.later import pd
 from dpviz.numbers import short_up
 from dpviz.specification import sentences
 from dpviz.sweeps.settings import data_seed
@@ -80,12 +80,6 @@ def run(
     return INTERRUPTED
 
 
-def refused(reasons: Mapping[str, UserError]) -> None:
-    """Say which methods are left out, and why."""
-    for label, error in reasons.items():
-        click.echo(f"Left out: {label}. {error}", err=True)
-
-
 def _cut(state: Ending, experiment: Experiment) -> str:
     """Why it has no end, in a sentence or two."""
     if state != "timeout":
@@ -122,7 +116,7 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
         click.echo(f"Guarantee of each method: {experiment.promise}.")
 
 
-def _as_on_the_page(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
+def _as_on_the_page(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     """The table with the headings of the page."""
     labels = {name: column.label for name, column in results.columns(trace).items()}
     marks = ("", results.NOT_PRIVATE)  # where a heading says that it is not private, too
@@ -289,7 +283,7 @@ def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out
         click.echo(f"Left out: {methods}. {reason}", err=True)
 
 
-def _medians(frame: pd.DataFrame, settings: Sequence[str]) -> pd.DataFrame:
+def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
     """A row for every value of the setting, or pair of values; a column for every method."""
     names = dict(zip(("setting", "second_setting"), settings, strict=False))
     found = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")

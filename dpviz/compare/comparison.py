@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-import pandas as pd
 
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.results import PASSES, Cost, composed, spent
 from dpviz.experiments.summary import Series, Summary
+from dpviz.later import pd
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Condition
@@ -206,7 +206,7 @@ def readings(side: Side, delta: float) -> dict[str, float]:
     }
 
 
-def ends(sides: Sequence[Side], metric: str, every: bool) -> pd.DataFrame:
+def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
     """Where every method ends: median, its interval, 10-90 % over the replicates, what a constant guess reaches, share
     of the start, and budget."""
     rows = []

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-import pandas as pd
 
 from dpviz import resources
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.later import pd
 from dpviz.specification import choice
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import MAX_BOUND, DataSpecification, data_seed, rows_number
@@ -23,6 +22,7 @@ from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
 from dpviz.errors import NotYet, refusal
+from dpviz.later import pd
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]
 
@@ -54,7 +54,7 @@ class CategoricalFacts:
         """|Z|, the number of combinations of categories."""
         return math.prod(self.sizes)
 
-    def decode(self, indices: np.ndarray) -> pd.DataFrame:
+    def decode(self, indices: np.ndarray) -> "pd.DataFrame":
         """The rows that domain points (m,) stand for, as one column of categories each."""
         codes = np.unravel_index(np.asarray(indices), self.sizes)
         return pd.DataFrame(
@@ -186,7 +186,7 @@ class CategoricalUpload(Upload, CategoricalData):
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.n, self.columns)
 
-    def read(self, frame: pd.DataFrame) -> RowsRead:
+    def read(self, frame: "pd.DataFrame") -> RowsRead:
         """Codes (n, columns) int16."""
         check_columns(frame, [name for name, _ in self.columns])
         return RowsRead(lists.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
@@ -228,7 +228,7 @@ def check_domain(sizes: Mapping[str, int]) -> None:
 
 
 def prepare_categories(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     columns: Mapping[str, lists.Declared],
     identity: str | None = None,
     reading: Reading | None = None,
@@ -252,7 +252,7 @@ def prepare_categories(
     return PreparedCategories(made.table, made.specification, unlisted=lists.unlisted(made.table, listed))
 
 
-def suggest_categories(frame: pd.DataFrame) -> dict[str, lists.Declared]:
+def suggest_categories(frame: "pd.DataFrame") -> dict[str, lists.Declared]:
     """Categories found in each column, or edges at its rounded quintiles: a hint for display, NOT private.
 
     They look at the data, so a list that is taken from here reveals something that no budget accounts for. Declare what

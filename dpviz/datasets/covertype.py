@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpviz.datasets.base import DatasetFacts, DatasetSpecification, data_seed, rows_number
 from dpviz.datasets.bundled import DECLARED
@@ -19,6 +18,7 @@ from dpviz.datasets.uploads.parsing import numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
 from dpviz.errors import refusal
+from dpviz.later import pd
 
 # Centre and scale of the numeric columns: declared, and the same whatever the rows.
 STANDARD: Mapping[str, tuple[float, float]] = {
@@ -104,7 +104,7 @@ class CovertypeUpload(Upload, _Covertype):
     def read_from_rows(self) -> tuple[str, ...]:
         return (ROWS,)
 
-    def read(self, frame: pd.DataFrame) -> RowsRead:
+    def read(self, frame: "pd.DataFrame") -> RowsRead:
         """The cells as they are and the label -1 or +1; (n, 55)."""
         if len(frame.columns) != WIDTH + 1:
             raise refusal(__package__, "this_file_has_columns", width=WIDTH, count=len(frame.columns))
@@ -130,7 +130,7 @@ class CovertypeUpload(Upload, _Covertype):
 
 
 def prepare_covertype(
-    frame: pd.DataFrame, identity: str | None = None, reading: Reading | None = None
+    frame: "pd.DataFrame", identity: str | None = None, reading: Reading | None = None
 ) -> Prepared[CovertypeUpload]:
     """The table of `covtype.data` as `read_table` reads it, with what was declared of it long before.
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import DataSpecification, check_features, data_seed, enforce_bounds, rows_number
@@ -30,6 +29,7 @@ from dpviz.datasets.uploads.upload import (
     read_rows,
 )
 from dpviz.errors import UserError
+from dpviz.later import pd
 from dpviz.numbers import short
 from dpviz.specification import choice, number
 
@@ -252,7 +252,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         bounds, names = (*self.bounds, *[CONSTANT_RANGE] * self.constant), (*self.names, *[CONSTANT] * self.constant)
         return GroupedFacts(self.n, bounds, names, self.groups, self.shares, self.shares_costs)
 
-    def read(self, frame: pd.DataFrame) -> RowsRead:
+    def read(self, frame: "pd.DataFrame") -> RowsRead:
         """Features, label, group position; float64."""
         read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
         limits.check_columns(frame, (self.group,))
@@ -268,7 +268,7 @@ class GroupedUpload(Upload, GroupedSpecification):
 
 
 def prepare_groups(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     target: str | None,
     positive: str | None,
     group: str,
@@ -349,7 +349,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
     return names, tuple(declared)
 
 
-def group_positions(column: pd.Series, groups: Sequence[str]) -> np.ndarray:
+def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
     """The position (n,) of each row's group among the declared ones; of "other", or else the last, for all others."""
     codes, labels = classes(column)
     places = {class_label(name): place for place, name in enumerate(groups)}

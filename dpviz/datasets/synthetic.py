@@ -6,6 +6,7 @@ The last ones are for tuning: their models have something to be tuned.
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ def _signal(default: float = 4.0) -> Any:
     return number(default, 0.1, 20.0, **CONTROLS["signal"])
 
 
+@lru_cache(64)  # a page asks for them twenty times
 def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
     return DatasetFacts(n, ((low, high),) * d, tuple(f"feature_{j}" for j in range(1, d + 1)))
 

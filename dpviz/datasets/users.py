@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from dpviz.datasets.base import Dataset, DatasetFacts
@@ -18,6 +17,7 @@ from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_named, 
 from dpviz.datasets.uploads.parsing import classes
 from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepared
 from dpviz.errors import UserError, refusal
+from dpviz.later import pd
 
 MIN_USERS = 20
 
@@ -57,14 +57,14 @@ class UserUpload(UploadedTable):
         known = super().facts()
         return UserFacts(known.n, known.bounds, known.names, known.blocks, known.target, self.users)
 
-    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+    def rows(self, frame: "pd.DataFrame") -> np.ndarray:
         """As of `UploadedTable`, and in the last column whose each row is."""
         table = super().rows(frame)
         if count_users(table) != self.users:
             raise UserError("Choose the file that these settings were made for.", title="This file has other users")
         return table
 
-    def read(self, frame: pd.DataFrame) -> RowsRead:
+    def read(self, frame: "pd.DataFrame") -> RowsRead:
         read = super().read(frame)
         check_columns(frame, (self.user,))
         table = np.column_stack([read.table, _places(frame[self.user][read.kept])])
@@ -84,7 +84,7 @@ class UserUpload(UploadedTable):
 
 
 def prepare_users(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     *,
     user: str,
     target: str,
@@ -112,7 +112,7 @@ def count_users(table: np.ndarray) -> int:
     return int(table[:, -1].max(initial=-1)) + 1
 
 
-def _places(column: pd.Series) -> np.ndarray:
+def _places(column: "pd.Series") -> np.ndarray:
     """(n,) whose each row is, by the users' names in alphabetical order; without a name, after all others."""
     codes, names = classes(column)
     places = np.empty(len(names) + 1, dtype=np.int64)

@@ -15,14 +15,14 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow
 
+from dpviz import later
 from dpviz.datasets import ColumnInfo, Detected, Reading, describe_columns, detect_reading
 from dpviz.datasets.uploads.arrow import frame_of
 from dpviz.datasets.uploads.files import read_columns
 from dpviz.datasets.uploads.limits import MIN_COLUMNS, too_big, unreadable
 from dpviz.errors import UserError
+from dpviz.later import pd, pyarrow
 from dpviz.messages import pack, unpack
 from dpviz.processes import MEMORY, Child, Ended, Parent, Pieces, Why, limited, resident
 
@@ -62,7 +62,7 @@ class Reader:
 
     def read(
         self, data: bytes, name: str, reading: Reading, min_columns: int = MIN_COLUMNS
-    ) -> tuple[pd.DataFrame, tuple[ColumnInfo, ...]]:
+    ) -> "tuple[pd.DataFrame, tuple[ColumnInfo, ...]]":
         """As `datasets.read_table` and `describe_columns`. Raises UserError as `read_table` does, and for a file that
         breaks a limit."""
         asked = {"ask": "read", "name": name, "reading": reading.to_json(), "min_columns": min_columns}
@@ -75,7 +75,7 @@ class Reader:
             if child is not None:
                 child.kill()
 
-    def _ask(self, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], pyarrow.Table | None]:
+    def _ask(self, header: dict[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
         with self._in_line() as place:
             answer, table = self._asked(place, header, data) if self._children else _answer(header, data)
         if "error" in answer:
@@ -96,7 +96,7 @@ class Reader:
         finally:
             self._places.release()
 
-    def _asked(self, place: int, header: dict[str, Any], data: bytes) -> tuple[dict[str, Any], pyarrow.Table | None]:
+    def _asked(self, place: int, header: dict[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
         child = self._children[place]
         if child is None or not child.alive:  # not begun, or gone since the last file: no fault of this one
             child = self._replaced(place)
@@ -135,7 +135,7 @@ class Reader:
                 return unreadable("The process that read it has ended: it is damaged, or too big.")
 
 
-def _answer(header: Mapping[str, Any], data: bytes) -> tuple[dict[str, Any], pyarrow.Table | None]:
+def _answer(header: Mapping[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
     """What is asked about a file, or the sentence that it deserves."""
     try:
         if header["ask"] == "detect":
@@ -166,7 +166,7 @@ class _Pieces:
         """All of it is kept already."""
 
 
-def _stream(table: pyarrow.Table | None) -> list[memoryview]:
+def _stream(table: "pyarrow.Table | None") -> list[memoryview]:
     """A table as the pieces of an Arrow stream; without one, none."""
     pieces = _Pieces()
     if table is not None:
@@ -185,6 +185,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 
 def main() -> None:
     """Read what the server sends, until it is gone."""
+    later.now()
     parent = Parent(lambda _: False)
     for message in parent.messages():
         header, arrays = unpack(message)

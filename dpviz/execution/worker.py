@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpviz import families
+from dpviz import families, later
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.increments import Sender, ending
 from dpviz.experiments.experiment import Experiment
@@ -80,6 +80,7 @@ def main() -> None:
     stop = _Stop()
     parent = Parent(stop.on_message)
     families.load_all()  # before the first run asks for one of them
+    later.now()
     gc.collect()
     gc.freeze()  # what was imported stays: to look at it again after each run took a sixth of a short one's time
     parent.send(pack({"ready": True}, {}))

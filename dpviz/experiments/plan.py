@@ -14,7 +14,7 @@ from dpviz.displays import Displayed
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, objects
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Condition, Facts
 
@@ -230,7 +230,7 @@ class Plan(Displayed):
         if isinstance(self.terms, Filter):
             return self.terms.currency
         currency = self.budget.currency or "rho"
-        return currency if all(UNITS[currency].cost(event) < math.inf for event in set(self.events)) else None
+        return currency if all(UNITS[currency].cost(event) < math.inf for event in objects(self.events)) else None
 
     @checked
     def spent(self, currency: Currency) -> np.ndarray:

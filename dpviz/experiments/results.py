@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import bdtr
 
 from dpviz import resources
@@ -20,6 +19,7 @@ from dpviz.arguments import Delta, checked, one_of
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
+from dpviz.later import pd
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
@@ -135,7 +135,7 @@ def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
 @checked
 def final_table(
     trace: Trace, plans: Mapping[str, Plan], *, delta: Delta | None = None, headlines: Sequence[str] | None = None
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """One row per arm of the trace at its last recorded iteration.
 
     Parameters
@@ -162,7 +162,7 @@ def final_table(
 
 
 @checked
-def marked(table: pd.DataFrame, trace: Trace) -> pd.DataFrame:
+def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     """A final table of a user's own data, in which names say what reads them.
 
     Parameters

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dpviz.arguments import checked, one_of
 from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import Snapshot, Status
 from dpviz.experiments.plan import Privacy, privacy_of
+from dpviz.later import pd
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Condition, Metric
 
@@ -296,7 +296,7 @@ class Trace(Displayed):
                 return beside, known[0]
         return None
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Tidy table: algorithm, replicate, iteration, metric, value, released."""
         parts = []
         for label, lane in self.lanes.items():

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import dpviz
 from dpviz import templates
@@ -19,6 +18,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.exports import spreadsheets
+from dpviz.later import pd
 from dpviz.numbers import rounded_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
@@ -62,7 +62,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     return spreadsheets.as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
 
 
-def to_table(trace: Trace, plans: Mapping[str, Plan]) -> pd.DataFrame:
+def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
     """The rows and columns of `to_csv`."""
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
@@ -77,7 +77,7 @@ def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
     return spreadsheets.as_csv(sweep_to_table(result), sweep_header(result, sweep))
 
 
-def sweep_to_table(result: SweepResult) -> pd.DataFrame:
+def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
     """The rows and columns of `sweep_to_csv`."""
     frame = result.to_frame()
     frame["metric"] += np.where(frame["released"], "", NOT_PRIVATE)

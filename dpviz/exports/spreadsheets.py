@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import pandas as pd
+from dpviz.later import pd
 
 _RUN = r"[\s']*[=+\-@＝＋－＠]"  # what begins a formula; blanks before it are skipped by some
 _NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
@@ -32,7 +32,7 @@ def without_formulas(text: str) -> str:
     return re.sub(rf"(^|[;\t\r\n])({_RUN})+", r"\1", text)
 
 
-def neutral(frame: pd.DataFrame, written: Callable[[Any], Any] = as_text) -> pd.DataFrame:
+def neutral(frame: "pd.DataFrame", written: Callable[[Any], Any] = as_text) -> "pd.DataFrame":
     """The table with all its texts, index and names of columns included, as `as_text` makes them."""
     columns = [
         column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(written, na_action="ignore")
@@ -52,7 +52,7 @@ def _coded(found: re.Match[str]) -> str:
     return f"{found[1]}\\u{ord(found[2]):04x}"
 
 
-def as_csv(frame: pd.DataFrame, comments: Iterable[str] = ()) -> str:
+def as_csv(frame: "pd.DataFrame", comments: Iterable[str] = ()) -> str:
     """The table as CSV; lines that begin with "#", one for each comment, stand above it.
 
     Text is quoted: a "#" in a label does not start a comment, and nothing in it starts a row.

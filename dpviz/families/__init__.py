@@ -1,14 +1,19 @@
 """Algorithm families, one package each; importing a family registers its algorithms."""
 
 import importlib
+import json
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dpviz.audits.audit import Case
-from dpviz.audits.broken import Broken
 from dpviz.experiments.preset import Preset
+
+if TYPE_CHECKING:  # a plan needs none
+    from dpviz.audits.audit import Case
+    from dpviz.audits.broken import Broken
 
 
 def load_all() -> None:
@@ -28,12 +33,26 @@ def presets() -> Mapping[str, tuple[Preset, ...]]:
     return {name: module.PRESETS for name, module in _modules("presets")}
 
 
-def audits() -> Mapping[str, tuple[Case, ...]]:
+def preset_names() -> Iterator[tuple[str, str]]:
+    """The family and the name of every preset, with which each begins in its file. No family is imported and no file
+    is read in full: both take longer than to plan one."""
+    for file in sorted(file for folder in __path__ for file in Path(folder).glob("*/presets.toml")):
+        for name in re.findall(r'^\[\[preset\]\]\s+name = (".*")$', file.read_text("utf-8"), re.MULTILINE):
+            yield file.parent.name, json.loads(name)
+
+
+def preset(family: str, name: str) -> Preset:
+    """The preset of a family that has this name."""
+    presets: tuple[Preset, ...] = importlib.import_module(f"{__name__}.{family}.presets").PRESETS
+    return next(preset for preset in presets if preset.name == name)
+
+
+def audits() -> "Mapping[str, tuple[Case, ...]]":
     """The worst cases of every family's algorithms, by its name."""
     return {name: module.CASES for name, module in _modules("audits")}
 
 
-def broken() -> tuple[Broken, ...]:
+def broken() -> "tuple[Broken, ...]":
     """Mistakes that were made on purpose, for audits to find."""
     return tuple(found for _, module in _modules("broken") for found in module.BROKEN)
 

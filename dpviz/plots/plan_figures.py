@@ -16,7 +16,7 @@ from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.accountants import Method
 from dpviz.privacy.accounting.currencies import UNITS, Currency
-from dpviz.privacy.events import Gaussian, Laplace, inner_events
+from dpviz.privacy.events import Gaussian, Laplace, inner_events, objects
 from dpviz.privacy.ledger import Filter
 
 STEP = "Step t"
@@ -84,7 +84,7 @@ def _noise_lines(plan: Plan, label: str, look: ArmStyle) -> list[Line]:
 
 
 def _noise_symbols(plan: Plan) -> set[str]:
-    allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else set(plan.events)
+    allowed = plan.terms.allowed.values() if isinstance(plan.terms, Filter) else objects(plan.events)
     kinds = {type(release) for event in allowed for release in inner_events(event)}
     return {symbol for kind, symbol in ((Laplace, "b_t"), (Gaussian, "σ_t")) if kind in kinds}
 

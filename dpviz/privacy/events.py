@@ -6,13 +6,14 @@ without sampling may be read under either, whichever its sensitivity was compute
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, assert_never
+from typing import ClassVar, Literal, TypeVar, assert_never
 
 from dpviz.errors import refusal
 from dpviz.numbers import short_up
 
+T = TypeVar("T")
 Relation = Literal["replace-one", "add/remove-one"]
 
 
@@ -173,6 +174,18 @@ def parts(event: Event) -> tuple[Event, ...]:
             assert_never(event)
 
 
+def of_each(events: Sequence[Event], value: Callable[[Event], T]) -> list[T]:
+    """What a function says of each event, asked once of every one of `objects`."""
+    known = {id(event): value(event) for event in objects(events)}
+    return [known[id(event)] for event in events]
+
+
+def objects(events: Iterable[Event]) -> Collection[Event]:
+    """The events, one that is repeated as a uniform schedule does it once. Nothing is hashed, which takes longer than
+    all else of a long plan; so equal ones may be among them."""
+    return {id(event): event for event in events}.values()
+
+
 def draws_batch(event: Event) -> bool:
     """Whether a batch is drawn anywhere inside the event."""
     return isinstance(event, Sub) or any(draws_batch(part) for part in parts(event))
@@ -189,7 +202,7 @@ def relation(events: Iterable[Event]) -> Relation | None:
     Raises UserError if some hold under replace-one and others under add/remove-one: what holds for two different
     notions of a neighbour does not add up.
     """
-    schemes = {scheme for event in set(events) for scheme in _schemes(event)}
+    schemes = {scheme for event in objects(events) for scheme in _schemes(event)}
     if len(schemes) > 1:
         raise refusal(__package__, "batches_of_two_kinds")
     if not schemes:

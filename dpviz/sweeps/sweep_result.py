@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import pandas as pd
 
 from dpviz.arguments import checked, one_of
 from dpviz.displays import Displayed
@@ -15,6 +14,7 @@ from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Privacy
 from dpviz.experiments.results import Endings, endings
 from dpviz.experiments.trace import Trace, last_numbers
+from dpviz.later import pd
 from dpviz.numbers import short
 from dpviz.problems.base import Metric
 from dpviz.sweeps.laws import Fit, Order, Samples, crossing_intervals, log_law, orders, power_law
@@ -263,7 +263,7 @@ class SweepResult(Displayed):
         found = {end.place.number: end.place.data_seed for curve in self.curves.values() for end in curve.ends}
         return list(dict.fromkeys(found[number] for number in sorted(found)))
 
-    def to_frame(self) -> pd.DataFrame:
+    def to_frame(self) -> "pd.DataFrame":
         """Tidy table: algorithm, data_seed, replicate, setting (the value of the sweep), metric, value, released.
 
         Of two settings the value of the second one follows that of the first, as second_setting.

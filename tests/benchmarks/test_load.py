@@ -26,7 +26,7 @@ from tests.browser.serving import ROOT, Server, serve
 
 SECONDS = 25.0  # that sliders are moved for
 FEW_SECONDS = 60.0  # by so few: below, p95 would be the worst of all moves
-MOVES, MOST = 40, 9.0  # of a slider, to see what one costs; and how many times what Streamlit takes itself
+MOVES, MOST = 40, 5.0  # of a slider, to see what one costs; and how many times what Streamlit takes itself
 PAUSE = 3.0, 5.0  # seconds between two moves of a visitor
 LONG = {"iterations": "2000", "uniform_rows": "100000", "follow": "false"}
 SMALL = {"iterations": "20", "replicates": "2", "uniform_rows": "1000"}
@@ -165,7 +165,7 @@ async def cost(url: str, process: int, page: str, slider: str, **query: str) -> 
 
 
 def test_what_a_move_without_a_run_costs(report, server: Server) -> None:
-    """On every family's page, beside what Streamlit takes for as many controls alone: at most nine times that."""
+    """On every family's page, beside what Streamlit takes for as many controls alone: at most five times that."""
     symbols = {"pure": "ε", "approximate": "ε", "concentrated": "ρ", "gaussian": "μ"}
 
     async def all_pages() -> dict[str, tuple[float, float, float]]:

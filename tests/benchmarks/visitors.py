@@ -7,6 +7,8 @@ it would draw is only counted. So twenty visitors cost this machine little, and 
 import asyncio
 import json
 import time
+import zlib
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
@@ -27,6 +29,7 @@ class Stops:
     """A slider of ours: its texts, and the last move that the server has heard of."""
 
     id: str
+    name: str
     options: list[str]
     turn: int
 
@@ -53,6 +56,8 @@ class Visitor:
         self._polling: dict[str, asyncio.Task[None]] = {}
         self._lost = False
         self._last: str | None = None  # kind of message
+        self._held: tuple[str, list[str]] = "", []  # the slider of which it has all stops, and their settings
+        self._now = ""  # the settings of the page
         self._news = asyncio.Condition()
 
     async def __aenter__(self) -> Self:
@@ -79,9 +84,15 @@ class Visitor:
         await self._socket.close()
 
     async def move(self, label: str, text: str) -> float:
-        """Drag a slider to one of its options; returns the seconds until the page was drawn."""
+        """Drag a slider to one of its options; returns the seconds from the release until the page was drawn."""
         slider = self.controls[label]
         if isinstance(slider, Stops):
+            if not (self._held[0] == slider.name and self._now in self._held[1]):  # else the browser has its stops
+                pressed = WidgetState(id=_make_trigger_id(slider.id, "events"))
+                pressed.json_trigger_value = json.dumps([{"event": "press", "value": True}])
+                await self._drawn(
+                    lambda message: message.rerun_script.widget_states.widgets.append(pressed), control=slider.id
+                )
             event = {"event": "move", "value": {"index": slider.options.index(text), "turn": slider.turn + 1}}
             let_go = WidgetState(id=_make_trigger_id(slider.id, "events"), json_trigger_value=json.dumps([event]))
             return await self._drawn(
@@ -225,8 +236,14 @@ class Visitor:
                 self.texts[tuple(message.metadata.delta_path)] = found.body
             case "bidi_component" if found.component_name == "dpviz_slider":
                 data = json.loads(found.json)
-                self.controls[data["title"]] = Stops(found.id, data["texts"], data["turn"])
+                self.controls[data["title"]] = Stops(found.id, data["name"], data["texts"], data["turn"])
                 self._fragments[found.id] = message.delta.fragment_id
+            case "bidi_component" if found.component_name == "dpviz_stops":
+                data = json.loads(found.json)
+                self._now = data["settings"]
+                if data["packed"]:
+                    stops = json.loads(zlib.decompress(b64decode(data["packed"])))
+                    self._held = stops["slider"], stops["settings"]
             case "bidi_component" if found.component_name == "dpviz_look":
                 self._look(found.id, json.loads(found.json), message.delta.fragment_id)
             case "progress":

@@ -304,6 +304,7 @@ def test_presets_are_listed_and_are_the_settings_of_the_pages(shell) -> None:
     code, out, _ = shell("presets")
     names = [preset.name for found in families.presets().values() for preset in found]
     assert code == 0 and len(names) > 20 and all(name in out for name in names)
+    assert names == [name for _, name in families.preset_names()]
     for found in families.presets().values():
         code, out, _ = shell("presets", found[-1].name.upper())
         assert code == 0 and Experiment.from_json(out) == found[-1].experiment
@@ -437,7 +438,7 @@ def test_an_output_that_is_full_is_a_sentence(shell, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(looking, "shown", full)
+        patched.setattr(looking, "listed", full)
         code, _, err = shell("settings experiment.json")
     assert (code, err) == (1, "No space left on device.\n")
 
@@ -486,6 +487,25 @@ def test_a_preset_runs_by_its_name_with_numbers_changed_and_leaves_a_picture(she
     page = Path("out.html").read_text()
     assert page.count("Plotly.newPlot") == 2 and "Not private" in page and "ε = 1, one row replaced" in page
     assert shell(f'run "{name}" --set epsilon=1,2')[0] == 2 and shell(f'run "{name}" --set no=1')[0] == 2
+
+
+def test_a_plan_is_made_without_what_it_does_not_need() -> None:
+    """Neither tables nor pictures, and of the families only that of the preset."""
+    named = [
+        "pandas",
+        "pyarrow",
+        "plotly",
+        "streamlit",
+        "jinja2",
+        "dpviz.execution.runner",
+        "dpviz.families.second_order",
+    ]
+    program = (
+        "import sys; from dpviz.cli import main; main.run(['plan', '--preset', 'Start here: same']); "
+        f"print([name for name in {named} if name in sys.modules])"
+    )
+    out = subprocess.check_output([sys.executable, "-c", program], cwd=ROOT, text=True, encoding="utf-8")
+    assert out.startswith("Guarantee") and out.splitlines()[-1] == "[]"
 
 
 def test_help_lists_the_commands_in_their_own_words_and_imports_none() -> None:

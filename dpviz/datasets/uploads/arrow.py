@@ -10,15 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow
-import pyarrow.compute
-from pyarrow import types
 
 from dpviz.datasets.uploads.limits import shown
 from dpviz.errors import UserError
+from dpviz.later import pd, pyarrow, types
 
-TEXTS = pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string())
 _EXACT = 2**53  # whole numbers up to here are exact in float64
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _PART = 50_000  # values
@@ -26,14 +22,14 @@ _ROWS = ""  # the name of no column
 _MERGED_FROM = 4_000_000  # bytes of dictionaries of one column that may wait
 
 
-def as_texts(array: pyarrow.Array) -> pyarrow.DictionaryArray:
+def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
     """An array of text or bytes as a dictionary of its different texts. Raises ArrowInvalid if it is not UTF-8."""
     # By way of bytes: only so is it checked.
     checked = array.cast(pyarrow.large_binary()).cast(pyarrow.large_string())
-    return checked.dictionary_encode().cast(TEXTS)
+    return checked.dictionary_encode().cast(pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string()))
 
 
-def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
+def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """An array of any type as one of those above. Raises UserError, naming the column, for a type that has no cells."""
     kind = array.type
     if isinstance(kind, pyarrow.BaseExtensionType):
@@ -62,7 +58,7 @@ def plain(array: pyarrow.Array, name: str) -> pyarrow.Array:
     return _as_float(array, name)
 
 
-def _check_times(array: pyarrow.Array, name: str) -> None:
+def _check_times(array: "pyarrow.Array", name: str) -> None:
     """Raise UserError for dates and times of day for which there is no text."""
     kind = array.type
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
@@ -79,7 +75,7 @@ def _check_times(array: pyarrow.Array, name: str) -> None:
         )
 
 
-def _repaired(array: pyarrow.Array) -> pyarrow.Array:
+def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
     """Texts of bytes, with "�" where they are no UTF-8."""
     encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [
@@ -89,7 +85,7 @@ def _repaired(array: pyarrow.Array) -> pyarrow.Array:
     return looked_up(as_texts(pyarrow.concat_arrays(parts)), encoded.indices)
 
 
-def _as_float(array: pyarrow.Array, name: str) -> pyarrow.Array:
+def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     kind = array.type
     if types.is_null(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         return array.cast(pyarrow.float64())
@@ -105,7 +101,7 @@ def _as_float(array: pyarrow.Array, name: str) -> pyarrow.Array:
     raise _unusable(name, "lists or records" if types.is_nested(kind) else f"values of the type {shown(str(kind))}")
 
 
-def is_text(kind: pyarrow.DataType) -> bool:
+def is_text(kind: "pyarrow.DataType") -> bool:
     """Whether values of an Arrow type are texts, or bytes that may be such."""
     texts = (types.is_string, types.is_large_string, types.is_string_view)
     return any(check(kind) for check in (*texts, types.is_binary, types.is_large_binary, types.is_binary_view)) or bool(
@@ -118,39 +114,39 @@ def _unusable(name: str, holding: str) -> UserError:
     return UserError("Leave it out of the file, or save one number or text per cell.", title=title)
 
 
-def _zone_is_known(kind: pyarrow.DataType) -> bool:
+def _zone_is_known(kind: "pyarrow.DataType") -> bool:
     try:
         return kind.tz is None or bool(pd.DatetimeTZDtype(kind.unit, kind.tz))
     except (TypeError, ValueError, LookupError, OSError):
         return False
 
 
-def _used(array: pyarrow.DictionaryArray) -> tuple[pyarrow.Array, pyarrow.Array]:
+def _used(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
     """Places and values of a dictionary without the values that no cell has."""
     places = array.indices.dictionary_encode()
     return places.indices, array.dictionary.take(places.dictionary)
 
 
-def looked_up(values: pyarrow.Array, places: pyarrow.Array) -> pyarrow.Array:
+def looked_up(values: "pyarrow.Array", places: "pyarrow.Array") -> "pyarrow.Array":
     """values[places], null where a place is."""
     if not types.is_dictionary(values.type):
         return values.take(places)
     return pyarrow.DictionaryArray.from_arrays(values.indices.take(places), values.dictionary)
 
 
-def only(texts: pyarrow.DictionaryArray, which: np.ndarray) -> pyarrow.DictionaryArray:
+def only(texts: "pyarrow.DictionaryArray", which: np.ndarray) -> "pyarrow.DictionaryArray":
     """Texts without those of which `which`, one truth for each of the dictionary, is false: null in their place."""
     kept = pyarrow.compute.take(pyarrow.array(which), texts.indices)
     places = pyarrow.compute.if_else(pyarrow.compute.fill_null(kept, False), texts.indices, None)
     return pyarrow.DictionaryArray.from_arrays(*_used(pyarrow.DictionaryArray.from_arrays(places, texts.dictionary)))
 
 
-def in_parts(array: pyarrow.Array) -> Iterator[pyarrow.Array]:
+def in_parts(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
     """An array piece by piece, so that few of its values are Python objects at a time."""
     return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
 
-def _one(column: pyarrow.ChunkedArray) -> pyarrow.Array:
+def _one(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
     """A column in one piece."""
     # `combine_chunks` copies a single piece, too.
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
@@ -159,7 +155,7 @@ def _one(column: pyarrow.ChunkedArray) -> pyarrow.Array:
 class Column:
     """A column that arrives in parts, each as from `plain`; the first of them, which may be empty, tells its type."""
 
-    def __init__(self, first: pyarrow.Array) -> None:
+    def __init__(self, first: "pyarrow.Array") -> None:
         self._parts = [first]
         self._merged = self._waiting = 0  # bytes of the dictionaries
 
@@ -168,7 +164,7 @@ class Column:
         """Bytes of its texts, each counted once or a few times."""
         return self._merged + self._waiting
 
-    def add(self, part: pyarrow.Array) -> None:
+    def add(self, part: "pyarrow.Array") -> None:
         """Take over a part."""
         self._parts.append(part)
         if types.is_dictionary(part.type):
@@ -178,7 +174,7 @@ class Column:
                 self._parts = [self.whole()]
                 self._merged, self._waiting = self._parts[0].dictionary.nbytes, 0
 
-    def whole(self) -> pyarrow.Array:
+    def whole(self) -> "pyarrow.Array":
         """All parts as one array; whole numbers as float64 where that loses no digit,
         and NaN where such a number is missing."""
         array = _one(pyarrow.chunked_array(self._parts))
@@ -189,18 +185,18 @@ class Column:
         return array.fill_null(math.nan) if types.is_float64(array.type) and array.null_count else array
 
 
-def sampled(table: pyarrow.Table, rows: np.ndarray) -> pyarrow.Table:
+def sampled(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
     """Some rows of a table, with a last column "" that says which; texts that none of them holds are left behind."""
     kept = [_taken(_one(column), rows) for column in table.columns]
     return pyarrow.Table.from_arrays([*kept, pyarrow.array(rows)], names=[*table.column_names, _ROWS])
 
 
-def _taken(array: pyarrow.Array, rows: np.ndarray) -> pyarrow.Array:
+def _taken(array: "pyarrow.Array", rows: np.ndarray) -> "pyarrow.Array":
     array = array.take(pyarrow.array(rows))
     return pyarrow.DictionaryArray.from_arrays(*_used(array)) if types.is_dictionary(array.type) else array
 
 
-def frame_of(table: pyarrow.Table) -> pd.DataFrame:
+def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
     """A table of columns from here as pandas has it; numbers and texts are not copied.
 
     Two columns of one name are one in which numbers and texts are mixed.
@@ -214,7 +210,7 @@ def frame_of(table: pyarrow.Table) -> pd.DataFrame:
     return frame.set_axis(index, axis=0)
 
 
-def texts_of(series: pd.Series) -> tuple[np.ndarray, pyarrow.Array] | None:
+def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
     """The different texts of a column of texts, and the place (n,) of each cell's among them, -1 where it is missing;
     None of any other column."""
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
@@ -223,7 +219,7 @@ def texts_of(series: pd.Series) -> tuple[np.ndarray, pyarrow.Array] | None:
     return places.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 
-def mixed(numbers: np.ndarray, texts: pyarrow.DictionaryArray) -> pd.Categorical:
+def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
     """Numbers (n,), NaN where there is none, and texts, null where there is none, as one column of both."""
     places, different = pd.factorize(numbers)  # -1 where NaN
     codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -231,7 +227,7 @@ def mixed(numbers: np.ndarray, texts: pyarrow.DictionaryArray) -> pd.Categorical
     return pd.Categorical.from_codes(np.where(codes >= 0, codes + len(different), places), categories)
 
 
-def _cells(array: pyarrow.Array, texts: pyarrow.DictionaryArray | None = None) -> Any:
+def _cells(array: "pyarrow.Array", texts: "pyarrow.DictionaryArray | None" = None) -> Any:
     if texts is not None:
         return mixed(array.to_numpy(zero_copy_only=False), texts)
     if types.is_dictionary(array.type):

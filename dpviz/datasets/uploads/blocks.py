@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
-import pyarrow
-import pyarrow.parquet
-
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import Column, frame_of, plain
+from dpviz.later import pd, pyarrow
 
 ROWS = 65_536  # of a block, at most
 
@@ -23,7 +20,7 @@ class TableFile:
 
     path: Path
 
-    def blocks(self) -> Iterator[pd.DataFrame]:
+    def blocks(self) -> "Iterator[pd.DataFrame]":
         """Its rows in their order, each block as `read_table` would read it alone. Raises UserError for a file that is
         damaged, or no Parquet."""
         try:

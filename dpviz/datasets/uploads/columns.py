@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pandas as pd
 
 from dpviz.datasets.base import MAX_BOUND
 from dpviz.datasets.uploads.arrow import texts_of
 from dpviz.datasets.uploads.limits import MAX_NAME
 from dpviz.datasets.uploads.parsing import as_number, class_label, classes, is_empty, numbers
 from dpviz.datasets.uploads.reading import Kind
+from dpviz.later import pd
 
 DISTINCT_CAP = 100
 MAX_CLASSES_SHOWN = 20
@@ -39,7 +39,7 @@ class ColumnInfo:
         return self.distinct <= 1 + (self.repeated == 1)
 
 
-def describe_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
+def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
     """What each column holds, for the choice of target and features. Looks at the data: not private.
 
     kinds : as declared in a `Reading`; they say which columns are numeric.
@@ -77,7 +77,7 @@ def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
     return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
 
 
-def target_classes(series: pd.Series, most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
+def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
     """The classes of a target as text, in order; of more than `most`, the most frequent. Not private."""
     codes, labels = classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
@@ -97,14 +97,14 @@ def usual_positive(column: ColumnInfo) -> str:
     return "1" if column.numeric else "yes"
 
 
-def encode_target(series: pd.Series, positive: str) -> np.ndarray:
+def encode_target(series: "pd.Series", positive: str) -> np.ndarray:
     """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
     codes, labels = classes(series)
     label = class_label(positive)
     return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
 
 
-def suggested_bounds(frame: pd.DataFrame, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
+def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str, tuple[float, float]]:
     """The minimum and maximum of numeric columns, rounded outwards: a hint for display, NOT private.
 
     They look at the data, so a range that is taken from here reveals something that no budget accounts for. Declare
@@ -131,7 +131,7 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
     return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
 
 
-def _described(name: str, series: pd.Series) -> ColumnInfo:
+def _described(name: str, series: "pd.Series") -> ColumnInfo:
     values = numbers(series)
     missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
     numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
@@ -140,7 +140,7 @@ def _described(name: str, series: pd.Series) -> ColumnInfo:
     return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
 
 
-def _counts(series: pd.Series) -> np.ndarray:
+def _counts(series: "pd.Series") -> np.ndarray:
     """How often each value stands in the column; of the first rows only, where those have DISTINCT_CAP values."""
     dictionary = texts_of(series)
     if dictionary is not None:

@@ -12,10 +12,6 @@ from itertools import islice
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
-import pyarrow
-import pyarrow.parquet
-from pyarrow import types
 
 from dpviz.arguments import Between, checked
 from dpviz.datasets.uploads import limits
@@ -25,6 +21,7 @@ from dpviz.datasets.uploads.limits import too_big, unreadable
 from dpviz.datasets.uploads.reading import Kind, Reading
 from dpviz.datasets.uploads.texts import read_text
 from dpviz.errors import UserError
+from dpviz.later import pd, pyarrow, types
 
 Count = Annotated[int, Between(1, math.inf, ends=True)]
 MAX_FOOTER_BYTES = 16 * 1024 * 1024
@@ -33,7 +30,7 @@ MAX_PIECES = 25_000  # row groups × columns: each takes about 0.1 ms
 MAX_DIFFERENCES = 5_000_000  # texts that are written as differences: 2 to 3 s
 _BATCH_ROWS, _TEXT_ROWS = 65_536, 64
 _GATHERED = 1_000_000  # bytes of batches that are taken over together: that each is alone took five times as long
-_ERRORS = (pyarrow.ArrowException, OSError, ValueError, OverflowError, LookupError)
+_ERRORS = (OSError, ValueError, OverflowError, LookupError)
 _GZIP = b"\x1f\x8b"
 
 
@@ -47,7 +44,7 @@ def read_table(
     reading: Reading | None = None,
     sample_rows: Count | None = None,
     seed: Annotated[int, Between(0, math.inf, ends=True)] = 0,
-) -> pd.DataFrame:
+) -> "pd.DataFrame":
     """The table in an uploaded file; nothing is written to disk, nothing in the file is executed.
 
     Parameters
@@ -88,7 +85,7 @@ def read_columns(
     sample_rows: int | None = None,
     seed: int = 0,
     min_columns: int = limits.MIN_COLUMNS,
-) -> pyarrow.Table:
+) -> "pyarrow.Table":
     """What `arrow.frame_of` makes the table of `read_table` from."""
     data = _unpacked(data)
     if reading is not None and reading.sample_rows is not None:
@@ -148,7 +145,7 @@ def _unpacked(data: bytes) -> bytes:
 # -------------------------------------------------------------------------------------------------------------- Parquet
 
 
-def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
     """The columns of a file as `arrow.plain` makes them. Raises UserError for whatever cannot be read.
 
     max_rows : a longer table is refused; None reads as many as MAX_CELLS allows.
@@ -157,7 +154,7 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
         return _read_parquet(data, max_rows, min_columns, max_columns)
     except MemoryError:
         raise too_big("Unpacked, it needs more memory than there is.") from None
-    except _ERRORS:
+    except (pyarrow.ArrowException, *_ERRORS):
         raise unreadable() from None
 
 
@@ -165,23 +162,23 @@ def parquet_kinds(data: bytes) -> dict[str, Kind]:
     """The columns of a file, and what its schema says that each holds; truths are numbers. Raises UserError."""
     try:
         schema = _opened(data).schema_arrow
-    except _ERRORS:
+    except (pyarrow.ArrowException, *_ERRORS):
         raise unreadable() from None
     return {field.name: "number" if _is_number(field.type) else "text" for field in schema}
 
 
-def _is_number(kind: pyarrow.DataType) -> bool:
+def _is_number(kind: "pyarrow.DataType") -> bool:
     checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
     return _is_number(kind.value_type) if types.is_dictionary(kind) else any(check(kind) for check in checks)
 
 
-def _opened(data: bytes) -> pyarrow.parquet.ParquetFile:
+def _opened(data: bytes) -> "pyarrow.parquet.ParquetFile":
     if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
         raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
     return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
 
 
-def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
     file = _opened(data)
     schema, metadata = file.schema_arrow, file.metadata
     names = limits.checked_names(schema.names, min_columns, max_columns)
@@ -224,7 +221,7 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
 
 
 def _column(
-    file: pyarrow.parquet.ParquetFile, named: str, name: str, column: Column, *, left: int, rows: int
+    file: "pyarrow.parquet.ParquetFile", named: str, name: str, column: Column, *, left: int, rows: int
 ) -> Column:
     """The column `named` of a file, called `name`, in batches of so many rows; with at most `left` bytes of text."""
     most = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
@@ -237,7 +234,7 @@ def _column(
     return column
 
 
-def _gathered(parts: Iterable[pyarrow.Array]) -> Iterator[pyarrow.Array]:
+def _gathered(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
     """The parts, small ones together."""
     waiting: list[pyarrow.Array] = []
     size = 0
@@ -251,5 +248,5 @@ def _gathered(parts: Iterable[pyarrow.Array]) -> Iterator[pyarrow.Array]:
         yield _together(waiting)
 
 
-def _together(parts: list[pyarrow.Array]) -> pyarrow.Array:
+def _together(parts: "list[pyarrow.Array]") -> "pyarrow.Array":
     return parts[0] if len(parts) == 1 else pyarrow.chunked_array(parts).unify_dictionaries().combine_chunks()

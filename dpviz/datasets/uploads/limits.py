@@ -3,10 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 
-import pandas as pd
-
 from dpviz.datasets.base import MAX_BOUND, is_range
 from dpviz.errors import NotYet, UserError, refusal
+from dpviz.later import pd
 from dpviz.numbers import short
 
 MIN_ROWS = 20
@@ -77,14 +76,14 @@ def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) ->
             raise ValueError(f"the range of column {shown(name)} must run from a smaller to a larger number")
 
 
-def check_columns(frame: pd.DataFrame, names: Sequence[str]) -> None:
+def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
     """Raise UserError if the table lacks one of the columns."""
     unknown = next((name for name in names if name not in frame.columns), None)
     if unknown is not None:
         raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
 
 
-def check_named(frame: pd.DataFrame, what: str, column: str, target: str | None, features: Sequence[str]) -> None:
+def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | None, features: Sequence[str]) -> None:
     """Raise UserError if the table lacks the column that names the group, or the user, or has it another use."""
     check_columns(frame, (column,))
     if column == target or column in features:
@@ -115,7 +114,7 @@ def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) 
 
 
 def check_choice(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     target: str | None,
     columns: Sequence[str],
     numeric: Sequence[str],

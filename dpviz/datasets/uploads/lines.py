@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 
 from dpviz.datasets.uploads.limits import unreadable
 from dpviz.errors import UserError
+from dpviz.later import pyarrow
 
 MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
 _BLOCK_BYTES = 16_000_000
@@ -42,7 +41,7 @@ class Rows:
         first, last, _ = part.indices(len(self))
         return Rows(self.data, self.offsets[first : max(first, last) + 1])
 
-    def texts(self) -> pyarrow.Array:
+    def texts(self) -> "pyarrow.Array":
         """The rows as an array of texts, with the line breaks that end them; nothing is copied."""
         offsets = pyarrow.py_buffer(np.ascontiguousarray(self.offsets))
         return pyarrow.LargeStringArray.from_buffers(len(self), offsets, pyarrow.py_buffer(self.data))
@@ -123,7 +122,7 @@ def _matches(rows: Rows, which: np.ndarray, pattern: str) -> bool:
     return bool(pyarrow.compute.all(matching, min_count=0).as_py())
 
 
-def _match(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
+def _match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
     return pyarrow.compute.match_substring_regex(texts, pattern)
 
 
@@ -192,7 +191,7 @@ def fits(cells: list[str], width: int) -> bool:
     return not any(cell.strip() for cell in cells[width:])
 
 
-def columns_of(rows: Rows, separator: str, width: int) -> tuple[list[pyarrow.Array], int]:
+def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
     """The cells of rows by column, as texts, and how many rows have more cells than there are columns.
 
     A row with fewer has nothing in the last ones; one with more has nothing at all: nobody can tell which are where.
@@ -211,7 +210,7 @@ def columns_of(rows: Rows, separator: str, width: int) -> tuple[list[pyarrow.Arr
     return columns, wide
 
 
-def _by_column(rows: Rows, which: np.ndarray, separator: str, width: int) -> tuple[list[pyarrow.Array], int]:
+def _by_column(rows: Rows, which: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
     """The cells of some rows, read one by one, by column; and how many of these rows have too many."""
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide, nothing = 0, [""] * width

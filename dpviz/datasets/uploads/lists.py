@@ -10,12 +10,12 @@ from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
 from pydantic import Field
 
 from dpviz.datasets.uploads.limits import MAX_NAME, shown
 from dpviz.datasets.uploads.parsing import class_label, classes, numbers
 from dpviz.errors import NotYet, UserError, refusal
+from dpviz.later import pd
 
 MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise
 OTHER = "other"
@@ -63,7 +63,7 @@ def check_lists(columns: Lists, edges: Edges) -> None:
         raise ValueError("edges need a column with a category for each range, and one for the rest")
 
 
-def list_codes(frame: pd.DataFrame, columns: Lists, edges: Edges) -> np.ndarray:
+def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarray:
     """The place (n, columns) of every cell in its column's list, by declarations alone; int16, read-only."""
     cuts = dict(edges)
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
@@ -105,7 +105,7 @@ def _listed(name: str, declared: Declared) -> tuple[str, ...]:
     return categories
 
 
-def _listed_codes(series: pd.Series, categories: Sequence[str]) -> np.ndarray:
+def _listed_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
     """The place (n,) of every cell in the list, whose last category takes what is missing or not listed."""
     codes, labels = classes(series)
     other = len(categories) - 1
@@ -113,7 +113,7 @@ def _listed_codes(series: pd.Series, categories: Sequence[str]) -> np.ndarray:
     return np.array([*(place.get(label, other) for label in labels), other])[codes]  # code -1, missing: the end
 
 
-def _ranges(series: pd.Series, edges: Sequence[float]) -> np.ndarray:
+def _ranges(series: "pd.Series", edges: Sequence[float]) -> np.ndarray:
     """The place (n,) of every cell among the ranges between edges; after them, what is no number."""
     values = numbers(series)
     return np.where(np.isnan(values), len(edges) + 1, np.digitize(values, edges))

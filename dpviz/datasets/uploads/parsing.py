@@ -10,11 +10,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
-import pyarrow
-import pyarrow.compute
 
 from dpviz.datasets.uploads.arrow import in_parts, texts_of
+from dpviz.later import pd, pyarrow
 
 _WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
@@ -69,14 +67,14 @@ def class_label(value: Any) -> str:
     return str(int(number)) if number.is_integer() and abs(number) < _IN_FULL else repr(number)
 
 
-def regular(texts: pyarrow.Array) -> tuple[pyarrow.Array, np.ndarray]:
+def regular(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, np.ndarray]":
     """Which texts are plain numbers, and these numbers (n,), NaN elsewhere: Arrow reads them fast and to the last
     digit, as Python does. Whole numbers of 16 digits and more are left to `long_whole`."""
     which = _short(texts, _FLOAT)
     return which, _floats(pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(which, texts, None), "+"))
 
 
-def long_whole(texts: pyarrow.Array) -> tuple[pyarrow.Array, pyarrow.Array, np.ndarray]:
+def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, np.ndarray]":
     """Which texts are whole numbers of 16 to about 100 digits; these as `class_label` writes them; and as numbers (n,),
     NaN elsewhere."""
     which = _short(texts, _LONG)
@@ -86,13 +84,13 @@ def long_whole(texts: pyarrow.Array) -> tuple[pyarrow.Array, pyarrow.Array, np.n
     return which, labels, _floats(labels)
 
 
-def in_full(values: np.ndarray) -> pyarrow.Array:
+def in_full(values: np.ndarray) -> "pyarrow.Array":
     """Whole numbers (n,) as texts with all their digits, null where `class_label` writes fewer."""
     whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))
     return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
 
 
-def _short(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
+def _short(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
     """Which texts match a pattern and are not longer than Arrow reads them as Python does."""
     short = pyarrow.compute.less_equal(pyarrow.compute.binary_length(texts), _LONGEST)
     return pyarrow.compute.fill_null(
@@ -100,11 +98,11 @@ def _short(texts: pyarrow.Array, pattern: str) -> pyarrow.Array:
     )
 
 
-def _floats(texts: pyarrow.Array) -> np.ndarray:
+def _floats(texts: "pyarrow.Array") -> np.ndarray:
     return texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
 
 
-def numbers(series: pd.Series) -> np.ndarray:
+def numbers(series: "pd.Series") -> np.ndarray:
     """The cells of a column as numbers; (n,) float64, NaN where there is none, ±inf kept."""
     dictionary = texts_of(series)
     if dictionary is not None:
@@ -127,14 +125,14 @@ def numbers(series: pd.Series) -> np.ndarray:
     return np.append(np.array(values, dtype=np.float64), np.nan)[codes]
 
 
-def classes(series: pd.Series) -> tuple[np.ndarray, list[str]]:
+def classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
     """The class of every cell: positions (n,) in a list of different labels; -1 where a cell is missing or blank."""
     codes, cell_labels = _each(series, class_label, str.strip)
     places = {label: place for place, label in enumerate(dict.fromkeys(label for label in cell_labels if label))}
     return np.array([*(places.get(label, -1) for label in cell_labels), -1], dtype=np.int64)[codes], list(places)
 
 
-def is_empty(series: pd.Series) -> np.ndarray:
+def is_empty(series: "pd.Series") -> np.ndarray:
     """Where (n,) a cell is missing or blank."""
     dictionary = texts_of(series)
     if dictionary is not None:
@@ -146,7 +144,7 @@ def is_empty(series: pd.Series) -> np.ndarray:
     return np.array([*blanks, True], dtype=bool)[codes]
 
 
-def _are_times(series: pd.Series) -> bool:
+def _are_times(series: "pd.Series") -> bool:
     return bool(pd.api.types.is_datetime64_any_dtype(series.dtype) or pd.api.types.is_timedelta64_dtype(series.dtype))
 
 
@@ -155,7 +153,7 @@ def _is_blank(value: Any) -> bool:
 
 
 def _each(
-    series: pd.Series, read: Callable[[Any], Read], of_text: Callable[[str], Read]
+    series: "pd.Series", read: Callable[[Any], Read], of_text: Callable[[str], Read]
 ) -> tuple[np.ndarray, list[Read]]:
     """What `read` says of every different value, and the place of each cell's value among them; -1 where missing.
 
@@ -183,7 +181,7 @@ def _each(
     return codes, [read(value) for value in cells]
 
 
-def _read_texts(texts: pyarrow.Array, read: Callable[[Any], Read], of_text: Callable[[str], Read]) -> list[Read]:
+def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], of_text: Callable[[str], Read]) -> list[Read]:
     values: list[Read] = []
     for some in in_parts(texts):
         unclear = pyarrow.compute.match_substring_regex(some, _UNCLEAR).to_pylist()
@@ -191,7 +189,7 @@ def _read_texts(texts: pyarrow.Array, read: Callable[[Any], Read], of_text: Call
     return values
 
 
-def numbers_in(texts: pyarrow.Array) -> np.ndarray:
+def numbers_in(texts: "pyarrow.Array") -> np.ndarray:
     """(k,) different texts as numbers, NaN where there is none; in Python only those that could be one and are not
     plain."""
     plain, values = regular(texts)

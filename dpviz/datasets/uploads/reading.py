@@ -8,13 +8,12 @@ import re
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import pyarrow
-import pyarrow.compute
 from pydantic import Field
 
 from dpviz.datasets.uploads.arrow import as_texts, in_parts, looked_up
 from dpviz.datasets.uploads.limits import MAX_COLUMNS
 from dpviz.datasets.uploads.parsing import as_number, class_label, in_full, long_whole, regular
+from dpviz.later import pyarrow
 from dpviz.specification import Specification
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -81,7 +80,7 @@ def plain_number(text: str, decimal: str) -> str:
     return text
 
 
-def read_cells(texts: pyarrow.Array, reading: Reading) -> tuple[np.ndarray, pyarrow.DictionaryArray]:
+def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, pyarrow.DictionaryArray]":
     """A column of texts (large_string), each cell read by itself: numbers (n,), NaN where there is none, and texts as
     `class_label` writes them, null where there is none.
 

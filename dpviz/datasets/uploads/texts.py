@@ -3,7 +3,6 @@
 from collections import Counter
 
 import numpy as np
-import pyarrow
 
 from dpviz.datasets.uploads.arrow import Column, as_texts, only
 from dpviz.datasets.uploads.limits import checked_names, shown, too_many_rows, unreadable
@@ -20,6 +19,7 @@ from dpviz.datasets.uploads.lines import (
 from dpviz.datasets.uploads.parsing import numbers_in
 from dpviz.datasets.uploads.reading import Reading, read_cells
 from dpviz.errors import UserError, refusal
+from dpviz.later import pyarrow
 
 LOOKED_AT = 1000  # rows
 _CHUNK_CELLS = 2_000_000
@@ -68,7 +68,9 @@ def usual_width(rows: Rows, separator: str) -> int:
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
 
-def read_text(data: bytes, reading: Reading, max_rows: int | None, min_columns: int, max_columns: int) -> pyarrow.Table:
+def read_text(
+    data: bytes, reading: Reading, max_rows: int | None, min_columns: int, max_columns: int
+) -> "pyarrow.Table":
     """The table that a text is by its reading: a column of numbers, of texts, or of both for each name.
 
     max_rows : a longer one is refused. Raises UserError for whatever cannot be read.
@@ -91,7 +93,7 @@ def read_text(data: bytes, reading: Reading, max_rows: int | None, min_columns: 
     return _interpreted(rows, names, kinds, reading)
 
 
-def _interpreted(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> pyarrow.Table:
+def _interpreted(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
     used = [place for place, kind in enumerate(kinds) if kind != "unused"]
     numbers = {place: [np.empty(0)] for place in used}
     texts = {place: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for place in used}

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
-import pandas as pd
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, is_range
@@ -26,6 +25,7 @@ from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.errors import UserError, refusal
+from dpviz.later import pd
 from dpviz.specification import Specification, sentences
 
 IDENTITY = r"^[0-9a-f]{32}$"
@@ -61,11 +61,11 @@ class Upload(Specification):
         return (*in_words(self.from_data), *[ROWS] * (getattr(self, "missing", "fill") == "drop"))
 
     @abstractmethod
-    def read(self, frame: pd.DataFrame) -> "RowsRead":
+    def read(self, frame: "pd.DataFrame") -> "RowsRead":
         """The rows of a table from `read_table`, made by these declarations alone, however many they are, and what
         looks odd in them. Raises UserError for a column that is not there."""
 
-    def rows(self, frame: pd.DataFrame) -> np.ndarray:
+    def rows(self, frame: "pd.DataFrame") -> np.ndarray:
         """The array (n, columns) of a table from `read_table`, read-only; see `read`. Raises UserError as that does,
         for another number of rows, and for a column of numbers that has none. What looks odd otherwise is a warning."""
         read = self.read(frame)
@@ -148,7 +148,7 @@ class UploadedTable(Upload, DatasetSpecification):
             self.target_range,
         )
 
-    def read(self, frame: pd.DataFrame) -> "RowsRead":
+    def read(self, frame: "pd.DataFrame") -> "RowsRead":
         """Numeric features, the place of every category in its list, and the target: -1 or +1, or a number."""
         read = read_rows(
             frame,
@@ -231,7 +231,7 @@ class RowsRead:
 
 
 def read_rows(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     names: Sequence[str],
     bounds: Sequence[tuple[float, float]],
     target: str | None,
@@ -314,7 +314,7 @@ def table_is_gone() -> UserError:
 
 
 def prepare(
-    frame: pd.DataFrame,
+    frame: "pd.DataFrame",
     target: str,
     positive: str | None,
     features: Sequence[str],
@@ -380,7 +380,7 @@ def ranges_of(names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -
     return tuple((float(bounds[name][0]), float(bounds[name][1])) for name in names)
 
 
-def prepared(cls: type[U], frame: pd.DataFrame, identity: str | None, **declared: Any) -> Prepared[U]:
+def prepared(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declared: Any) -> Prepared[U]:
     """The rows of a table as an upload of this class, so declared, reads them. Raises UserError for declarations that
     do not go together, and for fewer than MIN_ROWS rows."""
     limits.check_rows(len(frame), len(frame))

@@ -16,7 +16,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event
+from dpviz.privacy.events import Event, of_each
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
@@ -99,13 +99,13 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         """The plan that spends the budget on these events, one per step."""
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
-        scales = {event: noise_scale(event, sensitivity) for event in set(events)}
+        scales = of_each(events, lambda event: noise_scale(event, sensitivity))
         return Plan.fixed(
             facts,
             budget,
             events,
             batch_size=np.full(len(events), m),
-            noise={"gradient": np.array([scales[event] for event in events])},
+            noise={"gradient": np.array(scales)},
             resolved={"iterations": len(events), "smoothness": facts.smoothness, "batch_size": m},
             notes=self._notes(facts, steps),
             step_size=steps.step_size,

@@ -4,7 +4,7 @@ All functions consume events and know nothing else. A release without noise cost
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby
@@ -18,7 +18,19 @@ from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textboo
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import merged_runs, releases_of, rounded_up
-from dpviz.privacy.events import Event, Gaussian, Parallel, Repeat, Seq, StatedApproximateDP, StatedZCDP, Sub, relation
+from dpviz.privacy.events import (
+    Event,
+    Gaussian,
+    Parallel,
+    Repeat,
+    Seq,
+    StatedApproximateDP,
+    StatedZCDP,
+    Sub,
+    objects,
+    of_each,
+    relation,
+)
 
 Method = Literal["basic", "advanced", "optimal", "zcdp", "rdp", "gdp", "pld"]
 METHODS: tuple[Method, ...] = get_args(Method)
@@ -62,19 +74,11 @@ def spent(events: Sequence[Event], currency: Currency) -> Floats:
     batches that hold under different neighbouring relations.
     """
     unit = UNITS[currency]
-    each = np.zeros(len(events))
-    different: list[Event] = []
-    value = 0.0
-    for i, event in enumerate(events):
-        if not different or event is not different[-1]:  # a uniform schedule repeats one object
-            different.append(event)
-            value = unit.cost(event)
-        each[i] = value
-    _one_relation(different)
-    return unit.added(each)
+    _one_relation(objects(events))
+    return unit.added(np.array(of_each(events, unit.cost)))
 
 
-def _one_relation(events: Sequence[Event]) -> None:
+def _one_relation(events: Collection[Event]) -> None:
     """Raises UserError where `events.relation` does; one batch of each kind tells as much as all of them."""
     batches = {event.kind: event for event in events if isinstance(event, Sub)}
     relation([*batches.values(), *(event for event in events if isinstance(event, (Seq, Repeat)))])
@@ -181,9 +185,9 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
     """
     if not events or guess == 0:
         return 0.0
-    if total(events, "mu") < math.inf and all(_is_gaussian(event) for event in set(events)):
+    if total(events, "mu") < math.inf and all(map(_is_gaussian, objects(events))):
         return epsilon(events, delta, "gdp")
-    if len({release for event in set(events) for release, _ in releases_of(event)}) > MOST_FINE:
+    if len({release for event in objects(events) for release, _ in releases_of(event)}) > MOST_FINE:
         return None  # nearly equal events would be made equal, which costs more than the grid
     try:
         return fine.epsilon(pld.counted(runs_of(events, MOST_FINE)[0]), delta, guess)
@@ -237,10 +241,8 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
     """√(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1): Theorem 3.20 of Dwork and Roth 2014, for different ε_i."""
     _one_relation(events)
     squares, linear = np.zeros(len(events) + 1), np.zeros(len(events) + 1)
-    different = {event: releases_of(event) for event in set(events)}
-    terms = {event: _advanced_terms(releases) for event, releases in different.items()}
-    for i, event in enumerate(events, 1):
-        squares[i], linear[i] = terms[event]
+    for i, terms in enumerate(of_each(events, lambda event: _advanced_terms(releases_of(event))), 1):
+        squares[i], linear[i] = terms
     squares, linear = np.cumsum(squares)[counts], np.cumsum(linear)[counts]
     return np.where(counts > 0, textbook.advanced_sum(squares, linear, deltas), 0.0)
 
@@ -382,8 +384,7 @@ def runs_of(events: tuple[Event, ...], most: int = MOST_EXACT) -> tuple[list[tup
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
     """The events as they are unless one fails openly, and (len(events) + 1,) ln of the chance that none of the first t
     does: an (ε, δ)-DP release fails with probability δ at worst and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
-    if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in events):
+    if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in objects(events)):
         return events, np.zeros(len(events) + 1)
-    certain = {event: per_event.without_failure(event) for event in set(events)}
-    logs = [certain[event][1] for event in events]
-    return tuple(certain[event][0] for event in events), np.cumsum([0.0, *logs])
+    certain, logs = zip(*of_each(events, per_event.without_failure), strict=True)
+    return certain, np.cumsum([0.0, *logs])

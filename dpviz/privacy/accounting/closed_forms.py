@@ -86,7 +86,11 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     target = _log_delta(mu, delta)
 
     def excess(size: float) -> float:
-        return float(gdp_logdelta(mu, size * mu)) - target
+        if mu < 0.05:
+            return float(gdp_logdelta(mu, size * mu)) - target
+        first = float(log_ndtr(mu / 2 - size))  # as `_wide_gdp_logdelta`, without what an array costs
+        ratio = math.exp(min(size * mu + float(log_ndtr(-mu / 2 - size)) - first, 0.0))
+        return first + math.log1p(-ratio) - target if ratio < 1 else -math.inf
 
     if excess(0.0) <= 0:
         return 0.0

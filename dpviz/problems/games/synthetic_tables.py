@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from dpviz.datasets.categories import CategoricalFacts
 from dpviz.datasets.uploads.lists import OTHER
+from dpviz.later import pd
 from dpviz.problems.games.games import refusal
 from dpviz.problems.games.marginals import Marginals
 
@@ -37,7 +37,7 @@ class SyntheticTable:
         """Number of rows of the table."""
         return int(self.counts.sum())
 
-    def frame(self, domain: CategoricalFacts) -> pd.DataFrame:
+    def frame(self, domain: CategoricalFacts) -> "pd.DataFrame":
         """The rows, one column of categories each, in a random order."""
         points = np.repeat(np.arange(len(self.counts)), self.counts)
         return domain.decode(np.random.default_rng(SEED).permutation(points))

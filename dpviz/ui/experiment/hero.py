@@ -71,9 +71,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     if run is None or frame.hides(run):
         components.awaited(panel.key("hero"))
         with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
-            first = texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
-            missing = f"Before Run: {'; '.join(frame.lacks)}." if frame.lacks else first
-            st.markdown(missing if frame.uploaded else texts.NOTHING_YET)
+            st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
         return
     visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile
@@ -98,6 +96,13 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
         return
     leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
     charts.picture(drawn, panel.key("hero"), pale, panel.page, leads)
+
+
+def _before_run(frame: Frame) -> str:
+    """What is missing until a file can be used, or what a run on it releases."""
+    if frame.lacks:
+        return f"Before Run: {'; '.join(frame.lacks)}."
+    return texts.UNSET if frame.ready is None else f"Press Run: {frame.ready.releases}."
 
 
 def _offer(panel: Panel, frame: Frame, state: State) -> None:

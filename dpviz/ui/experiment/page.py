@@ -88,6 +88,7 @@ class FamilyPage:
         default = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(presets.METHODS, presets.arms, default, self.by_name, self.words)
         self.presets: Sequence[Preset] = presets.PRESETS
+        self._settings: dict[str, Mapping[str, Any]] = {}  # of the presets, by name
 
     def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
         """Which methods go with a kind of problem, where that is chosen before its data."""
@@ -148,7 +149,7 @@ class FamilyPage:
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
-        return plan.view(experiment.to_json(), self.predict)
+        return plan.view(experiment, self.predict)
 
     def ready(self, experiment: Experiment) -> Ready:
         """What an experiment on public data needs to run. Raises UserError if no arm has a plan."""
@@ -166,6 +167,12 @@ class FamilyPage:
         offer = self.offer(type(experiment.problem))
         arms = controls.settings_of(experiment, self.catalogue, offer.name)
         return arms | self.problems.settings_of(experiment.problem)
+
+    def settings_of(self, preset: Preset) -> Mapping[str, Any]:
+        """The controls that rebuild a preset, found once."""
+        if preset.name not in self._settings:
+            self._settings[preset.name] = self.settings(preset.experiment)
+        return self._settings[preset.name]
 
 
 @dataclass
@@ -359,7 +366,7 @@ class _Screen(Part):
         with beside:
             for name, chart in zip(SMALL, self.small if shown else (), strict=False):
                 charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page, leads=leads)
-            preset_menu.sentence(panel, self.preset, self.experiment, page.settings)
+            preset_menu.sentence(panel, self.preset, self.experiment, page.settings_of)
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
@@ -391,7 +398,7 @@ class _Screen(Part):
         """The address that restores the page; complete when all controls have been drawn."""
         own = None if self.experiment is None or self.experiment.public else self.experiment.problem
         read = () if own is None else own.read_by_itself
-        links.show(self.panel, preset_menu.restoring(self.panel, self.page.presets, self.page.settings), read)
+        links.show(self.panel, preset_menu.restoring(self.panel, self.page.presets, self.page.settings_of), read)
 
 
 @dataclass

@@ -1,8 +1,10 @@
 """The plan of an experiment on its page: which arms have one, what theory says of them, and its figures."""
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -19,6 +21,9 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.ui import charts, components
 from dpviz.ui.experiment import guarantee
 
+MOST, OWN = 2_000_000, 250_000  # steps of the plans that are kept for all visitors, about 100 MB; and for one
+CHARTS = 5_000  # steps that take as much room as the charts of a plan
+
 Shown = list[Chart]
 Predict = Callable[[Experiment, Mapping[str, Plan]], Any]
 
@@ -29,6 +34,7 @@ class PlanView:
 
     experiment : with the arms that have a plan. plans, styles : of these, by label. refused : why the others have none.
     predict : what the family's theory says of these plans, in the family's own terms, is computed when it is read.
+    charts : those of the plan that have been made, by their place; each look of the page is sent its own.
     """
 
     experiment: Experiment
@@ -36,23 +42,73 @@ class PlanView:
     styles: Mapping[str, ArmStyle]
     refused: Mapping[str, UserError]
     predict: Predict
+    charts: dict[int, Chart] = field(default_factory=dict, repr=False)
 
     @cached_property
     def theory(self) -> Any:
         """What the family's theory says of the plans."""
         return self.predict(self.experiment, self.plans)
 
+    @cached_property
+    def size(self) -> int:
+        """How much room it takes, in steps of a plan."""
+        return sum(plan.iterations for plan in self.plans.values()) + CHARTS
 
-@st.cache_resource(max_entries=64, scope="session", show_spinner=False)
-def view(text: str, _predict: Predict) -> PlanView:
-    """The plans of an experiment, given as its JSON text, and their theory. Raises UserError if no arm has a plan."""
-    return _view(Experiment.from_json(text), _predict)
+
+class Views:
+    """The plans that were asked for last. They hold nothing but what follows from an experiment's JSON text.
+
+    most : their sizes together, at most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[str, PlanView] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Of all that are kept."""
+        return sum(shown.size for shown in self._kept.values())
+
+    def of(self, text: str, predict: Predict) -> PlanView:
+        """The plans of an experiment, given as its text. Raises UserError if no arm has a plan."""
+        with self._lock:
+            if text in self._kept:
+                self._kept.move_to_end(text)
+                return self._kept[text]
+        made = _view(text, predict)
+        with self._lock:
+            made = self._kept.setdefault(text, made)  # another visitor may have asked for it meanwhile
+            while self.size > self._most:
+                self._kept.popitem(last=False)
+        return made
 
 
-def _view(experiment: Experiment, predict: Predict) -> PlanView:
-    planned = experiment.planned()
+@st.cache_resource(show_spinner=False)
+def shared() -> Views:
+    """The plans of experiments on public data, for all visitors."""
+    return Views(MOST)
+
+
+@st.cache_resource(scope="session", show_spinner=False)
+def _own() -> Views:
+    """Those on a visitor's own file."""
+    return Views(OWN)
+
+
+def view(experiment: Experiment, predict: Predict) -> PlanView:
+    """The plans of an experiment and their theory; made once for all visitors where its data are public. Raises
+    UserError if no arm has a plan."""
+    views = shared() if experiment.public else _own()
+    return views.of(experiment.to_json(), predict)
+
+
+def _view(text: str, predict: Predict) -> PlanView:
+    planned = Experiment.from_json(text).planned()
     ready = planned.ready()
-    return PlanView(ready, planned.plans, arm_styles(ready.arms), planned.refused, predict)
+    # Without their tracebacks, which would keep the page of whoever has come first, with all that is drawn on it.
+    refused = {label: UserError(str(error), title=error.title) for label, error in planned.refused.items()}
+    return PlanView(ready, planned.plans, arm_styles(ready.arms), refused, predict)
 
 
 def name(experiment: Experiment | None) -> str:
@@ -73,8 +129,9 @@ def stops(
     keys : that the charts are drawn with. On public data they are made once for all visitors.
     """
     texts = tuple("" if experiment is None else experiment.to_json() for experiment in experiments)
-    pack = _shared_stops if all(experiment is None or experiment.public for experiment in experiments) else _stops
-    return pack(slider, texts, tuple(keys), charts.look(), predict, drawings)
+    public = all(experiment is None or experiment.public for experiment in experiments)
+    pack, views = (_shared_stops, shared()) if public else (_stops, _own())
+    return pack(slider, texts, tuple(keys), charts.look(), views, predict, drawings)
 
 
 def _stops(
@@ -82,6 +139,7 @@ def _stops(
     texts: Sequence[str],
     keys: Sequence[str],
     look: tuple[bool, bool],  # noqa: ARG001 (names what is cached, as the charts are for this look of the page)
+    _views: Views,
     _predict: Predict,
     _drawings: Callable[[PlanView], Iterator[Chart]],
 ) -> str:
@@ -92,8 +150,8 @@ def _stops(
         lines.append("")
         if text:
             with suppress(UserError):  # no method has a plan there
-                shown = _view(Experiment.from_json(text), _predict)
-                made, lines[-1] = _drawings(shown), guarantee.in_words(shown.experiment, shown.plans)
+                shown = _views.of(text, _predict)
+                made, lines[-1] = kept(shown, _drawings(shown)), guarantee.in_words(shown.experiment, shown.plans)
         for key in keys:
             chart = next(made, None)
             figures[key].append("" if chart is None else charts.sent(chart)[0]["figure"])
@@ -119,15 +177,11 @@ def privacy_spent(shown: PlanView, after: str = "step") -> Chart:
 
 
 def kept(shown: PlanView, drawings: Iterator[Chart]) -> Iterator[Chart]:
-    """The charts that `drawings` makes, each made once while the page stays at a plan: it is drawn again and again."""
-    of, charts = st.session_state.get("plan_charts", (None, []))
-    if of is not shown:
-        charts = []
-        st.session_state["plan_charts"] = shown, charts
-    yield from charts
-    for chart in islice(drawings, len(charts), None):
-        charts.append(chart)
-        yield chart
+    """The charts that `drawings` makes, each made once: the page of a plan is drawn again and again."""
+    known = [shown.charts[place] for place in range(len(shown.charts))]
+    yield from known
+    for place, chart in islice(enumerate(drawings), len(known), None):
+        yield shown.charts.setdefault(place, chart)  # another visitor may have made it meanwhile
 
 
 def size(shown: PlanView) -> str:

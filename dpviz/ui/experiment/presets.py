@@ -12,7 +12,7 @@ from dpviz.ui import links, streamlit_patches
 from dpviz.ui.controls import WHOLE, Panel
 from dpviz.ui.experiment import sections, texts
 
-SettingsOf = Callable[[Experiment], Mapping[str, Any]]
+SettingsOf = Callable[[Preset], Mapping[str, Any]]
 
 
 def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
@@ -34,10 +34,10 @@ def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) 
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is None:
         return None
-    return links.Named(preset.slug, frozenset(map(panel.key, settings_of(preset.experiment))))
+    return links.Named(preset.slug, frozenset(map(panel.key, settings_of(preset))))
 
 
-def apply_pending(panel: Panel, settings_of: SettingsOf) -> None:
+def apply_pending(panel: Panel, settings_of: Callable[[Experiment], Mapping[str, Any]]) -> None:
     """Write the settings that were asked for, here or on another page; before any control is drawn."""
     experiment = st.session_state.get(panel.key("pending"))
     if experiment is not None:
@@ -98,7 +98,7 @@ def sentence(panel: Panel, preset: Preset | None, experiment: Experiment | None,
     """What to look for in the preset, in a sentence, and what has been changed since; not over other data."""
     if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
-    changed = "" if preset.experiment == experiment else _changed(panel, settings_of(preset.experiment))
+    changed = "" if preset.experiment == experiment else _changed(panel, settings_of(preset))
     st.caption(f"**{preset.name}.** {first_sentence(preset.look_for)}{changed}")
 
 

@@ -1,0 +1,35 @@
+"""Packages that are imported when something of them is used first: reading and writing tables. A plan needs neither,
+and in the shell would wait for them longer than for itself.
+
+Annotations that name them are written as text.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.parquet
+    from pyarrow import types
+else:
+
+    class _Later:
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("compute", "parquet"):
+                return import_module(f"{self._name}.{name}")
+            return getattr(import_module(self._name), name)
+
+    pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
+
+__all__ = ["now", "pd", "pyarrow", "types"]
+
+
+def now() -> None:
+    """Import them: before a limit of memory or time begins, which is not about them."""
+    for name in ("pandas", "pyarrow.compute", "pyarrow.parquet"):
+        import_module(name)
