@@ -4,11 +4,11 @@ const LATER = 300; // milliseconds after the last key, until that counts as the 
 const LEAVING = 1500; // and after who pressed a key has gone on to a link, which may be to another page
 const states = new WeakMap(); // one per mounted element
 
-function show({ data, input, bubble }) {
+function show({ node, data, input, bubble }) {
   const text = data.texts[input.value];
   input.setAttribute("aria-valuetext", text);
   bubble.value = text;
-  bubble.style.setProperty("--share", input.value / Math.max(1, input.max));
+  node.style.setProperty("--share", input.value / Math.max(1, input.max));
 }
 
 const drawn = (group, stop) => dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop } }));
@@ -76,7 +76,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   note.textContent = data.help;
   note.id = `help-${data.name}`;
   help.setAttribute("popovertarget", note.id);
-  help.tabIndex = -1; // the keyboard goes from slider to slider, which say it themselves
   state.input.setAttribute("aria-label", data.title);
   state.input.setAttribute("aria-description", data.help);
   state.input.max = data.texts.length - 1;
