@@ -292,7 +292,7 @@ def bound_by_horizon(
         marks.append(Mark(float(horizons[best]), float(bound[best]), text, styles[label].color))
     figure = line_figure(
         lines,
-        Axes("Number of steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),
+        Axes("Steps T", f"Bound on the final excess loss{condition}", log_x=True, log_y=True, bound="upper"),
         marks=marks,
         limits=_start(start, (bound for _, bound in curves.values()), condition),
         if_empty=NO_BOUND,

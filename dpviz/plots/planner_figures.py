@@ -35,7 +35,7 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, flo
             Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i + 1 == len(parts), value=False)
             for i, part in enumerate(parts)
         ],
-        Axes("Number of steps T", f"Noise scale {symbol}", log_x=True, log_y=True),
+        Axes("Steps T", f"Noise scale {symbol}", log_x=True, log_y=True),
         marks=[mark],
     )
 

@@ -17,6 +17,9 @@
    `server.origins` refuses before.
 6. Before it draws a number or a menu, Streamlit collects the values of all controls to look at one. Here it looks at
    that one.
+7. Streamlit tells the browser the settings of a new page, and that the old one has none, before the browser is at the
+   new address: Back then leads to an old page without settings. Here the new page tells its own, with its name, by
+   which `screen.js` adds one entry to the browser's history for each page.
 
 The patches need private names of Streamlit. Where one of them is missing, Streamlit stays as it is, and the log of the
 server says so once: see `guarded`.
@@ -31,7 +34,7 @@ from dataclasses import dataclass, field
 from functools import partial, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 from weakref import WeakKeyDictionary
 
 import streamlit as st
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from streamlit.proto.WidgetStates_pb2 import WidgetState, WidgetStates
     from streamlit.runtime.app_session import AppSession
     from streamlit.runtime.scriptrunner import ScriptRunContext
+    from streamlit.runtime.state.query_params import QueryParams
     from streamlit.runtime.state.safe_session_state import SafeSessionState
     from streamlit.runtime.state.session_state import SessionState
 
@@ -49,6 +53,8 @@ SOON, LOOKS = 0.01, 200  # seconds between two looks at whether the messages hav
 DRAWS = 2.0  # seconds in which a browser draws what was sent to it, also a busy one
 _SAID = "streamlit_patches_said"  # in the session: what its browser last said of every control, and values set since
 _DRAWN = "streamlit_patches_drawn"  # in the session: when its page was drawn to its end; infinity while it is drawn
+_PAGE = "streamlit_patches_page"  # in the session: the address of its page
+OF_PAGE = "of_page"  # the name, among the settings that the browser is told of, of the page that they are of
 _SETTABLE = {"bool_value", "double_value", "int_value", "string_array_value"}  # kinds of values that the server can set
 _log = logging.getLogger(__name__)
 _reported: set[str] = set()
@@ -93,6 +99,11 @@ def _apply() -> None:
     network.get_internal_ip = wraps(network.get_internal_ip)(lambda: None)
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
+    params = import_module("streamlit.runtime.state.query_params").QueryParams
+    params._send_query_param_msg = _tell_settings
+    params.populate_from_query_string = _untold(params.populate_from_query_string)
+    switch: Any = import_module("streamlit.commands.execution_control")
+    switch._set_query_params_for_switch = _untold(switch._set_query_params_for_switch)
 
 
 @dataclass(frozen=True)
@@ -190,6 +201,52 @@ class _Said:
         if _kind(control).endswith("trigger_value"):
             return False
         return self.control == control or state._new_widget_state.get(control.id) in self.set_since
+
+
+def _tell_settings(params: "QueryParams") -> None:
+    """`QueryParams._send_query_param_msg`: the settings in the address and, last, the page that they are of."""
+    context = script_context()
+    if context is None:
+        return
+    page: Mapping[str, Any] = context.pages_manager.get_pages().get(context.page_script_hash, {})
+    context.query_string = urlencode(params._query_params, doseq=True)
+    message = import_module("streamlit.proto.ForwardMsg_pb2").ForwardMsg()
+    message.page_info_changed.query_string = urlencode(
+        {**params._query_params, OF_PAGE: page.get("url_pathname", "")}, doseq=True
+    )
+    context.enqueue(message)
+
+
+def _untold(change: Callable[..., None]) -> Callable[..., None]:
+    """A change of settings, given first, for a page that is not open yet: `page_begun` tells the browser."""
+
+    @wraps(change)
+    def changed(params: Any, *args: Any) -> None:
+        def note() -> None:
+            if context := script_context():
+                context.query_string = urlencode(params._query_params, doseq=True)
+
+        params._send_query_param_msg = note
+        try:
+            change(params, *args)
+            params._query_params.pop(OF_PAGE, None)
+        finally:
+            del params._send_query_param_msg
+
+    return changed
+
+
+def page_begun(path: str) -> None:
+    """Tell the browser the settings of the page of this address, where the page before was another one."""
+
+    def tell() -> None:
+        if context := script_context():
+            with context.session_state.query_params() as params:
+                params._send_query_param_msg()
+
+    if st.session_state.get(_PAGE, path) != path:
+        guarded(tell, None)
+    st.session_state[_PAGE] = path
 
 
 def page_drawn() -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 from dpviz.exports.spreadsheets import as_text, neutral
 
 NONE: Mapping[str, Any] = {}
+_OWN = r"[+-][\w ]+|-[\d.]+ ± [\d.]+"
 
 
 def columns(declared: Mapping[str, Mapping[str, Any]], **more: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,5 +47,6 @@ def show_table(
 
 
 def _shown(value: Any) -> Any:
-    """A cell as `as_text` makes it, but a name with a sign, which our own tables have, as it is: it calls nothing."""
-    return value if isinstance(value, str) and re.fullmatch(r"[+-][\w ]+", value) else as_text(value)
+    """A cell as `as_text` makes it, but a name with a sign and a number with its margin, which our own tables have, as
+    they are: they call nothing."""
+    return value if isinstance(value, str) and re.fullmatch(_OWN, value) else as_text(value)

@@ -21,6 +21,8 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
+from dpviz.ui.streamlit_patches import OF_PAGE
+
 PATIENCE = 120.0  # seconds after which a visitor gives up
 
 
@@ -214,6 +216,7 @@ class Visitor:
                     self._scripts["" if page.is_default else page.url_pathname] = page.page_script_hash
             case "page_info_changed":
                 self.query = dict(parse_qsl(message.page_info_changed.query_string))
+                self.query.pop(OF_PAGE, None)
             case "delta" if message.delta.WhichOneof("type") == "add_block":
                 path = tuple(message.metadata.delta_path)
                 self.texts = {at: text for at, text in self.texts.items() if at[: len(path)] != path}

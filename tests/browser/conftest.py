@@ -134,9 +134,12 @@ def title_is_covered(page: Page) -> bool:
     """Whether something, such as the tool bar, lies over the page's title before any scrolling."""
     return page.get_by_role("heading", level=1).evaluate(
         """title => {
-            const {left, top, height} = title.getBoundingClientRect();
-            const at = part => document.elementFromPoint(left + 5, top + part * height);
-            return [0.2, 0.5, 0.8].some(part => !title.contains(at(part)));
+            const words = document.createRange();
+            words.selectNodeContents(title);
+            const {left, top, width, height} = words.getBoundingClientRect();
+            const at = (across, down) => document.elementFromPoint(left + across * width, top + down * height);
+            const parts = [0.01, 0.2, 0.5, 0.8, 0.99];
+            return parts.some(across => parts.slice(1, -1).some(down => !title.contains(at(across, down))));
         }"""
     )
 

@@ -15,7 +15,7 @@ from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.families import FAMILIES
 from tests.apart import apart
 from tests.benchmarks.visitors import Visitor
-from tests.browser.conftest import SECONDS, Visit, ready, shared_link
+from tests.browser.conftest import SECONDS, Visit, done, ready, shared_link
 from tests.browser.serving import Server, serve
 
 SETTINGS = {
@@ -114,6 +114,53 @@ def test_an_address_goes_along_to_a_new_tab_to_other_pages_and_with_a_preset(vis
     page.reload()
     expect(presets).to_have_value(figure)
     ready(page)
+
+
+def test_back_forward_and_reload_keep_all_settings(visit: Visit) -> None:
+    page = visit("/")
+    menu, title = page.get_by_role("navigation", name="App pages"), page.get_by_role("heading", level=1)
+
+    def at(name: str, path: str, budget: str) -> None:
+        expect(title).to_have_text(name)
+        expect(page).to_have_url(re.compile(rf"/{re.escape(path)}$"))
+        if budget:
+            expect(page.get_by_label("Privacy budget ε, exact value")).to_have_value(budget)
+            done(page)
+        ready(page)
+
+    page.get_by_role("button", name="Run a method").click()  # a page that another one opens
+    at("Accelerated gradient", "accelerated", "2")
+    page.get_by_role("slider", name=SLIDER).press("ArrowLeft")  # settings are no entries of the browser's history
+    at("Accelerated gradient", "accelerated?accel_epsilon=1.5", "1.5")
+    page.get_by_label(STEPS).fill("50")
+    page.get_by_label(STEPS).press("Enter")
+    settings = "accelerated?accel_epsilon=1.5&accel_iterations=50"
+    at("Accelerated gradient", settings, "1.5")
+    menu.get_by_role("link", name="Private games").click()
+    at("Private games", "mirror_descent", "1")
+    page.get_by_role("slider", name=SLIDER).press("ArrowRight")
+    expect(page).to_have_url(re.compile("epsilon="))
+    other = page.url.rpartition("/")[2], page.get_by_label(NUMBER).input_value()
+    menu.get_by_role("link", name="Lessons").click()
+    at("Lessons", "learn", "")
+    page.get_by_role("main").get_by_role("button").first.click()
+    expect(page).to_have_url(re.compile("step=1"))
+
+    page.go_back()
+    at("Lessons", "learn", "")
+    page.go_back()
+    at("Private games", *other)
+    page.go_back()
+    at("Accelerated gradient", settings, "1.5")
+    expect(page.get_by_label(STEPS)).to_have_value("50")
+    page.go_forward()
+    at("Private games", *other)
+    page.reload()
+    at("Private games", *other)
+    page.go_back()
+    at("Accelerated gradient", settings, "1.5")
+    page.go_back()
+    at("See what privacy costs", "", "")
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,10 @@ from tests.browser.conftest import (
     ready,
     run_is_among_the_first_stops,
     section,
+    tab_to,
     title_is_covered,
 )
+from tests.waiting import until
 
 # Rule and place of what Streamlit itself draws so, whatever a page says; every other rule is checked there, too.
 THEIRS = [
@@ -59,6 +61,11 @@ WHOLE = """() => {
         return word.left >= whole.left && word.right <= whole.right;
     });
 }"""
+# Names and buttons whose text is wider than their place.
+CUT = """() => [...document.querySelectorAll(".stMain :is(label, h1, button, output)")]
+    .filter((node) => node.checkVisibility({ visibilityProperty: true }) && node.clientWidth > 2)
+    .filter((node) => node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).overflowX !== "visible")
+    .map((node) => `${node.textContent}: ${node.clientWidth} of ${node.scrollWidth} pixels`)"""
 RAW_MARKUP = re.compile(r"\*\*|\|-|`|\\|^#|_\{", re.MULTILINE)
 
 FAMILY_NAMES = [family.name for family in FAMILIES]
@@ -78,6 +85,11 @@ DESK, PHONE = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
 LOOKS = {"light": DESK, "dark": PHONE}
 FOLD = 800  # pixels from the top of a desk's screen
 HIGHEST = {"light": 900, "dark": 1600}  # pixels of a page on which no section is open
+SIZES = [  # whether somebody presents, and the window
+    *[(False, {"width": 1400, "height": 900}), (False, {"width": 1024, "height": 768}), (False, PHONE)],
+    *[(True, {"width": 1920, "height": 1080}), (True, {"width": 1400, "height": 900})],
+]
+SLIDER, MENU = 160, 240  # pixels of one that can be used, at least
 SECTIONS = {
     FAMILY_NAMES[0]: list(NAMES),
     "audit": ["Evidence", "Runs needed", "A single run", "Take away", BACKGROUND],
@@ -122,6 +134,47 @@ def test_a_page_is_for_everybody_and_fits(visit: Visit, name: str, scheme: str) 
     for width in (1100, 768) if name == "start" and scheme == "light" else ():
         page.set_viewport_size({"width": width, "height": 1000})
         page.wait_for_function(WHOLE)
+
+
+@pytest.mark.parametrize("name", ["learn", "budget_planner", "compare", "audit", *FAMILY_NAMES])
+def test_nothing_is_cut_or_covered_in_any_window(visit: Visit, name: str) -> None:
+    page = visit(ADDRESSES[name])
+    for presented, window in SIZES:
+        if presented and "present" not in page.url:
+            page.goto(f"{page.url}{'&' if '?' in page.url else '?'}present=1")
+        page.set_viewport_size(window)
+        computed(page, name)
+        at = presented, window
+        assert page.evaluate(CUT) == [], at
+        assert overflow(page) == 0, at
+        until(lambda: not title_is_covered(page))  # the sidebar closes slowly
+        tools = page.locator("[class*=_tools] > *:visible").all()
+        sliders = page.get_by_role("main").locator(".dpviz-slider input:visible, .stSlider:visible").all()
+        assert all(box["y"] >= 0 for tool in tools if (box := tool.bounding_box())), at
+        assert all(box["width"] >= SLIDER for slider in sliders if (box := slider.bounding_box())), at
+        if name in FAMILY_NAMES:
+            menu = page.locator("[class*=_tools] .stSelectbox").bounding_box()
+            assert menu is not None and menu["width"] >= MENU, at
+        if name in FAMILY_NAMES and window == PHONE:
+            picture = page.locator(PICTURE).first.bounding_box()
+            assert picture is not None and picture["y"] + picture["height"] <= window["height"]
+        if name in FAMILY_NAMES and presented:
+            assert page.locator(".stMain").evaluate("node => node.scrollHeight - node.clientHeight") <= 0, at
+
+
+def test_a_slider_says_its_name_its_value_and_its_range(visit: Visit) -> None:
+    page = visit("/accelerated?accel_follow=false")
+    slider = page.get_by_role("slider", name="Privacy budget ε", exact=True)
+    expect(slider).to_have_accessible_description(re.compile("."))
+    expect(slider).to_have_attribute("aria-valuetext", "2")
+    low, high, now = map(int, slider.evaluate("({ min, max, value }) => [min, max, value]"))
+    assert low < now < high
+    tab_to(page, page.get_by_role("button", name="Help for Privacy budget ε"))
+    page.keyboard.press("Enter")
+    expect(page.locator(".dpviz-slider [popover]:popover-open")).to_be_visible()
+    assert violations(page) == []
+    page.keyboard.press("Escape")
+    tab_to(page, slider, 1)
 
 
 def test_a_page_that_turns_dark_while_it_is_open_can_be_read(visit: Visit) -> None:

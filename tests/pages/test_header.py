@@ -37,8 +37,11 @@ def test_there_is_one_delta_that_of_the_budget_where_it_has_one(load: Load) -> N
     app = load("accelerated", accel_currency="(ε, δ)", accel_delta="1e-08", accel_delta_reading="1e-04")
     assert [box.key for box in app.number_input if "delta" in str(box.key)] == ["accel_delta"]
     assert app.metric[1].value == "ε ≤ 2" and app.metric[1].label == "Reading at δ = 10⁻⁸"
-    app = load("accelerated", accel_delta_reading="1e-04")
+    app = load("accelerated", accel_currency="ρ-zCDP", accel_delta_reading="1e-04")
     assert app.metric[1].label == "Reading at δ = 0.0001"
+    app = load("accelerated", accel_delta_reading="1e-04")
+    assert not [box.key for box in app.number_input if "delta" in str(box.key)]
+    assert app.metric[1].label == "Reading at δ = 10⁻⁶"
 
 
 def test_the_readings_of_a_game_hold_for_every_method(load: Load) -> None:

@@ -47,6 +47,11 @@ def test_a_method_looks_the_same_whatever_else_is_chosen_in_whatever_order(label
         assert arm_styles([arms[i - 1], arm])[arm.label] == together[arm.label]
 
 
+def test_a_schedule_of_ones_own_leaves_the_default_methods_their_styles() -> None:
+    labels = presets.DEFAULT_METHODS
+    assert arm_styles(presets.arms(labels, schedule="own")) == arm_styles(presets.arms(labels))
+
+
 def test_all_arms_of_the_largest_comparisons_can_be_told_apart() -> None:
     rules = (GradientDescent, HeavyBall, Nesterov, MultistageNesterov)
     same = [Arm(label=str(i), algorithm=Nesterov()) for i in range(16)]

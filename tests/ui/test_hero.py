@@ -36,8 +36,6 @@ def page() -> AppTest:
 
 def test_a_picture_that_stands_still_hides_the_diagnostics_as_soon_as_they_are_switched_off() -> None:
     app = page()
-    app.session_state["p_job"].job.state = "running"
-    app.session_state["p_pause"] = True
     app.session_state["p_diagnostics"] = True
     app.run()
     assert not app.exception and "Excess" in app.caption[-1].value
@@ -59,14 +57,11 @@ def test_the_number_of_a_users_file_is_a_diagnostic() -> None:
 
 def test_a_picture_that_stands_still_gives_way_to_another_run() -> None:
     app = page()
-    app.session_state["p_job"].job.state = "running"
-    app.session_state["p_pause"] = True
     app.run()
     first = app.session_state["p_picture"]
     app.run()
     assert app.session_state["p_picture"][1] is first[1]
     app.session_state["p_job"] = page().session_state["p_job"]
-    app.session_state["p_job"].job.state = "running"
     app.run()
     assert app.session_state["p_picture"][1] is not first[1]
 

@@ -115,3 +115,13 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
     wrong = load(values=(2.0, 5000.0))
     assert "At the value 5,000: Parameters must be between 2 and 200" in wrong.error[0].value
     assert wrong.button(key="p_sweep_run").disabled
+
+
+def test_a_slope_below_zero_has_no_apostrophe_and_a_formula_has_one() -> None:
+    def table() -> None:
+        from dpviz.ui.tables import show_table
+
+        show_table({"p": ["-0.98 ± 0.04", "=1"]}, alt="Slopes")
+
+    app = AppTest.from_function(table, default_timeout=PATIENCE).run()
+    assert list(app.dataframe[0].value["p"]) == ["-0.98 ± 0.04", "'=1"]

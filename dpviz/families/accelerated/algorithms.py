@@ -47,10 +47,11 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Schedule and horizon make another method, with another name."""
+        """Schedule and horizon make another method, with another name; a schedule of one's own does not."""
+        bound = self.horizon == "bound"
         if self.schedule == "uniform":
-            return self.hue, 2 if self.horizon == "bound" else 0
-        return self.hue, 1 if self.schedule == "optimal" else 3
+            return self.hue, 2 if bound else 0
+        return self.hue, 1 if bound or self.schedule == "optimal" else 0
 
     @property
     def is_drawn(self) -> bool:

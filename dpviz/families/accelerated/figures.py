@@ -106,7 +106,7 @@ def heavy_ball_on_quadratic(
             lines.append(Line(horizons[1:], curve, f"{name}, paper", look, width=1.0, group=name, legend=False))
     figure = line_figure(
         lines,
-        Axes("Number of steps T", "Expected error E F(x_T) - F*", log_x=True, log_y=True),
+        Axes("Steps T", "Expected error E F(x_T) - F*", log_x=True, log_y=True),
         marks=marks,
         notes=["thin lines: the paper's curve, not a bound on this error"] if published else [],
         height=style.ALONE,

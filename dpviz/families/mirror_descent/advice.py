@@ -23,7 +23,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 
 TABLE = Path(__file__).with_name("measured.json")
-ROUNDS = (16, 64, 256)  # of the methods whose rounds are the page's setting "Rounds"
+ROUNDS = (16, 64, 256)  # of the methods whose rounds are the page's setting "Steps"
 DATA_SEEDS = (101, 102)
 REPLICATES = 8
 EQUAL = 1.25  # medians within this factor of the best count as equally good: the error of a median and of interpolation

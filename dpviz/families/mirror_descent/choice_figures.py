@@ -170,7 +170,7 @@ def paper_beside(
             Line(grid, whole, PAPERS, PAPER),
             Line(grid, lemma, "of which Lemma 4.2", LEMMA),
         ],
-        Axes("Rounds T", bounded(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
+        Axes("Steps T", bounded(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
         limits=[Limit(facts.largest_gap, facts.cannot_exceed)] if facts.largest_gap < math.inf else [],
         height=style.ALONE,
     )

@@ -98,7 +98,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
     title = bounded(facts.d_y == 1)
     if not budget.private:
         without = "Without privacy, more rounds are always better."
-        return line_figure([], Axes("Rounds T", title, log_y=True), if_empty=without)
+        return line_figure([], Axes("Steps T", title, log_y=True), if_empty=without)
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
     split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)
     full: theory.Batching = "full_batch" if batching == "full" else "single_pass"
@@ -120,7 +120,7 @@ def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampli
     nothing = f"the bound says nothing: {facts.cannot_exceed}"
     return line_figure(
         [Line(grid, curve, name, look, value=False) for curve, name, look in zip(useful, names, looks, strict=True)],
-        Axes("Rounds T", title, log_x=True, log_y=True),
+        Axes("Steps T", title, log_x=True, log_y=True),
         marks=[Mark(count, at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
         notes=[
             *[", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items())] * bool(marked),

@@ -30,7 +30,7 @@ def show() -> None:
     with st.sidebar:
         st.subheader("Privacy", anchor=False)
         budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, leads=True)
-        delta = guarantee.delta(panel, budget)
+        delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
         declared = {control.name: control for control in NoisyMeans.controls()}
         values: dict[str, Any] = {}

@@ -1,7 +1,19 @@
 // Opens each page at its top. Says whether a chart is narrower than `narrowest` pixels: one of two side by side, or alone
 // where columns are stacked. Silent, and without a rerun, where the answer is what the page knows already; on a wide
-// screen that is always.
+// screen that is always. Adds one entry to the browser's history for each page, and one for each step of a lesson: see
+// `streamlit_patches`.
 let page = null;
+const { pushState, replaceState } = History.prototype;
+function enter(change, url) {
+  const [, settings, of] = /^(.*?)(?:[?&]of_page=(\w*))?$/.exec(url);
+  const target = new URL(settings, location);
+  // What a page says of its settings may come before its address.
+  if (of !== undefined && target.pathname === location.pathname) target.pathname = target.pathname.replace(/\w*$/, of);
+  const settle = target.pathname === location.pathname && page !== "learn";
+  (settle ? replaceState : change).call(history, {}, "", target.pathname + settings.replace(/^[^?]*/, ""));
+}
+history.pushState = (_, __, url) => enter(pushState, url);
+history.replaceState = (_, __, url) => enter(replaceState, url);
 export default function ({ data, parentElement, setStateValue }) {
   if (page !== null && page !== data.page) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
   page = data.page;

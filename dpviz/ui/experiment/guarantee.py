@@ -13,7 +13,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS
-from dpviz.privacy.budgets import ApproximateDP, Budget
+from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP
 from dpviz.privacy.events import Event
 from dpviz.privacy.tradeoffs import tradeoff
 from dpviz.ui import explain
@@ -99,8 +99,13 @@ def telling(plans: Mapping[str, Plan]) -> str:
     return next(changing, next(iter(plans)))
 
 
-def delta(panel: Panel, budget: Settings[Budget]) -> float:
-    """The δ at which runs are read: that of the budget; where it has none of its own, set by a control."""
+def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> float:
+    """The δ at which runs are read: that of the budget; where it has none of its own, set by a control.
+
+    under_pure : whether there is a control under pure ε, too.
+    """
+    if budget.cls is PureDP and not under_pure:
+        return DELTA
     (_, control) = ApproximateDP.controls()
     assert control.low is not None and control.high is not None
     if control.name in budget.values:

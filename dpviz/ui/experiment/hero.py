@@ -85,10 +85,10 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
         elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
             took = about(run.job.computing * frame.ready.times)  # the first repeats: all others follow by click only
             _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
-    of, still = (run.job, visible), not active or bool(st.session_state.get(panel.key("pause")))
+    of = run.job, visible
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
-    # A picture that stands still is of the same run, shows no more than may be seen now, and the end if there is one.
-    if not still or drawn is None or last != of or (growing and not active):
+    # A picture that stands still is of the same run, shows no more than may be seen now, and the end.
+    if active or growing or drawn is None or last != of:
         drawn = make(run, visible)
         st.session_state[panel.key("picture")] = of, drawn, active
     if drawn is None:
@@ -142,7 +142,6 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     if found is not None:
         number.metric(f"{'Old settings: ' * pale}{found.label}", found.value, help=found.help)
     if active:
-        words.toggle("Pause chart updates", key=panel.key("pause"), persist_state="session", help=texts.PAUSE_HELP)
         return
     few = run_panel.only_first(panel.page, run)
     first = f"**First {few[0]} of {few[1]} runs.** " if few else ""

@@ -66,7 +66,7 @@ def range_card(label: str, plan: Plan) -> guarantee.Card:
                 of = f" of the player {name}" if name in "xy" else f" on the {name}"
                 help = f"{what[0].upper()}{what[1:]}{of}, first → last round that costs anything."
                 return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
-    return ("Rounds", f"{plan.iterations:,}", label, "Rounds of the game.")
+    return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:

@@ -34,7 +34,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     dash: ClassVar[int] = 2
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (CERTIFIED_GAP,)
-    iterations: int = number(64, 2, 1024, label="Rounds", symbol="T", scale="log", help="Rounds of the game.")
+    iterations: int = number(64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game.")
     draws: int = number(1, 1, 64, **CONTROLS["draws"])
     draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
     share_x: float = planning.SHARE_X

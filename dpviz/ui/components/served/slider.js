@@ -3,11 +3,11 @@
 const LATER = 300; // milliseconds after the last key, until that counts as the release
 const states = new WeakMap(); // one per mounted element
 
-function show({ data, input, bubble }) {
+function show({ node, data, input, bubble }) {
   const text = data.texts[input.value];
   input.setAttribute("aria-valuetext", text);
   bubble.value = text;
-  bubble.style.setProperty("--share", input.value / Math.max(1, input.max));
+  node.style.setProperty("--share", input.value / Math.max(1, input.max));
 }
 
 function tell({ group, title }, stop) {
@@ -73,7 +73,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   note.textContent = data.help;
   note.id = `help-${data.name}`;
   help.setAttribute("popovertarget", note.id);
-  help.tabIndex = -1; // the keyboard goes from slider to slider, which say it themselves
   state.input.setAttribute("aria-label", data.title);
   state.input.setAttribute("aria-description", data.help);
   state.input.max = data.texts.length - 1;
