@@ -236,11 +236,13 @@ def test_the_link_of_an_own_file_says_that_it_holds_what_was_read_from_it(load: 
 def test_the_first_number_is_the_accuracy_beside_that_of_the_majority_once_the_switch_is_on(
     load: Load, problem: str
 ) -> None:
-    app, panel = filled(load, problem)
+    app, _ = filled(load, problem)
     prefix = PREFIX.get(problem, "mirror")
-    assert f"{panel}_file_used" not in app.session_state, "what was taken from the data is still to be seen"
+    assert next(box for box in app.expander if "mine" in box.label).proto.expanded, (
+        "what was taken from the data is still to be seen"
+    )
     run(app, press=f"{prefix}_run", job=f"{prefix}_job")
-    assert f"{panel}_file_used" in app.session_state
+    assert not next(box for box in app.expander if "mine" in box.label).proto.expanded
     assert not [card for card in app.metric if "Accuracy of" in card.label] and " answering " not in words(app)
     app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
     assert not app.exception

@@ -166,11 +166,12 @@ def uploaded(
     is_open, is_used, said = f"{page}_file_open", f"{page}_file_used", f"{page}_line"
     line = st.session_state.get(said, "")
     if st.session_state.pop(USED, False):
-        st.session_state[is_open], st.session_state[is_used] = False, True
-    st.session_state.setdefault(is_open, not (line and is_used in st.session_state))
+        st.session_state[is_used] = True
+        st.session_state.pop(is_open, None)
     with st.container(horizontal=True, key=f"{page}_own_file"):
         title = plain(line) if line else "Your data"
-        box = st.expander(title, key=is_open, icon=":material/upload_file:", on_change="rerun")
+        unfolded = is_used not in st.session_state
+        box = st.expander(title, unfolded, key=is_open, icon=":material/upload_file:", on_change="rerun")
         if line:
             st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
             st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, True))
@@ -187,8 +188,8 @@ def uploaded(
     if now != line:
         st.session_state[said] = now
         if not now:
-            del st.session_state[is_open]
-            st.session_state.pop(is_used, None)
+            for name in (is_open, is_used):
+                st.session_state.pop(name, None)
         st.rerun()
     return (None, {}) if made is None else made
 
