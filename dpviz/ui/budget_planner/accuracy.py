@@ -25,7 +25,7 @@ from dpviz.ui.markdown import sentence
 
 SHARED = ("rows", "noise", "clip", "iterations")  # what a bound takes of the noisy means
 POINTS, FEW = 24, 8  # of a curve; of one that follows a slider
-TIMES = 30.0  # from the middle of a curve to its ends
+TIMES, NEAR = 30.0, 10.0  # from the middle of these curves to their ends
 
 
 @st.cache_resource
@@ -86,7 +86,7 @@ def _error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: s
         )
     st.markdown(f"{said} {noise}")
     amount = getattr(budget, control.name)
-    amounts, proven = _by_budget(bound, budget, FEW)
+    amounts, proven = _by_budget(bound, budget, FEW, NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, wanted, mark)
     return planner_view.chart("error", figure, error=bound.error_title, model=bound.title)
@@ -109,12 +109,12 @@ def _rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: st
     return planner_view.chart("error_rows", figure, error=bound.error_title, model=bound.title)
 
 
-def _by_budget(bound: ErrorBound, budget: Budget, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Amounts (k,) around that of a budget, and what the bound proves at each."""
+def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> tuple[np.ndarray, np.ndarray]:
+    """Amounts (k,) from a part of that of a budget to as many times as much, and what the bound proves at each."""
     control, *others = budget.controls()
     amount = getattr(budget, control.name)
     assert control.low is not None and control.high is not None
-    amounts = np.geomspace(max(control.low, amount / TIMES), min(control.high, amount * TIMES), points)
+    amounts = np.geomspace(max(control.low, amount / times), min(control.high, amount * times), points)
     fixed = {other.name: getattr(budget, other.name) for other in others}
     proven = [bound.best(type(budget)(**{control.name: float(value)}, **fixed)).bound for value in amounts]
     return amounts, np.array(proven)
@@ -151,7 +151,7 @@ def _smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: f
     st.markdown(
         f"To **halve the error** from {short_up(required.best.bound)} you would need {_levers(bound, required)}."
     )
-    amounts, proven = _by_budget(bound, required.budget, POINTS)
+    amounts, proven = _by_budget(bound, required.budget, POINTS, TIMES)
     mark = amount, target, f"{control.symbol} = {short_up(amount)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
     shown = planner_view.chart("smallest", figure, error=bound.error_title)
