@@ -58,7 +58,8 @@ class Reader:
         asked = {"ask": "detect", "name": name, "given": None if given is None else given.to_json()}
         header, _ = self._ask(asked, data)
         cells = tuple(tuple(column) for column in header["cells"])
-        return Detected(Reading.from_json(header["reading"]), tuple(header["questions"]), tuple(header["names"]), cells)
+        questions, names, ids = (tuple(header[name]) for name in ("questions", "names", "ids"))
+        return Detected(Reading.from_json(header["reading"]), questions, names, cells, ids)
 
     def read(
         self, data: bytes, name: str, reading: Reading, min_columns: int = MIN_COLUMNS

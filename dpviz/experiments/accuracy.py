@@ -1,4 +1,4 @@
-"""From the accuracy: the smallest budget whose error bound is small enough, and what else would reduce the error.
+"""The smallest budget whose error bound is small enough, and what else would reduce the error.
 
 A family that can bound its error from public numbers alone declares an `ErrorBound`; the questions are asked here, for
 all of them alike.
@@ -6,6 +6,7 @@ all of them alike.
 
 import math
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
 
 MOST_ROWS = 10_000.0  # the largest factor by which rows are multiplied in search of a smaller error
+MOST_NEEDED = 1e9  # rows
 _ACCURACY = 2e-4  # of a factor, relative: three digits
 B = TypeVar("B", bound=Budget)
 
@@ -145,6 +147,24 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
     controls = {control.name: control for control in type(bound).controls()}
     found = {name: _lever(bound, controls[name], budget, target) for name in bound.levers}
     return Levers(target, larger, MappingProxyType(found))
+
+
+@lru_cache(64)
+def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
+    """The fewest rows with which the bound is at most `target`, up to MOST_NEEDED; None if these are too few.
+
+    Raises UserError as `ErrorBound.best`.
+    """
+
+    def error(rows: float) -> float:
+        return bound.model_copy(update={"rows": math.ceil(rows)}).best(budget).bound
+
+    growth = _growth(error, target, MOST_NEEDED, bound)
+    if growth is None:
+        return None
+    enough = math.ceil(growth)
+    low = max(1, math.floor(growth * (1 - 2 * _ACCURACY)))
+    return low + bisect_left(range(low, enough), True, key=lambda rows: error(rows) <= target)
 
 
 def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -> float | None:

@@ -120,16 +120,17 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
     return go.Figure({"data": [trace], "layout": frame})
 
 
-def error_by_budget(
-    amounts: np.ndarray, bounds: np.ndarray, symbol: str, title: str, target: float, needed: float | None
+def proven_error(
+    x: np.ndarray, bounds: np.ndarray, x_title: str, title: str, target: float, mark: tuple[float, float, str] | None
 ) -> go.Figure:
-    """The smallest proven error against the size of the budget; the smallest budget that meets the target is marked."""
-    marks = []
-    if needed is not None:
-        marks.append(Mark(needed, target, f"{symbol} = {short_up(needed)}", style.PALETTE["spent"]))
+    """The smallest proven error against the budget, or the rows, with the error that is wanted.
+
+    mark : a point of the plane, and its name.
+    """
+    marks = [] if mark is None else [Mark(*mark, style.PALETTE["spent"])]
     return line_figure(
-        [Line(amounts, bounds, "bound at the best number of steps", _THEORY, value=False)],
-        Axes(f"Budget {symbol}", f"Bound on the {title}", log_x=True, log_y=True, bound="upper"),
+        [Line(x, bounds, "bound at the best number of steps", _THEORY, value=False)],
+        Axes(x_title, f"Bound on the {title}", log_x=True, log_y=True, bound="upper"),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=marks,
     )

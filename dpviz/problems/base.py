@@ -244,6 +244,11 @@ class Problem(ABC):
     def prepare(self) -> None:  # noqa: B027 (most problems have nothing to prepare)
         """Compute what diagnostics compare with, such as a minimum; else the first diagnostic does."""
 
+    def correct(self, x: np.ndarray) -> np.ndarray | None:
+        """Share of the rows (R,) whose class the models x (R, d) predict, a tie counting half: reads raw data, not
+        private. None for a problem that predicts no classes."""
+        return None
+
     @property
     def elsewhere(self) -> float:
         """Seconds of computing time that other processes have taken for it so far."""

@@ -342,11 +342,15 @@ class Panel:
         return bool(st.session_state.get(self.key("section")) == section)
 
     def peek(self, control: Control, name: str) -> Any:
-        """What a choice is set to, drawn or not."""
+        """What a choice or a number is set to, drawn or not."""
         key = self.key(name)
         if key in st.session_state:
-            return st.session_state[key]
+            value = st.session_state[key]
+            return _whole(value) if control.type is int else value
         said = st.query_params.get(key)
+        if said is not None and not control.options:
+            with suppress(ValueError):
+                return _whole(float(said)) if control.type is int else float(said)
         return next((value for value, label in (control.options or {}).items() if label == said), control.default)
 
     def _keep(self, outside: Collection[str]) -> None:
@@ -361,7 +365,9 @@ class Panel:
             if name in self.query:
                 kept[name] = self.query[name]
         for name in kept.keys() - drawn:
-            self.query[name] = st.query_params[name] = kept[name]
+            self.query[name] = kept[name]
+            with suppress(StreamlitAPIException):  # where it was drawn just now, Streamlit keeps it this once
+                st.query_params[name] = kept[name]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
         """One of `options`, shown as they are; at first `first`, else the first of them, which also stands in for one

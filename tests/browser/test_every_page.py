@@ -93,14 +93,7 @@ SLIDER, MENU = 160, 240  # pixels of one that can be used, at least
 SECTIONS = {
     FAMILY_NAMES[0]: list(NAMES),
     "audit": ["Evidence", "Runs needed", "A single run", "Take away", BACKGROUND],
-    "budget_planner": [
-        "What it is worth",
-        "A given noise",
-        "Accounting",
-        "From the accuracy",
-        "Split a budget",
-        BACKGROUND,
-    ],
+    "budget_planner": ["Solve for", "What it is worth", "Accounting", "Split a budget", BACKGROUND],
     "compare": ["Final numbers", "What is set differently", "What they cost together"],
 }
 LOW = {*FAMILY_NAMES, "audit", "compare"}  # pages that are no higher

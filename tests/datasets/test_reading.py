@@ -218,3 +218,29 @@ def test_a_reading_is_a_declaration_that_reads_the_same_again() -> None:
 def test_commas_that_cut_numbers_apart_are_said() -> None:
     with pytest.raises(UserError, match="decimal commas, put them in quotes or separate"):
         read_table(csv(",", COMMAS), "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "is_id"),
+    [
+        ("id", ["7"] * N, True),
+        (" ID#", ["a", "b"] * (N // 2), True),
+        ("person", [str(9000 - row) for row in range(N)], True),
+        ("person", [f"p{row}" for row in range(N)], True),
+        ("person", [str(max(row, 1)) for row in range(N)], True),  # one row decides nothing
+        ("person", [str(max(row, 2)) for row in range(N)], False),
+        ("idle", ["7"] * N, False),
+        ("weight", [f"{row}.5" for row in range(N)], False),
+        ("income", [f"{row},000" for row in range(N)], False),
+    ],
+)
+def test_a_column_that_tells_rows_apart_is_told_from_others(name: str, cells: list[str], is_id: bool) -> None:
+    data = csv(";", PLAIN, ["no", "yes"] * (N // 2), cells, header=f"a{{0}}b{{0}}{name}")
+    found = detect_reading(data, "t.csv")
+    assert found.ids == (name.strip(),) * is_id
+    assert found.reading.kinds[0] == "number", "how a file is read is the same: it is a proposal to the visitor"
+
+
+def test_two_columns_are_left_when_all_others_look_like_ids() -> None:
+    data = csv(";", [str(row) for row in range(N)], [f"p{row}" for row in range(N)], header="id{0}name")
+    assert detect_reading(data, "t.csv").ids == ()

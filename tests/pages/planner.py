@@ -7,22 +7,17 @@ from streamlit.testing.v1 import AppTest
 
 from tests.pages.reading import Load, link
 
-TABS = (
-    "Your analyses",
-    "What it is worth",
-    "Noise",
-    "A given noise",
-    "Rows",
-    "Accounting",
-    "From the accuracy",
-    "Split a budget",
-)
-SPLIT, ANALYSES = TABS[-1], TABS[0]
+TABS = ("Your analyses", "Solve for", "What it is worth", "Accounting", "Split a budget")
+ANALYSES, SOLVE, WORTH, _, SPLIT = TABS
+SOLVED = ("Noise", "Steps", "Rows", "Budget")  # for which the second of them solves
+VIEWS = (ANALYSES, *SOLVED, *TABS[2:])
 SMALL = {"rows": "1000", "batch_fraction": "0.1"}  # n = 1000, m = 100, T = 100: dpviz/privacy/THEORY.md, section 11
 
 
 def planner(load: Load, tab: str = "Noise", **settings: str) -> AppTest:
-    """The page with one tab open; settings by the names of their controls."""
+    """The page with one section open, or solved for one quantity; settings by the names of their controls."""
+    if tab in SOLVED:
+        tab, settings = SOLVE, {"solve": tab, **settings}
     app = load("budget_planner", planner_section=tab, **{f"planner_{name}": value for name, value in settings.items()})
     if "planner_section" in app.session_state:  # a mistake beside the tabs leaves none
         assert app.session_state["planner_section"] == tab

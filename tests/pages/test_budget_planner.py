@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui.budget_planner.view import ALL_CURRENCIES
-from tests.pages.planner import SMALL, TABS, planner, settings_of
+from tests.pages.planner import ANALYSES, SMALL, SOLVE, SOLVED, VIEWS, WORTH, planner, settings_of
 from tests.pages.reading import Load, bars, curve, drawn, metrics, number, words
 
 READ = ("Pure ε", "ε at δ = 10⁻⁶", "ρ (zCDP)", "μ (Gaussian DP)", "Rényi at α = 8")
@@ -35,7 +35,7 @@ REASONS = {
 @pytest.mark.parametrize("currency", STATED)
 def test_a_guarantee_is_read_in_every_currency_or_the_page_says_why_not(load: Load, currency: str) -> None:
     settings, expected = STATED[currency]
-    app = planner(load, TABS[1], currency=currency, **settings)
+    app = planner(load, WORTH, currency=currency, **settings)
     shown = metrics(app)
     assert tuple(shown[name] for name in READ) == expected
     for name, value in zip(READ, expected, strict=True):
@@ -59,7 +59,7 @@ def test_a_guarantee_is_read_in_every_currency_or_the_page_says_why_not(load: Lo
 def test_the_guarantee_in_words(
     load: Load, settings: dict[str, str], success: str, noticed: str, suspicion: str
 ) -> None:
-    said = words(planner(load, TABS[1], **settings))
+    said = words(planner(load, WORTH, **settings))
     assert f"right in at most {success} of 100 fair coin-toss cases" in said
     assert f"notices a replaced row at most {noticed} % of the time" in said
     assert f"becomes at most {suspicion} % after" in said
@@ -152,13 +152,14 @@ def test_the_ends_of_every_control_beside_the_tabs(load: Load, currency: str) ->
         app.number_input(key=name).set_value(before).run()
 
 
-@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("tab", VIEWS)
 def test_the_page_offers_its_link_and_its_downloads_in_every_tab(load: Load, tab: str) -> None:
     app: AppTest = planner(load, tab)
-    assert settings_of(app) == ({} if tab == TABS[0] else {"planner_section": tab})
+    solved = {"planner_section": SOLVE} | ({} if tab == "Noise" else {"planner_solve": tab})
+    assert settings_of(app) == ({} if tab == ANALYSES else solved if tab in SOLVED else {"planner_section": tab})
     labels = [button.proto.label for button in app.get("download_button")]
-    # Beside rows needed and what an attacker can do, one; a given noise in the currency of the budget, and as ε at δ.
-    wanted = 2 + {TABS[0]: 0, TABS[1]: 0, "A given noise": 2}.get(tab, 1)
+    # Beside errors and what an attacker can do, one; a given noise in the currency of the budget, and as ε at δ.
+    wanted = 2 + {ANALYSES: 0, WORTH: 0, "Steps": 2}.get(tab, 1)
     of_charts = {label for label in labels if label.startswith("CSV *of the chart “")}  # each says of which
     assert len(of_charts) == len(drawn(app)) == wanted and labels.count("Figures (HTML)") == 1
     assert all(alt for alt, _ in drawn(app))

@@ -6,12 +6,14 @@ import io
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
+from dpviz.numbers import short
 from dpviz.privacy.events import Event, Laplace
 from tests.confirming import confirmed
 from tests.pages.reading import Load, run, text, words
@@ -225,3 +227,67 @@ def test_the_link_of_an_own_file_says_that_it_holds_what_was_read_from_it(load: 
     app.selectbox(key="accel_smoothness_source").set_value("estimated").run()
     app.button(key="accel_estimate").click().run()
     assert "the smoothness L" in next(note.value for note in app.markdown if "This link restores" in note.value)
+
+
+# ------------------------------------------------------------------------------------------- what the first screen says
+
+
+@pytest.mark.parametrize("problem", ["accelerated", "second_order", "zeroth_order", "groups"])
+def test_the_first_number_is_the_accuracy_beside_that_of_the_majority_once_the_switch_is_on(
+    load: Load, problem: str
+) -> None:
+    app, _ = filled(load, problem)
+    prefix = PREFIX.get(problem, "mirror")
+    assert next(box for box in app.expander if "mine" in box.label).proto.expanded, (
+        "what was taken from the data is still to be seen"
+    )
+    run(app, press=f"{prefix}_run", job=f"{prefix}_job")
+    assert not next(box for box in app.expander if "mine" in box.label).proto.expanded
+    assert not [card for card in app.metric if "Accuracy of" in card.label] and " answering " not in words(app)
+    app.toggle(key=f"{prefix}_diagnostics").set_value(True).run()
+    assert not app.exception
+    (card,) = [card for card in app.metric if "Accuracy of" in card.label]
+    done = app.session_state[f"{prefix}_job"]
+    label = card.label.removeprefix("Accuracy of ")
+    lane = done.job.trace.lanes[label]
+    right = float(np.median(done.experiment.problem.build(done.tables).correct(lane.output["x"])))
+    assert lane.private and card.value == f"{short(100 * right)} %"
+    bought = pd.read_csv(io.BytesIO(people()))["bought"]
+    answer = "always" if (bought == "yes").mean() >= 0.5 else "never"
+    most = bought.value_counts(normalize=True).max()
+    (sentence,) = [note.value for note in app.markdown if " answering " in note.value]
+    assert f"{answer} answering yes**, {short(100 * most)} %" in sentence and "**Not private**" in sentence
+    assert ("No better" in sentence) == (right <= most)
+    app.toggle(key=f"{prefix}_diagnostics").set_value(False).run()
+    assert not [card for card in app.metric if "Accuracy of" in card.label] and " answering " not in words(app)
+
+
+NAMES = {"age": "Age (years)", "income": "income €", "region": "*where* $a_b$"}
+
+
+@pytest.mark.parametrize("problem", ["accelerated", "second_order", "zeroth_order", "groups"])
+def test_columns_are_called_as_the_file_calls_them(load: Load, problem: str) -> None:
+    table = pd.read_csv(io.BytesIO(people())).rename(columns=NAMES)
+    table.insert(0, "id", np.arange(len(table)))
+    prefix = PREFIX.get(problem, "mirror")
+    panel = "mirror_groups" if problem == "groups" else prefix
+    settings = {"mirror_problem": "Worst group loss", f"{panel}_data": "Your own file", f"{prefix}_iterations": "4"}
+    app = load("mirror_descent" if problem == "groups" else problem, **settings)
+    app.file_uploader[0].upload("my *file*.csv", table.to_csv(index=False).encode(), "text/csv").run()
+    kinds = next(editor for editor in app.data_editor if "_kinds_" in editor.key).value.set_index("column")["holds"]
+    assert kinds["id"] == "Left out" and kinds["Age (years)"] == "Numbers"
+    assert any("tells rows apart" in note.value and note.value.count("id") for note in app.info)
+    confirmed(app)
+    app.selectbox(key=f"{panel}_upload_target").set_value("bought").run()
+    if problem == "groups":
+        app.selectbox(key=f"{panel}_upload_group").set_value(NAMES["region"]).run()
+    confirmed(app)
+    for name in ("fill", *["propose"] * (problem == "groups")):
+        app.button(key=f"{panel}_upload_{name}").click().run()
+    assert not app.exception
+    assert app.multiselect(key=f"{panel}_upload_features").value == ["Age (years)", "income €"]
+    said = words(app)
+    shown = "the ranges of “Age (years)” and “income €”"
+    assert f"{IF}{shown}" in said and r"\*where\*" in said
+    for text_of in [*app.markdown, *app.caption, *app.info, *app.success, *app.warning]:
+        assert "*where*" not in text_of.value and "$a_b$" not in text_of.value and "my *file*" not in text_of.value

@@ -55,6 +55,9 @@ EXAMPLE = [
 def test_counts_sums_and_means_share_the_budget(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """ε = 1 in 5 parts, n = 1000: b = Δ/0.2, and Δ/0.4 for the mean; 95 % of Laplace noise lies within b ln 20."""
     app = analyses(load, EXAMPLE, epsilon="1", rows="1000")
+    errors = bars(app, "95 % error of every analysis")  # 15 of 1,000 rows; of 5,000; of 80 for each row; 30 rows
+    assert errors == pytest.approx({"Old": 1.5, "Income": 0.749, "Hours": 1.5, "Region": 3.0}, rel=2e-3)
+    app = analyses(load, EXAMPLE, epsilon="1", rows="1000", question="Rows I need")
     found = results(app)
     assert found["Share"].tolist() == pytest.approx([0.2, 0.4, 0.2, 0.2])
     assert found["Sensitivity"].tolist() == pytest.approx([1.0, 5.0, 80.0, 2.0])
@@ -96,8 +99,8 @@ def test_a_link_restores_the_table_and_its_controls(load: Load) -> None:
     assert offered["planner_analyses_noise"] == "Gaussian" and offered["planner_relative"] == "0.1"
     again = load("budget_planner", **offered)
     assert settings_of(again) == offered and results(again).equals(results(app))
-    elsewhere = load("budget_planner", **{**offered, "planner_section": "Rows"})
-    assert settings_of(elsewhere) == {**offered, "planner_section": "Rows"}
+    elsewhere = load("budget_planner", **{**offered, "planner_section": "Solve for"})
+    assert settings_of(elsewhere) == {**offered, "planner_section": "Solve for"}
     assert "planner_analyses" not in settings_of(planner(load, ANALYSES))
 
 
@@ -156,7 +159,7 @@ def test_hostile_names_run_nowhere(load: Load, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(st, "download_button", lambda label, data, *, key, **_: files.update({key: data}))
     app = analyses(load, [row("=HYPERLINK(1)"), row("x;=1", "Mean", 0.0, 1.0), row("<img src=x>*b*$a$")])
     assert not app.error and not formulas(results(app).to_csv())
-    assert not formulas(files["planner_chart_analyses_csv"]().decode())
+    assert not formulas(files["planner_chart_errors_csv"]().decode())
     assert [editor.value["analysis"].tolist()[:2] for editor in app.data_editor] == [["HYPERLINK(1)", "x;1"]]
     assert r"\<img src\=x\>\*b\*\$a\$" in " ".join(markdown.value for markdown in app.markdown)
 
@@ -270,7 +273,7 @@ def test_analyses_protect_against_a_replaced_row_and_refuse_poisson_batches(load
 
 
 def test_whether_the_budget_is_enough_stands_first_whichever_tab_is_open(load: Load) -> None:
-    app = load("budget_planner", planner_section="Noise")
+    app = load("budget_planner", planner_section="Solve for")
     assert "**Yes**: at ε = 2, 10,000 rows are enough for an error of 5 %" in text(app)
     app.number_input(key="planner_rows").set_value(500).run()
     assert "**No**: at ε = 2, an error of 5 % (95 % confidence) needs more rows: “Age\\, median” 774." in text(app)

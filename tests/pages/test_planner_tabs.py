@@ -16,7 +16,7 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.privacy.tradeoffs import tradeoff
-from tests.pages.planner import SMALL, TABS, planner, printed, settings_of
+from tests.pages.planner import SMALL, SOLVE, SOLVED, TABS, planner, printed, settings_of
 from tests.pages.reading import Load, bars, charts, curve, metrics, number, said, traces, words
 
 MEANS = NoisyMeans(rows=1000, batch_fraction=0.1)
@@ -47,7 +47,7 @@ def test_a_point_without_a_plan_is_a_gap(load: Load, settings: dict[str, str], n
 
 def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytest.CaptureFixture[str]) -> None:
     """THEORY.md, section 11: b = 0.02 is ε₀ = 1 in each batch; pure 15.8565, zCDP 8.8646, PLD 5.2352. TV45: 45."""
-    app = planner(load, "A given noise", target="0.02", **SMALL)
+    app = planner(load, "Steps", target="0.02", **SMALL)
     _, missed = curve(app, "Lowest possible", "the noise below (100 noisy means)")  # not the noise that the budget buys
     np.testing.assert_allclose(missed, tradeoff(MEANS.events_of_noise(0.02), RATES), atol=1e-5)
     shown = metrics(app)
@@ -63,7 +63,7 @@ def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytes
     assert values["epsilon"] == pytest.approx(15.8565, rel=1e-5)
     assert f"≤ {short_up(values['rho'])}" == shown["ρ (zCDP)"] and values["mu"] is not None
 
-    half = planner(load, "A given noise", epsilon="1", target="0.1", **SMALL)
+    half = planner(load, "Steps", epsilon="1", target="0.1", **SMALL)
     assert "the budget covers 45 steps." in words(half)
 
 
@@ -80,7 +80,7 @@ def test_a_given_noise_in_every_currency_and_its_steps(load: Load, capsys: pytes
 )
 def test_the_budget_ends_where_its_own_curve_meets_it(load: Load, currency: str, settings: dict[str, str]) -> None:
     """The mark and the curve are in one currency: pure ε against ε at δ ended at 50 steps and crossed at 120."""
-    app = planner(load, "A given noise", currency=currency, **settings)
+    app = planner(load, "Steps", currency=currency, **settings)
     covered = re.search(r"the budget covers ([\d,]+) steps", words(app))
     assert covered
     steps = int(covered[1].replace(",", ""))
@@ -95,7 +95,7 @@ def test_the_budget_ends_where_its_own_curve_meets_it(load: Load, currency: str,
 
 
 def test_a_given_gaussian_noise_on_batches_has_an_epsilon_at_delta_only(load: Load) -> None:
-    app = planner(load, "A given noise", noise="Gaussian", currency="(ε, δ)", target="0.04", **SMALL)
+    app = planner(load, "Steps", noise="Gaussian", currency="(ε, δ)", target="0.04", **SMALL)
     shown = metrics(app)
     assert number(shown["ε at δ = 10⁻⁶"]) == pytest.approx(2.8838, rel=3e-3)  # TV56: μ₀ = 0.5, m/n = 0.1, T = 100
     assert shown["Pure ε"] == shown["ρ (zCDP)"] == shown["μ (Gaussian DP)"] == "—"
@@ -127,7 +127,7 @@ def test_what_accounting_saves(load: Load, capsys: pytest.CaptureFixture[str]) -
 
 # ---------------------------------------------------------------------------------------------- start from the accuracy
 
-ACCURACY = "From the accuracy"
+ACCURACY = "Budget"
 CURRENCIES: dict[str, tuple[type[Budget], str]] = {
     "Pure ε": (PureDP, "epsilon"),
     "(ε, δ)": (ApproximateDP, "epsilon"),
@@ -142,13 +142,13 @@ BOUNDS: list[tuple[str, ErrorBound, float, dict[str, str]]] = [
         0.05,
         {
             "smooth_convex_method": "DP-GD",
-            "smooth_convex_rows": "5000",
+            "rows": "5000",
             "smooth_convex_dimension": "4",
             "smooth_convex_schedule": "Uniform",
         },
     ),
     (GameBound.title, GameBound(), 0.3, {}),
-    (GameBound.title, GameBound(rows=100_000, draws=4), 0.2, {"game_rows": "100000", "game_draws": "4"}),
+    (GameBound.title, GameBound(rows=100_000, draws=4), 0.2, {"rows": "100000", "game_draws": "4"}),
 ]
 
 
@@ -168,7 +168,9 @@ def test_the_smallest_budget_meets_the_error_and_a_smaller_one_does_not(
     settings: dict[str, str],
     currency: str,
 ) -> None:
-    app = planner(load, ACCURACY, method=title, error=repr(target), error_currency=currency, **settings)
+    steps = str(bound.iterations)  # type: ignore[attr-defined]
+    given = {"method": title, "relative": repr(target), "error_currency": currency, "iterations": steps}
+    app = planner(load, ACCURACY, **given, **settings)
     assert not app.error
     kind, name = CURRENCIES[currency]
     shown = metrics(app)["Smallest budget"]
@@ -188,7 +190,8 @@ def test_the_smallest_budget_meets_the_error_and_a_smaller_one_does_not(
 def test_each_lever_halves_the_bound(
     load: Load, title: str, bound: ErrorBound, target: float, settings: dict[str, str]
 ) -> None:
-    app = planner(load, ACCURACY, method=title, error=repr(target), **settings)
+    steps = str(bound.iterations)  # type: ignore[attr-defined]
+    app = planner(load, ACCURACY, method=title, relative=repr(target), iterations=steps, **settings)
     said = words(app)
     amount = stated(metrics(app)["Smallest budget"])
     half = bound.best(PureDP(epsilon=amount)).bound / 2
@@ -212,18 +215,75 @@ def test_each_lever_halves_the_bound(
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"error": "1e-9"}, "Without privacy it would be"),
-        ({"error": "1e-6", "smooth_convex_iterations": "3"}, "Even without privacy only an error of"),
-        ({"error": "1e-6", "method": GameBound.title}, "only"),
-        ({"error": "0.1", "smooth_convex_noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),
+        ({"relative": "1e-6", "rows": "20"}, "Without privacy it would be"),
+        ({"relative": "1e-6", "iterations": "3"}, "Even without privacy only an error of"),
+        ({"relative": "1e-6", "method": GameBound.title}, "only"),
+        ({"relative": "0.1", "noise": "Gaussian"}, "Gaussian noise never gives pure ε-DP"),
         ({"smooth_convex_strong_convexity": "5"}, "strong convexity"),
-        ({"error": "0"}, "Error you can live with must be between"),
+        ({"smooth_convex_dimension": "0"}, "must be between"),
     ],
 )
 def test_an_error_out_of_reach_is_a_sentence(load: Load, settings: dict[str, str], reason: str) -> None:
     app = planner(load, ACCURACY, **settings)
     assert reason.lower() in said(app).lower()
-    assert "Smallest budget" not in metrics(app) and settings_of(app)["planner_section"] == ACCURACY
+    assert "Smallest budget" not in metrics(app) and settings_of(app)["planner_solve"] == ACCURACY
+
+
+# ---------------------------------------------------------------------------------------------------- the first picture
+
+
+@pytest.mark.parametrize(("title", "bound", "settings"), [(b[0], b[1], b[3]) for b in BOUNDS], ids=["n", "d", "g", "l"])
+@pytest.mark.parametrize("currency", ["Pure ε", "(ε, δ)"])
+def test_the_first_picture_of_noisy_steps_is_the_error_or_the_rows_of_a_model(
+    load: Load, title: str, bound: ErrorBound, settings: dict[str, str], currency: str
+) -> None:
+    """Its constants are those of "Budget", drawn or not."""
+    kind, _ = CURRENCIES[currency]
+    given = {"about": "T noisy steps", "currency": currency, "epsilon": "1", "relative": "0.1", "method": title}
+    given |= {"iterations": str(bound.iterations), **settings}  # type: ignore[attr-defined]
+    budget = kind(epsilon=1.0)  # type: ignore[call-arg]
+    app = planner(load, "Accounting", **given)
+    best = bound.best(budget)
+    assert not app.error and f"≤ {short_up(best.bound)} after {best.iterations:,} steps" in words(app)
+    assert ("Yes: at" in words(app)) == (best.bound <= 0.1)
+    mark = traces(app, "Proven error against the budget")[-1]
+    assert mark["x"] == pytest.approx([1.0]) and mark["y"] == pytest.approx([best.bound], rel=1e-3)
+    app = planner(load, "Accounting", question="Rows I need", **given)
+    (needed,) = traces(app, "Proven error against the number of rows")[-1]["x"]
+    rows = round(float(needed))
+    assert f"needs {rows:,} rows" in words(app)
+    enough, fewer = (bound.model_copy(update={"rows": n}).best(budget).bound for n in (rows, rows - 1))
+    assert enough <= 0.1 < fewer
+    assert (
+        settings_of(app)["planner_question"] == "Rows I need"
+        and settings_of(app)["planner_method" if title == GameBound.title else "planner_about"]
+    )
+
+
+@pytest.mark.parametrize("settings", [{"currency": "Attack bound"}, {"smooth_convex_strong_convexity": "5"}])
+def test_where_no_bound_exists_the_noise_of_a_step_and_the_reason_are_said(
+    load: Load, settings: dict[str, str]
+) -> None:
+    app = planner(load, "Accounting", about="T noisy steps", **settings)
+    assert "Noise in each of T = 100 means: b = " in words(app)
+    assert not [alt for alt in charts(app) if alt.startswith("Proven error")]
+    assert "No error bound" in words(app) or "strong convexity" in words(app)
+
+
+def test_what_is_released_opens_its_section_and_a_section_keeps_what_was_set_in_another(load: Load) -> None:
+    app = load("budget_planner")
+    app.segmented_control(key="planner_about").set_value("steps").run()
+    assert app.session_state["planner_section"] == SOLVE and not app.exception
+    app.segmented_control(key="planner_solve").set_value("budget").run()
+    app.number_input(key="planner_smooth_convex_dimension").set_value(50).run()
+    said = next(note.value for note in app.markdown if "10,000 rows give" in note.value)
+    app.segmented_control(key="planner_section").set_value("Accounting").run()
+    for _ in range(2):
+        assert not app.exception and settings_of(app)["planner_smooth_convex_dimension"] == "50"
+        assert settings_of(app)["planner_solve"] == "Budget" and said in [note.value for note in app.markdown]
+        app.run()
+    app.segmented_control(key="planner_about").set_value("statistics").run()
+    assert app.session_state["planner_section"] == TABS[0] and not app.exception
 
 
 # ---------------------------------------------------------------------------------------------------- all tabs together
@@ -232,9 +292,11 @@ def test_an_error_out_of_reach_is_a_sentence(load: Load, settings: dict[str, str
 def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load) -> None:
     settings = {
         "planner_method": "Vertex sampling",
-        "planner_error": "0.5",
+        "planner_solve": "Rows",
+        "planner_about": "T noisy steps",
+        "planner_question": "Rows I need",
         "planner_error_currency": "ρ-zCDP",
-        "planner_game_rows": "5000",
+        "planner_game_strategies_x": "50",
         "planner_game_draws": "3",
         "planner_rule": "Like the weights",
         "planner_split": '[["A","Laplace",2.0,1.0,"","share of the total",null,null]]',
@@ -243,8 +305,9 @@ def test_a_link_restores_the_controls_of_every_tab_whichever_is_open(load: Load)
     for tab in TABS:
         app = load("budget_planner", planner_section=tab, **settings)
         assert settings_of(app) == settings | ({} if tab == TABS[0] else {"planner_section": tab})
-        app.session_state["planner_section"] = ACCURACY
-        app.run()
+        for name, value in (("planner_section", SOLVE), ("planner_solve", "budget")):
+            app.session_state[name] = value
+            app.run()
         assert app.number_input(key="planner_game_draws").value == 3
 
 
@@ -273,10 +336,15 @@ def test_every_tab_survives_extreme_settings(load: Load, settings: dict[str, str
     for tab in TABS:
         app.session_state["planner_section"] = tab
         app.run()
-        assert not app.exception and app.session_state["planner_section"] == tab
-        assert app.error or len(charts(app)) >= 2 or app.info or app.metric
-        for alt in charts(app):
-            for trace in traces(app, alt):
-                for axis in "xy":
-                    assert trace[axis].dtype.kind == "U" or np.isfinite(trace[axis]).all(), (tab, trace)
-        assert not any(word in metric.value for word in ("nan", "inf", "∞") for metric in app.metric)
+        assert app.session_state["planner_section"] == tab
+        for name in [None, *(name.lower() for name in SOLVED)] if tab == SOLVE else [None]:
+            if name is not None:
+                app.session_state["planner_solve"] = name
+                app.run()
+            assert not app.exception
+            assert app.error or len(charts(app)) >= 2 or app.info or app.metric
+            for alt in charts(app):
+                for trace in traces(app, alt):
+                    for axis in "xy":
+                        assert trace[axis].dtype.kind == "U" or np.isfinite(trace[axis]).all(), (tab, trace)
+            assert not any(word in metric.value for word in ("nan", "inf", "∞") for metric in app.metric)

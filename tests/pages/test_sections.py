@@ -112,7 +112,11 @@ def test_a_file_begins_with_an_empty_frame_in_place_of_the_picture_of_other_data
     confirmed(app)
     assert "Before Run: the range of" in text(app)
     app.button(key="accel_upload_fill").click().run()
-    assert any("mine" in box.label for box in app.expander)
+    assert next(box for box in app.expander if "mine" in box.label).proto.expanded, (
+        "what is optional is still to be seen"
+    )
+    app.button(key="accel_done").click().run()
+    assert not next(box for box in app.expander if "mine" in box.label).proto.expanded
     price = "3 releases, ε = 6 by adding up."  # whatever the repeats on other data
     assert f"Press Run: {price}" in text(app) and f"runs start by click only. Run: {price}" in text(app)
     app.button(key="accel_remove").click().run()

@@ -95,7 +95,7 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "noise by rows": lambda: planner_figures.noise_by_rows(STEPS, 1 / STEPS, 0.1, 10, "b"),
     "budget by steps": lambda: planner_figures.budget_by_steps(STEPS, 0.04 * STEPS, "Pure ε", "ε", 2.0, 50),
     "bars": lambda: planner_figures.bars({f"analysis {k}": 5.0 for k in range(20)}, "Share [%]", unit=" %"),
-    "error by budget": lambda: planner_figures.error_by_budget(STEPS, 1 / STEPS, "ε", "gap", 0.2, 0.5),
+    "proven error": lambda: planner_figures.proven_error(STEPS, 1 / STEPS, "ε", "gap", 0.2, (0.5, 0.2, "ε = 0.5")),
     "trade-off": lambda: planner_figures.tradeoff(1 - RATES, 1 - RATES),
     "two densities": lambda: planner_figures.two_densities(RATES, (RATES, 1 - RATES), ("no", "yes"), "Count"),
     "price": lambda: planner_figures.price(STEPS, 1 / STEPS, 1.0, (10.0, 0.5), "Bound"),

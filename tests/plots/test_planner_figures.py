@@ -5,7 +5,7 @@ import plotly.graph_objects as go
 import pytest
 
 from dpviz.plots import planner_figures
-from dpviz.plots.planner_figures import bars, budget_by_steps, error_by_budget, noise_by_rows, noise_by_steps
+from dpviz.plots.planner_figures import bars, budget_by_steps, noise_by_rows, noise_by_steps, proven_error
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.accountants import METHODS
 from dpviz.privacy.events import Laplace
@@ -22,8 +22,8 @@ ROWS, AMOUNTS, RATES = np.geomspace(100, 10_000, 50), np.geomspace(0.01, 10, 24)
         (noise_by_steps(STEPS, 0.02 * STEPS, (50, 1.0), "b"), 0.02 * STEPS, None, (50, 1.0)),
         (noise_by_rows(ROWS, 100 / ROWS, 0.05, 2000, "σ"), 100 / ROWS, 0.05, (2000, 0.05)),
         (budget_by_steps(STEPS, 0.04 * STEPS, "Pure ε", "ε", 2.0, 50), 0.04 * NEXT, 2.0, (50, 2.0)),
-        (error_by_budget(AMOUNTS, 0.1 / AMOUNTS, "ε", "excess loss", 0.2, 0.5), 0.1 / AMOUNTS, 0.2, (0.5, 0.2)),
-        (error_by_budget(AMOUNTS, 0.1 / AMOUNTS, "ε", "excess loss", 0.2, None), 0.1 / AMOUNTS, 0.2, None),
+        (proven_error(AMOUNTS, 0.1 / AMOUNTS, "ε", "loss", 0.2, (0.5, 0.2, "here")), 0.1 / AMOUNTS, 0.2, (0.5, 0.2)),
+        (proven_error(AMOUNTS, 0.1 / AMOUNTS, "ε", "loss", 0.2, None), 0.1 / AMOUNTS, 0.2, None),
         (planner_figures.price(AMOUNTS, 1 / AMOUNTS, 1.0, (0.5, 2.0), "Bound"), 1 / AMOUNTS, None, (0.5, 2.0)),
     ],
     ids=["noise by steps", "noise by rows", "budget by steps", "error by budget", "unreached", "price"],

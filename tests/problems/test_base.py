@@ -1,10 +1,19 @@
 """What every problem tells of its data."""
 
+import numpy as np
 import pytest
 
 from dpviz import families
+from dpviz.datasets import BundledTable, UniformLogistic
+from dpviz.datasets.base import DataSpecification
+from dpviz.datasets.groups import GroupedBundled
 from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame
+from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.problems.linear.regression import LeastSquares
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
+from dpviz.problems.values.black_box import CappedRegression
 from dpviz.specification import registered
 
 families.load_all()
@@ -22,3 +31,39 @@ def test_a_problem_names_its_data_set_and_is_as_public_as_that(cls: type[Problem
 
 def test_a_quadratic_has_no_data() -> None:
     assert Quadratic().dataset is None
+
+
+CLASSES: list[ProblemSpecification] = [  # problems that predict classes
+    LogisticRegression(data=UniformLogistic(rows=500, dimension=4)),
+    LogisticTukey(data=BundledTable()),
+    SigmoidTukey(data=BundledTable()),
+    CappedRegression(data=UniformLogistic(rows=500, dimension=4), intercept=False, cap=2.0),
+    GroupLoss(data=GroupedBundled()),
+]
+
+
+@pytest.mark.parametrize("problem", CLASSES, ids=lambda problem: problem.title)
+def test_the_share_of_rows_that_a_model_predicts_is_counted_row_by_row(problem: ProblemSpecification) -> None:
+    built, dataset = problem.build(), problem.dataset
+    assert isinstance(dataset, DataSpecification)
+    data = dataset.load()
+    x = np.random.default_rng(0).normal(size=(3, problem.facts().d))
+    if isinstance(built, GroupLossGame):
+        x = x[:, : 2 * data.features.shape[1]]
+        margins = (built.weights(x) @ data.features.T) * data.labels
+    elif isinstance(problem, LogisticTukey | SigmoidTukey):
+        margins = x @ problem.rows(data)[0].T
+    elif isinstance(problem, CappedRegression):
+        rows, targets = problem.drawn({})
+        margins = (x @ rows.T) * targets[:, 0]
+    else:
+        np.testing.assert_array_equal(built.correct(x), built.evaluate({"x": x})["accuracy"])
+        return
+    np.testing.assert_allclose(built.correct(x), (margins > 0).mean(axis=1), atol=1e-12)
+
+
+def test_where_no_classes_are_predicted_none_is_right() -> None:
+    assert LeastSquares().build().correct(np.zeros((1, 10))) is None
+    assert RobustComponent().build().correct(np.zeros((1, RobustComponent().facts().d))) is None
+    problem = CappedRegression()
+    assert problem.build().correct(np.zeros((1, problem.facts().d))) is None

@@ -665,7 +665,8 @@ def test_how_a_file_is_read_can_be_changed(data: bytes, changes: dict, reading: 
 def test_what_columns_hold_can_be_said_and_a_wrong_setting_can_be_mended() -> None:
     data = b"age,note,dose,ill\n" + b"".join(b"%d,x%d,%d,%d\n" % (i, i, i % 7, i % 2) for i in range(60))
     page = Page("table").upload(data, confirm=False)
-    page.type("kinds", {1: {"holds": "Left out"}, 2: {"holds": "Texts or categories"}}).confirm().press("fill")
+    assert page.app.session_state["p_upload"].proposal.ids == ("age", "note"), "proposed as left out"
+    page.type("kinds", {0: {"holds": "Numbers"}, 2: {"holds": "Texts or categories"}}).confirm().press("fill")
     assert page.dataset.reading.kinds == ("number", "unused", "text", "number")
     assert page.value("features") == ["age", "ill"], "the last column of texts is the target"
     page.upload(written(), confirm=False).choose(separator="|").confirm()

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from dpviz.datasets.uploads.limits import MAX_COLUMNS, unreadable
+from dpviz.datasets.uploads.limits import MAX_COLUMNS, MIN_COLUMNS, MIN_ROWS, unreadable
 from dpviz.datasets.uploads.lines import Rows, cells_of, fits, is_open, lines_of, named_separator
 from dpviz.datasets.uploads.parsing import as_number
-from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Reading, plain_number
+from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
 from dpviz.datasets.uploads.texts import LOOKED_AT, blank_lines, layout, usual_width
 from dpviz.errors import UserError
 
@@ -27,13 +27,15 @@ _MOST_CELLS = 100_000  # that are looked at, in fewer rows of a wide table
 class Detected:
     """A proposal, and what the file leaves open, in sentences. It looks at the data: for the uploader's eyes.
 
-    names : of the columns, used or not. cells : the first cells of each, as they would be read.
+    names : of the columns, used or not. cells : the first cells of each, as they would be read. ids : the columns that
+        look as if they told rows apart and nothing else.
     """
 
     reading: Reading
     questions: tuple[str, ...]
     names: tuple[str, ...] = field(default=(), compare=False)
     cells: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    ids: tuple[str, ...] = field(default=(), compare=False)
 
 
 def detected(data: bytes, given: Reading | None = None) -> Detected:
@@ -60,12 +62,20 @@ def detected(data: bytes, given: Reading | None = None) -> Detected:
         )
     if any("\ufffd" in cell for column in columns for cell in column):
         questions.append("Some characters are no UTF-8: they become “\ufffd”. Save the file as UTF-8 to keep them.")
+    names = tuple(name.strip() or f"Column {place}" for place, name in enumerate(header[:width] or [""] * width, 1))
     numbers = (any(cells) and _numeric(cells, reading.decimal, reading.missing) for cells in columns[:MAX_COLUMNS])
+    reading = reading.replaced(kinds=tuple("number" if found else "text" for found in numbers))
+    ids = tuple(
+        name
+        for name, cells, kind in zip(names, columns, reading.kinds, strict=False)
+        if is_id(name) or _all_differ(cells, reading.missing, kind)
+    )
     return Detected(
-        reading.replaced(kinds=tuple("number" if found else "text" for found in numbers)),
+        reading,
         tuple(questions),
-        tuple(name.strip() or f"Column {place}" for place, name in enumerate(header[:width] or [""] * width, 1)),
+        names,
         tuple(tuple(_shown(cell, reading) for cell in column[:_SHOWN]) for column in columns),
+        ids if len(ids) + MIN_COLUMNS <= len(names) else (),
     )
 
 
@@ -185,6 +195,18 @@ def _numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISS
     """Whether most cells that are not missing are numbers."""
     told = [cell for cell in cells if cell and cell not in missing]
     return 2 * sum(_is_number(cell, decimal) for cell in told) > len(told)
+
+
+def is_id(name: str) -> bool:
+    """Whether a column is called id."""
+    return name.strip(" _.#").casefold() in ("id", "uuid", "guid")
+
+
+def _all_differ(cells: Sequence[str], missing: Sequence[str], kind: Kind) -> bool:
+    """Whether all values but one differ: of texts, and of numbers that are written as whole ones."""
+    told = [cell for cell in cells if cell and cell not in missing]
+    whole = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in told)
+    return len(told) >= MIN_ROWS and len(set(told)) >= len(told) - 1 and whole
 
 
 def _is_number(cell: str, decimal: str) -> bool:

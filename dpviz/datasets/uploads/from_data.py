@@ -39,6 +39,6 @@ def _several(names: Sequence[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A column's name without what texts, programs and web pages would take for more than a letter."""
-    kept = " ".join("".join(letter for letter in name if letter.isalnum() or letter in " _-.%").split())
+    """A column's name as it is in the file, on one line; what shows it as more than plain text escapes it there."""
+    kept = " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())
     return f"“{kept if len(kept) <= _LONGEST else kept[: _LONGEST - 1] + '…'}”"

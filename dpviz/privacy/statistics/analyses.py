@@ -297,6 +297,12 @@ class Planned:
         """The fewest rows for a 95 % error of so much of `statistic.of`, with the same share of the same budget."""
         return self.statistic.rows_needed(self.error, self.rows, relative)
 
+    @property
+    def relative_error(self) -> float:
+        """The 95 % error as a share of `statistic.of`, of which a count is as large as n."""
+        part = 1e-6  # needed rows are whole
+        return self.rows_needed(part) * part / self.rows
+
 
 class Analyses(Specification):
     """Several statistics of the same table, which share a budget.

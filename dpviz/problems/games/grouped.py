@@ -65,6 +65,10 @@ class GroupedGame(SlicedGame):
         """What the models x (R, d_x) predict; None where they predict no classes."""
         return None
 
+    def correct(self, x: np.ndarray) -> np.ndarray | None:
+        found = self.rates(x)
+        return None if found is None else 1 - found.error[:, -1]
+
     def majority(self) -> Rates | None:
         """The same, (1, G + 1), of who always guesses the more frequent class; None where no classes are predicted."""
         return None

@@ -12,6 +12,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.privacy.queries import Norm
 from dpviz.problems.base import Metric, refusal
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
+from dpviz.problems.linear.linear_sums import bounded
 
 _LARGEST_EXPONENT, _SHARED = 700.0, 600.0  # e to these is a finite number
 
@@ -85,6 +86,9 @@ class LogisticProblem(LinearProblem):
                 total += self.slopes(margins, caps) @ rows
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, (1 + signs / n) / 2
+
+    def correct(self, x: np.ndarray) -> np.ndarray:
+        return self.sums(bounded(x))[2]
 
     def _shared_exponential(self, x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Sums of losses, signs and slopes × rows from one exponential per margin s, |s| ≤ `largest`.

@@ -276,6 +276,15 @@ class NonconvexRisk(LinearSums, Problem):
             found["smallest_eigenvalue"] = self._remembered(output["x"])
         return found
 
+    def correct(self, x: np.ndarray) -> np.ndarray | None:
+        if not self.labelled:
+            return None
+        x = bounded(x)
+        signs = np.zeros(len(x))
+        for _, _, arguments, _ in self._blocks(x):
+            signs += np.sign(arguments).sum(axis=1)
+        return (1 + signs / self.facts.n) / 2
+
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         x = bounded(output["x"])
         loss, total = np.zeros(len(x)), np.zeros_like(x)

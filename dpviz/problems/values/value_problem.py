@@ -238,6 +238,20 @@ class ValueProblem(Problem):
             total += self._values(self._arguments(z, x), y).sum(axis=(0, 1))
         return {"objective": total / self.facts.n}
 
+    def correct(self, x: np.ndarray) -> np.ndarray | None:
+        """As `Problem.correct`: whether a row's loss is less at its own target than at the other one; None unless there
+        are two."""
+        ends = self._targets.min(), self._targets.max()
+        if self._targets.shape[1] != 1 or not np.isin(self._targets, ends).all():
+            return None
+        x = bounded(x)
+        total = np.zeros(len(x))
+        for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
+            checkpoint()
+            arguments, y = self._arguments(self._rows[None, rows], x), self._targets[None, rows]
+            total += np.sign(self._values(arguments, sum(ends) - y) - self._values(arguments, y)).sum(axis=(0, 1))
+        return (1 + total / self.facts.n) / 2
+
     def _sampled(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """What a sample of rows says of the smoothed gradient, of stationarity, and of clipping; the same rows and
         directions every time."""

@@ -1,27 +1,31 @@
-"""From the accuracy: the error that one can live with, and the smallest budget that guarantees it."""
+"""A model that is trained in T noisy steps: the error that its bound guarantees, and the rows or the budget for one."""
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import families
+from dpviz.errors import UserError
 from dpviz.experiments import accuracy
 from dpviz.experiments.accuracy import ErrorBound
-from dpviz.numbers import short_up
+from dpviz.numbers import short, short_up
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
+from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Control, registered
-from dpviz.ui.budget_planner import texts
+from dpviz.ui.budget_planner import tabs, texts
 from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.markdown import sentence
 
-_HELP = "The bound on the expected error shall be at most this."
-ERROR = Control("error", "Error you can live with", _HELP, 0.2, float, 1e-9, 1e6, scale="log")
-POINTS = 24
+SHARED = ("rows", "noise", "clip", "iterations")  # what a bound takes of the noisy means
+POINTS, FEW = 24, 8  # of a curve; of one that follows a slider
+TIMES, NEAR = 30.0, 10.0  # from the middle of these curves to their ends
 
 
 @st.cache_resource
@@ -31,27 +35,107 @@ def bounds() -> Mapping[str, type[ErrorBound]]:
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
 
-def view(panel: Panel, delta: float) -> tuple[Shown, None]:
-    """Choose a method and an error: the smallest budget and what else reduces the error. Nothing is planned to be
-    released."""
+def _method() -> Control:
+    titles = {name: cls.title for name, cls in bounds().items()}
+    return Control("method", "Algorithms", "Whose error bound is used.", next(iter(titles)), str, options=titles)
+
+
+def _own(cls: type[ErrorBound]) -> list[Control]:
+    """The controls that a bound has beside those of the noisy means."""
+    return [control for control in cls.controls() if control.name not in SHARED]
+
+
+def _built(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) -> ErrorBound:
+    """Raises UserError."""
+    known = {control.name for control in cls.controls()}
+    shared = {name: getattr(means, name) for name in SHARED if name in known}
+    return Settings(cls, {**shared, **values}).build()
+
+
+def answer(
+    panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, by_rows: bool
+) -> Shown:
+    """Draw at `head` the error of the model, or the rows that it needs, and the noise of its steps."""
+    method = _method()
+    name = panel.peek(method, "method")
+    cls = bounds()[name]
+    with head:
+        try:
+            noise = texts.STEP_NOISE.format(steps=means.iterations, noise=tabs.noise_in_words(means, budget))
+        except UserError as error:
+            noise = sentence(str(error))
+        try:
+            bound = _built(cls, means, {own.name: panel.peek(own, f"{name}_{own.name}") for own in _own(cls)})
+            draw = _rows if by_rows else _error
+            return draw(bound, means.rows, budget, wanted, noise)
+        except UserError as error:
+            st.markdown(noise)
+            st.caption(f"{sentence(error.title)}{': ' * bool(error.title)}{sentence(str(error))}")
+            return []
+
+
+def _error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+    """The error at this budget, and against others. noise : a sentence on that of a step."""
+    best, control = bound.best(budget), budget.controls()[0]
+    if best.iterations == 0:
+        said = f"**No**: at {budget.describe()}, {rows:,} rows prove nothing better than the start."
+    else:
+        said = (
+            f"**{'Yes' if best.bound <= wanted else 'No'}**: at {budget.describe()}, {rows:,} rows give "
+            f"{bound.error_title} ≤ **{short_up(best.bound)}** after {best.iterations:,} steps."
+        )
+    st.markdown(f"{said} {noise}")
+    amount = getattr(budget, control.name)
+    amounts, proven = _by_budget(bound, budget, FEW, NEAR)
+    mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
+    figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, wanted, mark)
+    return planner_view.chart("error", figure, error=bound.error_title, model=bound.title)
+
+
+def _rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+    """The rows for the error that is wanted, and the error with others. noise : as in `_error`."""
+    needed = accuracy.rows_needed(bound, wanted, budget)
+    at, error = budget.describe(), f"{bound.error_title} ≤ {short(wanted)}"
+    if needed is None:
+        st.markdown(f"**No**: at {at}, no number of rows up to {accuracy.MOST_NEEDED:,.0f} gives {error}. {noise}")
+    else:
+        said = "Yes" if needed <= rows else "No"
+        st.markdown(f"**{said}**: at {at}, {error} needs **{needed:,} rows**; you have {rows:,}. {noise}")
+    low, high = sorted((rows, needed or rows))
+    axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))
+    proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
+    mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
+    figure = planner_figures.proven_error(axis, proven, "Rows n", bound.error_title, wanted, mark)
+    return planner_view.chart("error_rows", figure, error=bound.error_title, model=bound.title)
+
+
+def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> tuple[np.ndarray, np.ndarray]:
+    """Amounts (k,) from a part of that of a budget to as many times as much, and what the bound proves at each."""
+    control, *others = budget.controls()
+    amount = getattr(budget, control.name)
+    assert control.low is not None and control.high is not None
+    amounts = np.geomspace(max(control.low, amount / times), min(control.high, amount * times), points)
+    fixed = {other.name: getattr(budget, other.name) for other in others}
+    proven = [bound.best(type(budget)(**{control.name: float(value)}, **fixed)).bound for value in amounts]
+    return amounts, np.array(proven)
+
+
+def view(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
+    """Choose a method and its constants: the smallest budget for the error that is wanted, and what else reduces it."""
     st.caption(texts.ACCURACY)
-    offered = bounds()
     left, right = st.columns([2, 3], gap="large")
     with left:
-        titles = {name: cls.title for name, cls in offered.items()}
-        name = panel.choice("method", "Algorithms", titles, next(iter(offered)), "Whose error bound is used.")
-        bound = offered[name]
-        target = panel.number(ERROR, "error")
-        names = {key: cls.name for key, cls in CURRENCIES.items()}
+        name = panel.control(_method(), "method")
+        cls = bounds()[name]
+        names = {key: currency.name for key, currency in CURRENCIES.items()}
         currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
-        values = panel.specification(bound, [control.name for control in bound.controls()], prefix=f"{name}_")
+        values = panel.specification(cls, [control.name for control in _own(cls)], prefix=f"{name}_")
     with right:
         panel.check()
-        built = Settings(bound, values).build()
-        return _answer(built, float(target or ERROR.default), CURRENCIES[currency], delta), None
+        return _smallest(_built(cls, means, values), target, CURRENCIES[currency], delta)
 
 
-def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
+def _smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
     required = accuracy.required_budget(bound, target, currency, delta)
     control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
@@ -67,12 +151,10 @@ def _answer(bound: ErrorBound, target: float, currency: type[Budget], delta: flo
     st.markdown(
         f"To **halve the error** from {short_up(required.best.bound)} you would need {_levers(bound, required)}."
     )
-    assert control.low is not None and control.high is not None
-    amounts = np.geomspace(max(control.low, amount / 30), min(control.high, amount * 30), POINTS)
-    fixed = {other.name: getattr(required.budget, other.name) for other in currency.controls()[1:]}
-    proven = np.array([bound.best(currency(**{control.name: float(value)}, **fixed)).bound for value in amounts])
-    figure = planner_figures.error_by_budget(amounts, proven, control.symbol, bound.error_title, target, amount)
-    shown = planner_view.chart("error", figure, error=bound.error_title)
+    amounts, proven = _by_budget(bound, required.budget, POINTS, TIMES)
+    mark = amount, target, f"{control.symbol} = {short_up(amount)}"
+    figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
+    shown = planner_view.chart("smallest", figure, error=bound.error_title)
     planner_view.in_python(
         f"from dpviz.experiments.accuracy import required_budget\n"
         f"from {type(bound).__module__} import {type(bound).__name__}\n"

@@ -55,8 +55,11 @@ DEFAULT: tuple[Row, ...] = (
     ("Region", "Histogram", None, None, 16.0, None, 1.0),
     ("Age, median", "Quantile", 0.0, 120.0, 121.0, 0.5, 1.0),
 )
-_HELP = "For the rows needed: the 95 % error, as a share of what the table compares it with."
-WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 0.0001, 1.0, scale="log")
+_HELP = (
+    "Of statistics the 95 % error, as a share of what the table compares it with. Of a model that is trained in noisy "
+    "steps the bound on its error."
+)
+WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
 NOISE = "analyses_noise"  # its control
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
@@ -69,20 +72,27 @@ class Names(File):
 
 
 def view(
-    panel: Panel, means: NoisyMeans, budget: Budget, delta: float, wanted: float, head: DeltaGenerator
+    panel: Panel,
+    means: NoisyMeans,
+    budget: Budget,
+    delta: float,
+    wanted: float,
+    head: DeltaGenerator | None,
+    rows: bool,
 ) -> tuple[Shown, Releases]:
     """The table, what each analysis gets, why, and what all of them cost and do to privacy. Raises UserError.
 
     wanted : the 95 % error that one can live with, as a share of what it is compared with. head : the place of the
-    answer.
+    answer, if these are asked about there. rows : whether the rows needed are its picture.
     """
     st.markdown(texts.ANALYSES)
     table = _table(panel)
     _columns_of_a_file(panel, table)
-    rows = table.rows(is_open=True)
-    plan = _asked(means, rows, panel.control(_noise(), NOISE))
-    with head:
-        shown = _enough(plan.planned(budget), plan.rows, budget, wanted)
+    plan = _asked(means, table.rows(is_open=True), panel.control(_noise(), NOISE))
+    shown: Shown = []
+    if head is not None:
+        with head:
+            shown = _enough(plan.planned(budget), plan.rows, budget, wanted, rows)
     _answer(plan, budget, delta, wanted)
     downloads.analyses(
         panel.page,
@@ -93,12 +103,12 @@ def view(
     return shown, _releases(plan.planned(budget))
 
 
-def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator) -> Shown:
+def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, rows: bool) -> Shown:
     """The answer alone, where the table is not drawn."""
     with head:
         try:
             plan = _asked(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
-            return _enough(plan.planned(budget), plan.rows, budget, wanted)
+            return _enough(plan.planned(budget), plan.rows, budget, wanted, rows)
         except UserError as error:
             st.caption(f"{sentence(error.title)}: see “Your analyses”.")
             return []
@@ -119,7 +129,7 @@ def _asked(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     return Settings(Analyses, {"rows": means.rows, "noise": noise, "statistics": statistics}).build()
 
 
-def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: float) -> Shown:
+def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
     """Whether the budget is enough, in a sentence and a picture. Of a count its own size decides, of others n."""
     percent = short(100 * relative)
     needed = [(p, p.rows_needed(relative)) for p in planned]
@@ -135,6 +145,10 @@ def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: flo
     if counts:
         said += f" Counts need: {', '.join(counts)}."
     st.markdown(said)
+    if not by_rows:
+        errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
+        figure = planner_figures.bars(errors, "95 % error [%]", unit=" %")
+        return planner_view.chart("errors", figure, rows=rows)
     bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
     return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent, rows=rows)
 

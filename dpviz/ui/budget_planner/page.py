@@ -19,6 +19,11 @@ from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee
 from dpviz.ui.experiment.plan import Shown
 
+ABOUT = {"statistics": "Statistics", "steps": "T noisy steps"}
+QUESTIONS = {"error": "Error I get", "rows": "Rows I need"}
+SOLVE = {"noise": "Noise", "steps": "Steps", "rows": "Rows", "budget": "Budget"}
+ANALYSES, SOLVED = "Your analyses", "Solve for"
+
 
 def show() -> None:
     """Draw the page: the sidebar, and all else as a part that is drawn again alone."""
@@ -38,30 +43,35 @@ def show() -> None:
         values |= panel.specification(NoisyMeans, ["sampling"])
         unused = {*values, "batch_fraction"} if values["sampling"] == "all" else {*values}
         values |= panel.specification(NoisyMeans, [name for name in declared if name not in unused])
-        target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
         wanted: dict[str, Any] = {}
         panel.lead(2, analyses.WANTED, wanted)
-    _Planner(panel, budget, Settings(NoisyMeans, values), delta, target, wanted).show()
+    _Planner(panel, budget, Settings(NoisyMeans, values), delta, wanted).show()
 
 
 @dataclass
 class _Planner(Part):
     """All of the page but its sidebar: the answer, the attacker, and the sections.
 
-    delta : of readings as (ε, δ). target : the noise of the what-ifs. wanted : takes the error that one can live with.
-    drawn : the charts.
+    delta : of readings as (ε, δ). wanted : takes the error that one can live with. about, question : what is released,
+    and what is asked of it, of ABOUT and QUESTIONS. drawn : the charts.
     """
 
     budget: Settings[Budget]
     means: Settings[NoisyMeans]
     delta: float
-    target: float | None
     wanted: Mapping[str, Any]
+    about: str = "statistics"
+    question: str = "error"
     drawn: Shown = field(default_factory=list)
 
     def draw(self) -> None:
         """As `Part`."""
         self.draw_leads()
+        with st.container(key=self.panel.key("switches"), horizontal=True):
+            self.about = self.panel.choice(
+                "about", "What is released", ABOUT, "statistics", texts.ABOUT_HELP, on_change=self._open
+            )
+            self.question = self.panel.choice("question", "First picture", QUESTIONS, "error", texts.QUESTION_HELP)
         head, below, self.drawn = st.container(), st.container(), []
         budget = means = planned = None
         with in_place(head):
@@ -90,9 +100,10 @@ class _Planner(Part):
 
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
         """Draw the open one, and the answer in its place; what is planned in it, if anything is."""
-        panel, delta, target, first = self.panel, self.delta, self.target, "Your analyses"
+        panel, delta = self.panel, self.delta
         planned: list[Releases | None] = [view.of_means(means, budget)]
-        relative = float(self.wanted[analyses.WANTED.name] or 0.0)
+        relative, by_rows = float(self.wanted[analyses.WANTED.name] or 0.0), self.question == "rows"
+        head = answer if self.about == "statistics" else None
 
         def look(draw: Callable[[], Shown]) -> Callable[[], None]:
             def section() -> None:
@@ -112,26 +123,40 @@ class _Planner(Part):
 
             return section
 
-        def given() -> Shown:
+        def solved() -> Shown:
+            name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
+            if name == "budget":
+                planned[0] = None
+                return accuracy.view(panel, means, relative, delta)
+            if name == "noise":
+                return tabs.noise(means, budget)
+            target = panel.number(tabs.TARGET, "target", empty="half of the present noise")
+            panel.check()
+            if name == "rows":
+                return tabs.rows(means, budget, target)
             with suppress(UserError):  # said there
                 planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
             return tabs.given_noise(means, budget, delta, target)
 
         parts: dict[str, Callable[[], None]] = {
-            first: plan(lambda: analyses.view(panel, means, budget, delta, relative, answer)),
+            ANALYSES: plan(lambda: analyses.view(panel, means, budget, delta, relative, head, by_rows)),
+            SOLVED: look(solved),
             "What it is worth": look(lambda: view.worth(budget, means.relation, delta)),
-            "Noise": look(lambda: tabs.noise(means, budget)),
-            "A given noise": look(given),
-            "Rows": look(lambda: tabs.rows(means, budget, target)),
             "Accounting": look(lambda: tabs.savings(means, budget, delta)),
-            "From the accuracy": plan(lambda: accuracy.view(panel, delta)),
             "Split a budget": plan(lambda: split.view(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
-        panel.sections(parts, first, keeps=True)
-        if not panel.shows(first):
-            self.drawn = analyses.answer(panel, means, budget, relative, answer) + self.drawn
+        panel.sections(parts, ANALYSES, keeps=True)
+        if head is None:
+            self.drawn = accuracy.answer(panel, means, budget, relative, answer, by_rows) + self.drawn
+        elif not panel.shows(ANALYSES):
+            self.drawn = analyses.answer(panel, means, budget, relative, head, by_rows) + self.drawn
         return planned[0]
+
+    def _open(self) -> None:
+        """Open the section that what is released now is set in; for callbacks."""
+        about = st.session_state[self.panel.key("about")]
+        st.session_state[self.panel.key("section")] = ANALYSES if about == "statistics" else SOLVED
 
 
 def _assumed(said: Releases) -> None:

@@ -1,4 +1,4 @@
-"""The budget planner's what-ifs about noisy means; each is computed only while its tab is open."""
+"""The budget planner's what-ifs about noisy means; each is computed only while it is open."""
 
 from functools import partial
 
@@ -34,6 +34,11 @@ def symbol(means: NoisyMeans) -> str:
 def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
     """The noise of the what-ifs: as set, or half of what the budget gives."""
     return means.noise_scale(budget) / 2 if target is None else target
+
+
+def noise_in_words(means: NoisyMeans, budget: Budget) -> str:
+    """The noise that the budget allows in every mean."""
+    return f"{symbol(means)} = {short(means.noise_scale(budget))}"
 
 
 def noise(means: NoisyMeans, budget: Budget) -> Shown:

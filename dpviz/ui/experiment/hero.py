@@ -1,11 +1,14 @@
 """What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import streamlit as st
 
+from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
 from dpviz.experiments.summary import PRIVATE, Outcome, outcome, pictured
 from dpviz.experiments.trace import Trace
@@ -69,7 +72,8 @@ def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) 
 def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
     if run is None or frame.hides(run):
-        components.awaited(panel.key("hero"))
+        # Under a key of its own, so that the chart of the data before is gone.
+        components.awaited(panel.key("hero_own" if frame.uploaded else "hero"))
         with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
@@ -139,6 +143,13 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
+    if diagnostics and not active and not run.returns:
+        key = panel.key("accuracy")
+        last, headline = st.session_state.get(key, (None, None))
+        if last is not run.job:  # a pass over the rows
+            headline = accuracy(run)
+            st.session_state[key] = run.job, headline
+        found = headline or found
     if found is not None:
         number.metric(f"{'Old settings: ' * pale}{found.label}", found.value, help=found.help)
     if active:
@@ -171,6 +182,45 @@ def curves(
     caption = f"{metric.label}. {explain.spread(run.experiment.replicates)}{others} {privacy}"
     alt = f"{metric.label} by step, one line per method"
     return Chart(figure, metric.label, alt, caption, provenance(few.statuses(metric).values()))
+
+
+def accuracy(run: Run) -> Headline | None:
+    """The share of a visitor's own rows that the best private model predicts right, next to that of the more frequent
+    class. Reads the raw rows. None for models that predict no classes, and once the file is gone."""
+    problem, trace = run.experiment.problem, run.job.trace
+    data = problem.dataset
+    if trace is None or not run.has_data or not isinstance(data, UploadedTable | GroupedUpload):
+        return None
+    if data.target is None or (isinstance(data, UploadedTable) and data.target_range is not None):
+        return None
+    labels = data.load(run.tables).labels
+    shares = {
+        label: float(np.median(right))
+        for label, lane in trace.lanes.items()
+        if "x" in lane.output and (right := run.problem.correct(lane.output["x"])) is not None
+    }
+    private = {label: share for label, share in shares.items() if trace.lanes[label].private}
+    if not private:
+        return None
+    best = max(private, key=private.__getitem__)
+    yes = float((labels > 0).mean())
+    guess = max(yes, 1 - yes)
+    answer = f"{'always' if yes >= 0.5 else 'never'} answering {plain(data.positive)}"
+    gain = private[best] - guess
+    if gain <= 0:
+        words = f"**No better than {answer}**, {_percent(guess)}."
+    elif gain <= math.sqrt(guess * (1 - guess) / len(labels)):  # one standard error of a share of so many rows
+        words = f"**Hardly better than {answer}**, {_percent(guess)}."
+    else:
+        words = f"**{short(100 * gain)} points better than {answer}**, {_percent(guess)}."
+    floor = max((share for label, share in shares.items() if label not in private), default=None)
+    words += "" if floor is None else f" Without privacy: {_percent(floor)}."
+    help = "Share of your rows whose class its model predicts: median over the repeats, of the method best at it."
+    return Headline(f"Accuracy of {best}", _percent(private[best]), help, f"{words} {explain.diagnostic(1, False)}")
+
+
+def _percent(share: float) -> str:
+    return f"{short(100 * share)} %"
 
 
 def lowest(run: Run, trace: Trace) -> Headline | None:

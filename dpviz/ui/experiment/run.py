@@ -22,6 +22,7 @@ from dpviz.ui import components, streamlit_patches, visitors
 from dpviz.ui.controls import WHOLE, Panel
 from dpviz.ui.experiment import freshness, texts
 from dpviz.ui.experiment.freshness import Startable
+from dpviz.ui.uploads import file
 
 POLL = 0.25  # seconds between two looks at a running job
 PATIENT = 1.0, 5.0  # at least and at most between two at one that waits in line: each look costs its browser 0.2 s
@@ -424,6 +425,8 @@ def sidebar_status() -> None:
 def start(page: str, title: str, ready: Startable) -> None:
     """Put the run of these settings in line, in place of the page's last one, which stops."""
     before = current(page)
+    if isinstance(ready, Ready) and not ready.experiment.public:
+        file.fold()
     if before is None:
         st.session_state[WHOLE] = True  # the tab is to remember that it has a run
     else:

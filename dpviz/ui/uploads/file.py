@@ -29,7 +29,7 @@ from dpviz.ui.uploads import how, texts
 CHOICES = ("target", "kind", "positive", "features", "lists", "drop", "group", "lowest", "highest")
 NOTICE = texts.NOTICE
 FILL = "Fill from the data (not private)"
-LACKS, REMOVED = "own_file_lacks", "own_file_removed"  # in the session
+LACKS, REMOVED, USED = "own_file_lacks", "own_file_removed", "own_file_used"  # in the session
 MOST_HELD = 4e9  # bytes that this server keeps of all visitors' files together
 # Process-wide on purpose: the bytes of every table that is kept, by its id, for as long as it is.
 _held: dict[int, int] = {}
@@ -159,15 +159,19 @@ def uploaded(
     page : prefix of the panel's keys. kind : what the file is kept as.
     make : draws what is declared of the file, and returns what `once` keeps of that. May raise UserError.
 
-    The panel folds up into a line as soon as nothing is missing, and opens where something is.
+    The panel opens where something is missing, and folds up into a line once the visitor is done or starts a run: what
+    is optional, and what was taken from the data, is to be seen before.
     """
     st.caption(f":material/info: {NOTICE}")
-    folded, said = f"{page}_folded", f"{page}_line"
+    is_open, is_used, said = f"{page}_file_open", f"{page}_file_used", f"{page}_line"
     line = st.session_state.get(said, "")
-    st.session_state.setdefault(folded, not line)
+    if st.session_state.pop(USED, False):
+        st.session_state[is_used] = True
+        st.session_state.pop(is_open, None)
     with st.container(horizontal=True, key=f"{page}_own_file"):
         title = plain(line) if line else "Your data"
-        box = st.expander(title, key=folded, icon=":material/upload_file:", on_change="rerun")
+        unfolded = is_used not in st.session_state
+        box = st.expander(title, unfolded, key=is_open, icon=":material/upload_file:", on_change="rerun")
         if line:
             st.button("Replace", key=f"{page}_replace", on_click=_remove, args=(page,))
             st.button("Remove", key=f"{page}_remove", on_click=_remove, args=(page, True))
@@ -175,14 +179,17 @@ def uploaded(
         file, made = chosen_file(page, kind), None
         if file is not None:
             made = _made(file, make)
+        if made is not None:
+            st.button("Done", key=f"{page}_done", icon=":material/check:", on_click=fold)
     now = "" if file is None or made is None else f"{file.name}: {file.contents}"
     asked = getattr(st.session_state.get(f"{page}_upload"), "proposal", None)
     without = ("your file" if asked is None else "how the file is read, to be confirmed",)
     st.session_state[LACKS] = () if made else without if file is None else tuple(file.lacks)
     if now != line:
         st.session_state[said] = now
-        if bool(now) != bool(line):
-            del st.session_state[folded]
+        if not now:
+            for name in (is_open, is_used):
+                st.session_state.pop(name, None)
         st.rerun()
     return (None, {}) if made is None else made
 
@@ -205,6 +212,11 @@ def lacks() -> Sequence[str]:
     """What is missing until the file of the page, whose panel was drawn last, can be used."""
     missing: Sequence[str] = st.session_state.get(LACKS, ())
     return missing
+
+
+def fold() -> None:
+    """Fold the panel of the page up, which is drawn again: all that its visitor wants to declare is declared."""
+    st.session_state[USED] = st.session_state[WHOLE] = True
 
 
 def removed() -> bool:
@@ -251,12 +263,12 @@ def chosen_file(page: str, kind: type[Kind]) -> Kind | None:
         st.caption("The file stays in the memory of this server. It is never written to disk nor put into a link.")
         return None
     if upload.error is not None:
-        st.error(str(upload.error), title=upload.error.title)
+        st.error(sentence(str(upload.error)), title=sentence(upload.error.title))
         # Only this error can be mended by a sample.
         if upload.error.title == f"More than {MAX_ROWS:,} rows":
             st.button(f"Use a random sample of {MAX_ROWS:,} rows", on_click=_sample, args=(page, kind))
     elif upload.proposal is None:
-        st.caption(f"**{upload.name}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
+        st.caption(f"**{plain(upload.name)}**: {len(upload.frame):,} rows, {len(upload.columns)} columns")
     if upload.proposal is not None:
         table = upload.editor if kind.shows_cells else None
         how.propose(page, upload.name, upload.proposal, table, callbacks=(_look_again, _confirm), args=(page, kind))
@@ -334,7 +346,7 @@ def _change(page: str, kind: type[File]) -> None:
 
     def look(upload: File, data: bytes) -> None:
         detected = reader().detect(data, upload.name, reading)
-        upload.proposal = replace(detected, reading=detected.reading.replaced(kinds=reading.kinds))
+        upload.proposal = replace(detected, reading=detected.reading.replaced(kinds=reading.kinds), ids=())
 
     _afresh(page, kind, look)
 

@@ -52,6 +52,8 @@ def propose(
         st.badge("from the data, not private", icon=":material/visibility:", color="orange")
         for question in detected.questions:
             st.info(question)
+        if detected.ids and editor is not None:
+            st.info(texts.IDS.format(names=", ".join(map(plain, detected.ids))))
         _controls(page, detected.reading, {"persist_state": "session", "on_change": callbacks[0], "args": args})
         if editor is not None:
             _columns(page, detected, editor)
@@ -93,7 +95,10 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
         lambda: pd.DataFrame(
             {
                 "column": [as_text(name) for name in detected.names[: len(kinds)]],
-                "holds": [_KINDS[kind] for kind in kinds],
+                "holds": [
+                    _KINDS["unused" if name in detected.ids else kind]
+                    for name, kind in zip(detected.names, kinds, strict=False)
+                ],
                 "cells": [as_text("  ·  ".join(cells)) for cells in detected.cells[: len(kinds)]],
             }
         ),

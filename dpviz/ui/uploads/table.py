@@ -11,6 +11,7 @@ import streamlit as st
 
 from dpviz import datasets
 from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
+from dpviz.datasets.uploads.detection import is_id
 from dpviz.datasets.uploads.limits import UNDECLARED, shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.ui.markdown import plain
@@ -165,7 +166,10 @@ def choose_features(
     for column in upload.columns:
         if column.name in used:
             continue
-        (usable if column.numeric else left_out).append(column.name)
+        if not column.numeric:
+            left_out.append(column.name)
+        elif upload.of_text or not is_id(column.name):  # how a text is read says what is used
+            usable.append(column.name)
     features = st.multiselect(
         label,
         [column.name for column in upload.columns if column.name not in used],
@@ -174,7 +178,7 @@ def choose_features(
         help=help,
     )
     if left_out:
-        listed = ", ".join(map(shown, left_out[:8])) + (" and more" if len(left_out) > 8 else "")
+        listed = ", ".join(plain(shown(name)) for name in left_out[:8]) + " and more" * (len(left_out) > 8)
         st.caption(f"Left out at first, because they hold texts: {listed}.")
     return features
 
