@@ -77,14 +77,9 @@ def answer(
 def _error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
     """The error at this budget, and against others. noise : a sentence on that of a step."""
     best, control = bound.best(budget), budget.controls()[0]
-    if best.iterations == 0:
-        said = f"**No**: at {budget.describe()}, {rows:,} rows prove nothing better than the start."
-    else:
-        said = (
-            f"**{'Yes' if best.bound <= wanted else 'No'}**: at {budget.describe()}, {rows:,} rows give "
-            f"{bound.error_title} ≤ **{short_up(best.bound)}** after {best.iterations:,} steps."
-        )
-    st.markdown(f"{said} {noise}")
+    after = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
+    said = f"{bound.error_title} ≤ **{short_up(best.bound)}** {after}."
+    st.markdown(f"{_proven(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {said} {noise}")
     amount = getattr(budget, control.name)
     amounts, proven = _by_budget(bound, budget, FEW, NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
@@ -97,16 +92,21 @@ def _rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: st
     needed = accuracy.rows_needed(bound, wanted, budget)
     at, error = budget.describe(), f"{bound.error_title} ≤ {short(wanted)}"
     if needed is None:
-        st.markdown(f"**No**: at {at}, no number of rows up to {accuracy.MOST_NEEDED:,.0f} gives {error}. {noise}")
+        said = f"no number of rows up to {accuracy.MOST_NEEDED:,.0f} is proven to give {error}."
     else:
-        said = "Yes" if needed <= rows else "No"
-        st.markdown(f"**{said}**: at {at}, {error} needs **{needed:,} rows**; you have {rows:,}. {noise}")
+        said = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
+    st.markdown(f"{_proven(needed is not None and needed <= rows)}: at {at}, {said} {noise}")
     low, high = sorted((rows, needed or rows))
     axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))
     proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
     mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
     figure = planner_figures.proven_error(axis, proven, "Rows n", bound.error_title, wanted, mark)
     return planner_view.chart("error_rows", figure, error=bound.error_title, model=bound.title)
+
+
+def _proven(enough: bool) -> str:
+    """Whether what is there is enough: where a bound does not say so, it may be all the same."""
+    return "**Yes**" if enough else "**Not proven**"
 
 
 def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> tuple[np.ndarray, np.ndarray]:
