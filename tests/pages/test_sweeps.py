@@ -22,9 +22,7 @@ def offered(app: AppTest, name: str) -> list[str]:
 
 def test_a_sweep_over_the_budget_draws_the_frontier_with_slopes(load: Load) -> None:
     app = opened(load, "accelerated", **ACCELERATED, accel_vary_epsilon_values="3")
-    assert "3 points, 2 runs of each." in text(app) and "against privacy budget" not in " ".join(
-        charts(app)
-    )
+    assert "3 points, 2 runs of each." in text(app) and "against privacy budget" not in " ".join(charts(app))
     run(app, press="accel_vary_sweep_run", job="accel_vary_sweep_job")
     names = lines(app, "Excess loss F(x_t) - F* against privacy budget, one line per method")
     assert {name.partition(",")[0] for name in names} == {"DP-GD", "DP-NAG", "DP-NAG-opt"}
