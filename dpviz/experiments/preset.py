@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -32,8 +32,10 @@ class Preset:
     """An experiment worth a click.
 
     name : what the menu shows; source : paper and figure, or who made it.
-    look_for : one sentence on what to look for; reported : what the paper reports, and where this tool differs.
+    look_for : two to four sentences on what its first screen shows, true at these settings; reported : what the paper
+    reports, and where this tool differs.
     tab : of the plan, which it opens; empty: the one that is open stays.
+    beside : what its picture compares it with, by the name that the faint lines have there: other presets of the file.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Preset:
     experiment: Experiment
     expected: tuple[Expected, ...] = ()
     tab: str = ""
+    beside: Mapping[str, Experiment] = field(default_factory=dict)
 
     @property
     def slug(self) -> str:
@@ -58,7 +61,10 @@ def load(package: str) -> tuple[Preset, ...]:
     None. A family that computes what was `reported` leaves it out. Raises UserError where an experiment has a value out
     of its range.
     """
-    return tuple(map(_preset, resources.data(package, "presets.toml")["preset"]))
+    entries = resources.data(package, "presets.toml")["preset"]
+    with sentences(Experiment):
+        experiments = {entry["name"]: Experiment.model_validate(_values(entry["experiment"])) for entry in entries}
+    return tuple(_preset(entry, experiments) for entry in entries)
 
 
 def methods(package: str) -> Mapping[str, Any]:
@@ -76,11 +82,10 @@ def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm])
     )
 
 
-def _preset(entry: Mapping[str, Any]) -> Preset:
-    with sentences(Experiment):
-        experiment = Experiment.model_validate(_values(entry["experiment"]))
-    expected = tuple(Expected(**one) for one in entry.get("expected", ()))
-    return Preset(**{"reported": "", **entry, "experiment": experiment, "expected": expected})
+def _preset(entry: Mapping[str, Any], experiments: Mapping[str, Experiment]) -> Preset:
+    experiment, expected = experiments[entry["name"]], tuple(Expected(**one) for one in entry.get("expected", ()))
+    beside = {label: experiments[name] for label, name in entry.get("beside", {}).items()}
+    return Preset(**{"reported": "", **entry, "experiment": experiment, "expected": expected, "beside": beside})
 
 
 def _values(value: Any) -> Any:

@@ -1,7 +1,11 @@
 """Presets of every family: each plans within its budget, runs to its end, and its numbers are those that were told."""
 
 import json
-from functools import cache
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +13,10 @@ import numpy as np
 import pytest
 
 from dpviz import families
+from dpviz.compare.pins import clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
+from dpviz.experiments.results import headlined
 from dpviz.experiments.trace import Trace
 from dpviz.families import zeroth_order
 from dpviz.families.accelerated import HeavyBall
@@ -21,6 +27,7 @@ from dpviz.families.accelerated.smoothness import assumed
 from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import VertexSampling, planning, rates
 from dpviz.families.mirror_descent import presets as games
+from dpviz.families.second_order import comparison
 from dpviz.families.zeroth_order import measure, measured
 from dpviz.families.zeroth_order import presets as values
 from dpviz.families.zeroth_order.advice import WAYS
@@ -40,7 +47,12 @@ from dpviz.problems.values.black_box import BlackBox
 ALL = [(family, preset) for family, found in families.presets().items() for preset in found]
 EVERY = pytest.mark.parametrize(("family", "preset"), ALL, ids=[f"{family}: {preset.name}" for family, preset in ALL])
 # Where runs differ by less than what is told of them, or are told of in another number of runs.
-REPLICATES = {"Ten thousand strategies, 100,000 rows": 1, "Figure 5: noise taken for slopes": 20}
+REPLICATES = {
+    "Ten thousand strategies, 100,000 rows": 1,
+    "Figure 5: noise taken for slopes": 20,
+    "Amber: late, and by luck of the noise": 20,
+    "The baseline: a trust region": 20,
+}
 GAP, ERROR = "duality_gap", "worst_query_error"
 
 
@@ -54,15 +66,20 @@ def outcome(family: str, start: str) -> Trace:
 
 @cache
 def ran(family: str, name: str) -> Trace:
-    """The run of a preset. References are the same in every run, or nothing is told of them: one run is enough."""
+    """The run of a preset without its references, which are the same in every run, or little is told of them."""
     preset = named(family, name)
     usual = {"zeroth_order": 3, "second_order": 1}.get(family, preset.experiment.replicates)
     count = REPLICATES.get(preset.name, usual)
-    plain, private = ([arm for arm in preset.experiment.arms if arm.reference == kind] for kind in (True, False))
-    if plain:
-        ends = preset.experiment.replaced(arms=tuple(plain), replicates=1).run()
-        check_ended(preset.experiment, ends)
-    return preset.experiment.replaced(arms=tuple(private), replicates=count).run()
+    private = tuple(arm for arm in preset.experiment.arms if not arm.reference)
+    return preset.experiment.replaced(arms=private, replicates=count).run()
+
+
+@cache
+def plainly(family: str, name: str) -> Trace | None:
+    """The run of its references, if it has any."""
+    preset = named(family, name)
+    plain = tuple(arm for arm in preset.experiment.arms if arm.reference)
+    return preset.experiment.replaced(arms=plain, replicates=1).run() if plain else None
 
 
 def check_ended(experiment: Experiment, trace: Trace) -> None:
@@ -97,11 +114,281 @@ def test_a_preset_survives_its_text_and_plans_within_its_budget(family: str, pre
         assert expected.metric in experiment.metrics()
 
 
+# ------------------------------------------------------------------------------------------------------------ texts
+
+LONGEST = 225  # characters of a text: four lines beside the picture, 1400 pixels wide
+Quantity = Callable[[str, Preset], float]  # of a preset of a family
+
+
+def sentences_of(text: str) -> list[str]:
+    return re.split(r"(?<=[.!?]) (?=[A-ZÀ-Þ0-9“])", text)
+
+
+def without_names(family: str, text: str) -> tuple[set[str], str]:
+    """The methods and figures that a text names, and the text without them."""
+    module = import_module(f"dpviz.families.{family}.presets")
+    references = {value for name, value in vars(module).items() if name.endswith("REFERENCE")}
+    names = sorted({*module.METHODS, *references}, key=len, reverse=True)
+    pattern = rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])|Figure \d"
+    return {name for name in re.findall(pattern, text) if name in names}, re.sub(pattern, "", text)
+
+
+def numbers_in(family: str, text: str) -> list[str]:
+    """The numbers of a text, with what says how closely they are meant."""
+    words = "half|third|quarter|fifth|sixth|eighth|tenth|hundredth|twice|double|triple|fold|dozen"
+    return re.findall(rf"(?:about )?(?<![\w.,])\d[\d,]*(?:\.\d+)?|\w*(?:{words})\w*", without_names(family, text)[1])
+
+
+def of_plan(label: str, part: str = "iterations", start: str = "") -> Quantity:
+    """A number of a method's plan, of the preset itself or of another one of its family: the first of a schedule."""
+
+    def read(family: str, preset: Preset) -> float:
+        whole: Any = (named(family, start) if start else preset).experiment.plans()[label]
+        for name in part.split("."):
+            whole = whole[name] if isinstance(whole, Mapping) else getattr(whole, name)
+        return float(np.ravel(whole)[0])
+
+    return read
+
+
+def of_settings(path: str, label: str = "", start: str = "") -> Quantity:
+    """A setting of the experiment, or of one of its methods."""
+
+    def read(family: str, preset: Preset) -> float:
+        experiment: Any = (named(family, start) if start else preset).experiment
+        whole = next((arm.algorithm for arm in experiment.arms if arm.label == label), experiment)
+        return float(reduce(getattr, path.split("."), whole))
+
+    return read
+
+
+def holding(family: str, start: str, label: str) -> Trace:
+    """The run that has a method: of the preset, or of its references."""
+    plain = plainly(family, named(family, start).name)
+    return plain if plain is not None and label in plain.lanes else outcome(family, start)
+
+
+def of_runs(one: str, other: str = "", start: str = "", metric: str = "") -> Quantity:
+    """The median in the end of a method's runs; or how many times that of another one, or of another preset, it is."""
+
+    def end(family: str, name: str, label: str) -> float:
+        trace = holding(family, name, label)
+        return float(np.median(trace.last(label, metric or next(iter(headlined(trace))))))
+
+    def read(family: str, preset: Preset) -> float:
+        whole = end(family, preset.name, one)
+        return whole / end(family, start or preset.name, other or one) if other or start else whole
+
+    return read
+
+
+def inverse(quantity: Quantity) -> Quantity:
+    return lambda family, preset: 1 / quantity(family, preset)
+
+
+def stopped(label: str) -> Quantity:
+    """The median step at which runs of a method stopped."""
+    return lambda family, preset: float(np.median(holding(family, preset.name, label).lanes[label].stopped_at))
+
+
+NAG, BEST, VERTICES = "DP-NAG", "DP-NAG-opt", "Vertex sampling"
+GMD, TABLE = "Gaussian mirror descent", "Synthetic histogram"
+# What every number in a preset's text is, in the order in which the text has them.
+NUMBERS: dict[tuple[str, str], list[Quantity]] = {
+    ("accelerated", "Start here"): [of_runs(NAG, BEST), of_plan(BEST)],
+    ("accelerated", "Six methods"): [of_plan("DP-MASG-opt")],
+    ("accelerated", "Figure 1"): [of_settings("momentum", "DP-HB"), of_plan("DP-HB")],
+    ("accelerated", "Figure 2"): [of_plan("DP-MASG-opt")],
+    ("accelerated", "Figure 3: logistic"): [of_plan("DP-GD")],
+    ("accelerated", "Figure 3: the same"): [of_settings("relative_step", "DP-MASG")],
+    ("accelerated", "Figure 4"): [
+        of_plan(NAG, "batch_size"),
+        of_plan(NAG, "facts.n"),
+        of_runs(NAG, start="Figure 3: logistic"),
+    ],
+    ("accelerated", "Real data"): [of_plan(BEST), of_plan("DP-MASG-opt"), of_plan(NAG)],
+    ("accelerated", "Better for free"): [
+        of_plan(NAG, "noise.gradient"),
+        of_plan(NAG, "noise.gradient", "Start"),
+        inverse(of_runs(BEST, start="Start")),
+    ],
+    ("accelerated", "A tighter"): [
+        of_plan(NAG, "noise.gradient", "Start"),
+        of_plan(NAG, "noise.gradient"),
+        inverse(of_runs(NAG, start="Start")),
+    ],
+    ("accelerated", "The price"): [inverse(of_runs(BEST, start="Start"))],
+    ("accelerated", "A number to predict: squared"): [of_plan(BEST), of_plan(NAG)],
+    ("accelerated", "A number to predict: Huber"): [
+        of_settings("problem.threshold"),
+        of_plan(NAG, "noise.gradient"),
+        of_plan(NAG, "noise.gradient", "A number to predict: squared"),
+    ],
+    ("bayesian_optimization", "Start here"): [of_runs("DP-GIBO", "GIBO, no privacy", metric="trainings")],
+    ("bayesian_optimization", "Figure 2, privacy"): [of_settings("budget.mu"), of_settings("bias_level", "DP-GIBO")],
+    ("bayesian_optimization", "Figure 2, bias"): [
+        of_settings("bias_level", "DP-GIBO"),
+        of_runs("DP-GIBO", metric="trainings"),
+    ],
+    ("bayesian_optimization", "Figure 2, noise"): [
+        of_settings("problem.observation_sd"),
+        of_plan("DP-GIBO", "facts.n"),
+    ],
+    ("bayesian_optimization", "Figure 2, right: a"): [of_plan("DP-GIBO", "facts.d")],
+    ("bayesian_optimization", "Figure 2, right, on"): [of_plan("DP-GIBO", "facts.d")],
+    ("bayesian_optimization", "Real data"): [of_plan("DP-GIBO", "facts.n")],
+    ("bayesian_optimization", "Figure 3"): [
+        of_runs("DP-GIBO", metric="trainings"),
+        of_runs("DP-GD", metric="trainings"),
+        lambda family, preset: (
+            of_plan("DP-GIBO, a fifth of μ", "noise.gradient")(family, preset)
+            / of_plan("DP-GIBO", "noise.gradient")(family, preset)
+        ),
+    ],
+    ("bayesian_optimization", "Figure 4"): [
+        of_settings("batch_size", "DP-GIBO"),
+        of_runs("DP-GIBO", metric="trainings"),
+    ],
+    ("bayesian_optimization", "A rougher"): [
+        of_settings("bias_level", "DP-GIBO", "Start"),
+        of_settings("bias_level", "DP-GIBO"),
+        of_runs("DP-GIBO", metric="trainings"),
+        lambda family, _: of_runs("DP-GIBO", metric="trainings")(family, named(family, "Start")),
+    ],
+    ("bayesian_optimization", "Figure 1"): [of_runs("DP-GIBO", metric="trainings")],
+    ("mirror_descent", "Start here"): [of_settings("problem.data.strategies_x")],
+    ("mirror_descent", "Find the"): [of_settings("problem.data.strategies_x")],
+    ("mirror_descent", "A thousand"): [
+        of_settings("problem.data.strategies_x", start="Start"),
+        of_settings("problem.data.strategies_x"),
+        of_runs(GMD, start="Start"),
+        of_runs(VERTICES, start="Start"),
+    ],
+    ("mirror_descent", "Ten thousand"): [
+        of_settings("problem.data.strategies_x"),
+        of_settings("problem.data.strategies_y"),
+    ],
+    ("mirror_descent", "Theorem 4.1, quadratic"): [of_plan("Single pass")],
+    ("mirror_descent", "Theorem 4.1, curved"): [of_plan("Single pass", "resolved.draws"), of_plan("Single pass")],
+    ("mirror_descent", "Theorem 4.2"): [of_plan("Single pass")],
+    ("mirror_descent", "Theorem 4.3"): [of_settings("budget.epsilon"), of_runs("Bias-reduced", VERTICES)],
+    ("mirror_descent", "Worst group, real"): [of_plan(VERTICES, "facts.n")],
+    ("mirror_descent", "Synthetic data: five"): [
+        lambda family, preset: of_plan(TABLE, "facts.d_y")(family, preset) / 2,  # each cell in both directions
+        of_runs(TABLE, "Gaussian marginals"),
+    ],
+    ("mirror_descent", "Synthetic data: health"): [of_plan(TABLE, "facts.d_x")],
+    ("mirror_descent", "Theorem G.1"): [of_plan(TABLE), of_runs(TABLE, start="Synthetic data: five")],
+    ("mirror_descent", "Theorem 5.1"): [of_plan("Anytime"), of_plan("Frank-Wolfe")],
+    ("mirror_descent", "Reuse"): [of_runs("Fresh draws", VERTICES)],
+    ("second_order", "Amber"): [stopped("OPT"), stopped("OPT, no privacy")],
+    ("second_order", "Red"): [of_plan("OPT")],
+    ("second_order", "The baseline"): [
+        lambda family, preset: stopped("DP-TR")(family, preset) / stopped("OPT")(family, preset)
+    ],
+    ("second_order", "The paper's loose targets, honestly"): [of_plan("OPT", "facts.n")],
+    **{
+        ("second_order", f"The paper's {targets} targets, as"): [lambda *_: comparison.ROWS, of_plan("OPT", "facts.n")]
+        for targets in ("loose", "tight")
+    },
+    ("zeroth_order", "Start here"): [of_plan("Published")],
+    ("zeroth_order", "Long epochs"): [of_settings("epoch_length", "Published")],
+    ("zeroth_order", "Twenty"): [
+        of_plan("Published", "facts.d"),
+        of_settings("budget.mu"),
+        of_plan("Naive, orthonormal", "noise.gradient"),
+        of_plan("Naive", "noise.gradient"),
+    ],
+    ("zeroth_order", "Robust"): [of_settings("problem.cap")],
+    ("zeroth_order", "A small"): [of_plan("Published", "facts.d"), of_plan("Published")],
+    ("zeroth_order", "Doctor"): [of_plan("Published", "facts.n")],
+    ("zeroth_order", "Theorem 4.9"): [of_plan("Published", "facts.n")],
+}
+
+
+# Who ends lower, where a text says so: from the lowest to the highest, by median; what stands together is not ranked.
+ORDERS: dict[tuple[str, str], str] = {
+    ("accelerated", "Six methods"): "DP-NAG-opt, DP-MASG-opt < DP-GD < DP-NAG, DP-HB",
+    ("accelerated", "Figure 1"): "DP-GD, DP-NAG < DP-HB",
+    ("accelerated", "Figure 3: logistic"): "DP-NAG-opt, DP-MASG-opt < DP-HB, DP-NAG, DP-MASG < DP-GD",
+    ("accelerated", "Figure 3: the same"): "DP-NAG < DP-MASG, DP-MASG-opt",
+    ("accelerated", "Real data"): "DP-NAG-opt, DP-MASG-opt < DP-GD, DP-HB, DP-NAG, DP-MASG",
+    ("accelerated", "A number to predict: squared"): "DP-NAG-opt < DP-NAG",
+    ("bayesian_optimization", "Start here"): "DP-GIBO < Random search",
+    ("bayesian_optimization", "Figure 2, privacy"): "DP-GIBO < Random search",
+    ("bayesian_optimization", "Figure 2, noise"): "DP-GIBO < Random search",
+    ("bayesian_optimization", "Figure 2, right: a"): "DP-GIBO < Random search",
+    ("bayesian_optimization", "Figure 5"): "DP-GIBO < DP-GIBO; noise × 0.1, DP-GIBO; noise × 0.01",
+    ("bayesian_optimization", "One noisy"): "Random search < DP-GIBO",
+    ("mirror_descent", "Start here"): "Vertex sampling < DP-SGDA, Gaussian mirror descent < Two draws",
+    ("mirror_descent", "Find the"): "Two draws < Gaussian mirror descent < Vertex sampling",
+    ("mirror_descent", "Hide and"): "Vertex sampling, DP-SGDA < Gaussian mirror descent",
+    ("mirror_descent", "Ten thousand"): "Vertex sampling < Single pass",
+    ("mirror_descent", "Theorem 4.1, quadratic"): "Single pass < As in the paper",
+    ("mirror_descent", "Theorem 4.1, curved"): "Single pass < As in the paper",
+    ("mirror_descent", "Theorem 4.2"): "Single pass < As in the paper",
+    ("mirror_descent", "Worst group"): "Vertex sampling, Gaussian mirror descent < DP-SGDA",
+    ("mirror_descent", "Synthetic data"): "Gaussian marginals < Synthetic histogram < MWEM",
+    ("mirror_descent", "Theorem 5.1"): "Frank-Wolfe < Anytime",
+    ("mirror_descent", "Sparse"): "Vertex sampling < Frank-Wolfe < Anytime",
+    ("second_order", "The paper's tight targets, honestly"): "2OPT-B, OPT-LS < OPT, OPT-B, 2OPT, DP-TR, DP-TR-B",
+    **{
+        ("zeroth_order", start): "Improved, Naive; orthonormal < Published, Naive"
+        for start in ("Start here", "Twenty", "Robust", "A small", "Doctor", "Theorem 4.9")
+    },
+    ("zeroth_order", "Long epochs"): "Published < Naive",
+}
+
+
+def quantities(family: str, preset: Preset) -> list[Quantity]:
+    return next((found for (of, start), found in NUMBERS.items() if of == family and preset.name.startswith(start)), [])
+
+
+def test_every_text_fits_beside_its_picture_and_speaks_of_what_is_there() -> None:
+    """Every method that it names is drawn, if need be as a faint line; faint lines are spoken of, and no others."""
+    for family, preset in ALL:
+        text, sentences = preset.look_for, sentences_of(preset.look_for)
+        assert 2 <= len(sentences) <= 4 and len(text) <= LONGEST, preset.name
+        assert all(len(sentence.split()) <= 20 for sentence in sentences), preset.name
+        drawn = {arm.label for experiment in (preset.experiment, *preset.beside.values()) for arm in experiment.arms}
+        assert without_names(family, text)[0] <= drawn, preset.name
+        assert bool(preset.beside) == ("faint line" in text), preset.name
+        for label, experiment in preset.beside.items():
+            common = {arm.label for arm in experiment.arms} & {arm.label for arm in preset.experiment.arms}
+            assert clean(label) == label and experiment.public and common, preset.name
+        assert len(numbers_in(family, text)) == len(quantities(family, preset)), preset.name
+
+
+def test_numbers_of_a_text_are_told_from_names() -> None:
+    text = (
+        "2OPT of Figure 3 (E2) reads 1,000 rows, about 2.6 times DP-TR's, 0.1 of ℓ1; feature_4 is a tenth, threefold."
+    )
+    assert numbers_in("second_order", text) == ["1,000", "about 2.6", "0.1", "tenth", "threefold"]
+
+
+@pytest.mark.slow
+@EVERY
+def test_what_a_text_says_is_so(family: str, preset: Preset) -> None:
+    """Its numbers to the last digit; what is about so much, within a quarter; and who ends lower."""
+    for text, quantity in zip(numbers_in(family, preset.look_for), quantities(family, preset), strict=True):
+        told = text.removeprefix("about ").replace(",", "")
+        found = quantity(family, preset)
+        room = 0.25 * float(told) if text.startswith("about ") else 0.5 * 10.0 ** -len(told.partition(".")[2])
+        assert float(told) == pytest.approx(found, abs=room * (1 + 1e-9)), text
+    for (of, start), order in ORDERS.items():
+        if of == family and preset.name.startswith(start):
+            groups = [[label.replace(";", ",") for label in group.split(", ")] for group in order.split(" < ")]
+            ends = [[of_runs(label)(family, preset) for label in group] for group in groups]
+            assert all(max(low) < min(high) for low, high in pairwise(ends)), order
+
+
 @pytest.mark.slow
 @EVERY
 def test_published_and_verified_numbers_hold(family: str, preset: Preset) -> None:
     trace, wrong = outcome(family, preset.name), []
-    check_ended(preset.experiment, trace)
+    for part in (trace, plainly(family, preset.name)):
+        if part is not None:
+            check_ended(preset.experiment, part)
     for expected in preset.expected:
         found = float(getattr(np, expected.statistic)(trace.last(expected.arm, expected.metric)))
         if not expected.low <= found <= expected.high:
@@ -110,7 +397,6 @@ def test_published_and_verified_numbers_hold(family: str, preset: Preset) -> Non
 
 
 # What is said to look for: the first one's mean is so many times the second one's, from and to.
-NAG, BEST, VERTICES = "DP-NAG", "DP-NAG-opt", "Vertex sampling"
 START, THREE, SMALL, NEEDLE, WIDE = (
     "Start here",
     "Figure 3: logistic",

@@ -37,6 +37,15 @@ def test_every_problem_plans_in_every_currency_and_says_what_is_left_out(load: L
         assert ("never gives pure ε-DP" in said(app)) == (currency == "pure")
 
 
+def test_a_number_that_does_not_move_with_a_slider_says_what_does(load: Load) -> None:
+    app = run(load("mirror_descent", preset="find-the-needle-two-draws"))
+    label, value = app.metric[0].label, app.metric[0].value
+    assert label == "Two draws ends at" and " moved " not in text(app)
+    run(app.number_input(key="mirror_iterations").set_value(8).run())
+    assert (app.metric[0].label, app.metric[0].value) == (label, value)
+    assert "Rounds T moved only Vertex sampling, As in the paper." in text(app)
+
+
 # --------------------------------------------------------------------------------------------------------- every number
 
 

@@ -1,6 +1,7 @@
 """Pins of a page: faint lines in its picture, what has changed, at most three, in the address and in files."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -66,10 +67,28 @@ def test_a_pinned_run_of_any_family_is_a_ghost_in_the_next_picture_until_it_is_r
     assert "The same settings as now" in listed(app)[0] and app.button(key=f"{prefix}_pin").disabled
     run(app.number_input(key=f"{prefix}_replicates").set_value(1.0).run())
     assert pinned_overlay(app, prefix) and "Changed since the pin: Repeats R\\: 2 → 1." in listed(app)[0]
-    assert "pinned runs" in text(app)
+    assert "Faint dotted lines" in text(app)
     remove = next(button.key for button in app.button if (button.key or "").endswith("_remove"))
     press(app, remove)
     assert not pinned_overlay(app, prefix) and not listed(app) and "pin" not in app.query_params
+
+
+def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_settings(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = families.named("accelerated").page()
+    small = run(load("accelerated", **TINY)).session_state["accel_job"].experiment
+    preset = replace(page.presets[0], experiment=small, beside={"Other rows": small.replaced(seed=1)})
+    monkeypatch.setattr(page, "presets", (preset, *page.presets[1:]))
+    app = run(load("accelerated", preset=preset.slug))
+    (beside,) = app.session_state["accel_beside_pins"]
+    if (key := f"accel_beside_pin_{beside.key}_job") in app.session_state:
+        app.session_state[key].job.wait(60)
+        app.run()
+    assert not app.exception and pinned_overlay(app) == [f"Other rows: {name}" for name in presets.DEFAULT_METHODS]
+    assert not listed(app) and "pin" not in app.query_params
+    run(app.number_input(key="accel_iterations").set_value(6).run())
+    assert not pinned_overlay(app)
 
 
 def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:

@@ -156,7 +156,26 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
         return
     few = run_panel.only_first(panel.page, run)
     first = f"**First {few[0]} of {few[1]} runs.** " if few else ""
-    words.markdown(first + (texts.ENDED if found is None else found.sentence))
+    words.markdown(first + (texts.ENDED if found is None else f"{found.sentence} {_moved(panel, run, found)}"))
+
+
+def _moved(panel: Panel, run: Run, found: Headline) -> str:
+    """Which methods with privacy the last change of a setting has moved, where it left the number as it was."""
+    ended = outcome(run.job.trace) if run.job.trace is not None and run.experiment.public else None
+    if ended is None:  # each run on a file has noise of its own
+        return ""
+    ends = {label: ended.runs[label] for label in (ended.best, *dict(ended.others))}
+    now, key = (run.experiment.replaced(replicates=1), found[:2], ends), panel.key("ended")
+    last, before = st.session_state.get(key, (now, now))
+    before = before if last[0] == now[0] else last
+    st.session_state[key] = now, before
+    changes, old = differences(before[0], now[0]), before[2]
+    if len(changes) != 1 or before[1] != now[1] or old.keys() != ends.keys():
+        return ""
+    moved = [label for label, new in ends.items() if not np.array_equal(new[: len(old[label])], old[label][: len(new)])]
+    if len(moved) == len(ends):
+        return ""
+    return f"{changes[0].label} moved {'only ' * bool(moved)}{', '.join(moved) or 'none of the methods'}."
 
 
 def curves(

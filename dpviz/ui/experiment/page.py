@@ -268,7 +268,7 @@ class _Screen(Part):
 
     tools : the place beside the title. experiment : what is compared; None while the controls make none. preset : that
     was picked last. settings : a name for all that is set. ready : what can be run. small, drawings : the plan's first
-    two charts, and what makes the others.
+    two charts, and what makes the others. comparing : the place of what is said while a preset's comparison runs.
     """
 
     page: FamilyPage
@@ -280,6 +280,7 @@ class _Screen(Part):
     ready: Ready | None = None
     small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
+    comparing: DeltaGenerator | None = None
 
     def draw(self) -> None:
         """As `Part`."""
@@ -366,7 +367,8 @@ class _Screen(Part):
         with beside:
             for name, chart in zip(SMALL, self.small if shown else (), strict=False):
                 charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page, leads=leads)
-            preset_menu.sentence(panel, self.preset, self.experiment, page.settings_of)
+            preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
+            self.comparing = st.container() if self.preset is not None and self.preset.beside else None
             if self.uploaded:
                 results.diagnostics_switch(panel)
         with self.tools:
@@ -374,7 +376,7 @@ class _Screen(Part):
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else (), leads)
-            hero.picture(panel, active, pins.beneath(panel, page.picture), page.number, frame)
+            hero.picture(panel, active, pins.beneath(panel, page.picture, self.preset), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if shown is not None:
@@ -392,7 +394,11 @@ class _Screen(Part):
             plan.refusals(shown.refused)
         if self.ready is not None:
             run_panel.refusal(self.ready)
-        pins.show(self.panel, self.page.texts.TITLE, self.experiment, self.page.picture, self.page.ready)
+        page = self.page
+        pins.show(self.panel, page.texts.TITLE, self.experiment, page.picture, page.ready)
+        if self.preset is not None and self.comparing is not None:
+            with self.comparing:
+                pins.compare(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
 
     def _link(self) -> None:
         """The address that restores the page; complete when all controls have been drawn."""

@@ -14,6 +14,7 @@ from dpviz.compare.pins import MOST, MOST_NAME, Pin
 from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.preset import Preset
 from dpviz.experiments.summary import Summary, summary
 from dpviz.plots import pinned_overlay
 from dpviz.plots.elements.chart import Chart
@@ -28,6 +29,7 @@ from dpviz.ui.markdown import plain
 ADDRESS = links.PIN  # name of a pin in the address, once for each
 NOTHING = Drawn(("", ""), (), False)
 _PINS, _REFUSED = "pins", "pins_refused"
+_BESIDE = "_beside"  # behind a page's prefix: what its preset is compared with
 
 Draw = Callable[[Run, bool], Chart | None]
 View = Callable[[Experiment], Ready]
@@ -85,8 +87,9 @@ def linked(most: int) -> list[Read]:
     return [*found, *(partial(pins.from_together, link) for link in as_one)]
 
 
-def beneath(panel: Panel, draw: Draw) -> Draw:
-    """What draws a run's picture, with the faint lines of the page's pins in it."""
+def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
+    """What draws a run's picture, with the faint lines of the page's pins in it; in a preset's, also of what it is
+    compared with."""
 
     def haunted(run: Run, diagnostics: bool) -> Chart | None:
         picture = draw(run, diagnostics)
@@ -94,7 +97,8 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
             return None
         ground = any(trace.type == "contour" for trace in picture.figure.data)
         seen, others = [], []
-        for pinned in of(panel.page):
+        own = preset is not None and preset.beside and _is_of(run, preset)
+        for pinned in (*of(panel.page), *(of(panel.page + _BESIDE) if own else ())):
             if pinned.drawn is None or (pinned.raw and not results.diagnostics_shown(panel, pinned.pin.experiment)):
                 continue
             here = not ground or pinned.pin.experiment.problem == run.experiment.problem
@@ -109,6 +113,24 @@ def beneath(panel: Panel, draw: Draw) -> Draw:
         return replace(picture, drawn=figure, caption=" ".join([*said, picture.caption]))
 
     return haunted
+
+
+def compare(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) -> None:
+    """Compute what a preset is compared with, behind its own run: lines that come and go with it, unlike a pin."""
+    run, page = run_panel.shown(panel.page), panel.page + _BESIDE
+    if not preset.beside or run is None or run.job.active or not _is_of(run, preset):
+        return
+    wanted = [Pin(name, experiment) for name, experiment in preset.beside.items()]
+    if [pinned.pin for pinned in of(page)] != wanted:
+        keep(page, [Pinned(pin, key=uuid4().hex[:8]) for pin in wanted])
+    missing = [pinned for pinned in of(page) if pinned.drawn is None]
+    under_way = (computed(Panel(page), title, pinned, draw, view) for pinned in missing)
+    run_panel.until_ended(f"{page}_look", [run for found in under_way for run in found])
+
+
+def _is_of(run: Run, preset: Preset) -> bool:
+    """Whether a run is of a preset's settings, or of the first of its repeats."""
+    return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
 def button(panel: Panel, draw: Draw, known: Known) -> None:
@@ -197,7 +219,7 @@ def keep(page: str, kept: Sequence[Pinned]) -> None:
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(kept)
     visitors.here().notes[key] = tuple(one for one in kept if one.pin.travels)
-    st.session_state.pop(f"{page}_picture", None)
+    st.session_state.pop(f"{page.removesuffix(_BESIDE)}_picture", None)
 
 
 def take(found: Sequence[Read], places: Mapping[str, Known], said: str) -> None:

@@ -1,6 +1,5 @@
 """The menu of presets: shows which one the settings are, and writes all settings when another is picked."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -94,24 +93,19 @@ def _last(panel: Panel, presets: Sequence[Preset]) -> Preset | None:
     return next((preset for preset in presets if preset.name == last), None)
 
 
-def sentence(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
-    """What to look for in the preset, in a sentence, and what has been changed since; not over other data."""
+def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
+    """What to look for in the preset, which is true at its own settings; at others, what has been changed since.
+    Nothing over other data."""
     if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
-    changed = "" if preset.experiment == experiment else _changed(panel, settings_of(preset))
-    st.caption(f"**{preset.name}.** {first_sentence(preset.look_for)}{changed}")
-
-
-def first_sentence(text: str) -> str:
-    """The first sentence of a text."""
-    return re.split(r"(?<=[.!?]) (?=[A-ZÀ-Þ0-9*])", text.strip(), maxsplit=1)[0]
+    its_own = preset.experiment == experiment
+    st.caption(preset.look_for if its_own else f"**{preset.name}.** {_changed(panel, settings_of(preset))}")
 
 
 def story(panel: Panel, presets: Sequence[Preset]) -> None:
-    """All that is said of the preset that was picked last."""
+    """What was published on the preset that was picked last."""
     if (preset := _last(panel, presets)) is not None:
-        st.markdown(f"**{preset.name}.** {preset.look_for}")
-        st.caption(f"{preset.reported} *Source: {preset.source}.*")
+        st.caption(f"**{preset.name}.** {preset.reported} *Source: {preset.source}.*")
 
 
 def _about(experiment: Experiment) -> tuple[str, str]:
@@ -127,7 +121,7 @@ def _changed(panel: Panel, before: Mapping[str, Any]) -> str:
         for name, title in panel.titles.items()
         if name in before and st.session_state.get(panel.key(name)) != before[name]
     ]
-    return f" *(These settings have been changed: {', '.join(named)}.)*" if named else ""
+    return f"These settings have been changed: {', '.join(named)}." if named else ""
 
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:
