@@ -302,7 +302,6 @@ async function draw(node, printed = false) {
       const wanted = [figure, before?.figure, before?.words, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
-      node.setAttribute("aria-label", `${state.data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
       const { data, layout } = onThisPage(composed(state, before, node), look.layout.paper_bgcolor, state.data.dark);
       await Plotly.react(node, data, { ...layout, template: look, width, height }, { ...config, ...menu });
       if (state.data.group && !state.heard) {
@@ -339,6 +338,8 @@ export default function ({ data, parentElement }) {
   const state = Object.assign(known ?? {}, { data });
   states.set(node, state);
   remember(state, data);
+  const before = beneath(state);
+  node.setAttribute("aria-label", `${data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
   if (known?.stop && known.stop.before !== data.figure) known.stop = undefined; // what was dragged to has come
   node.style.height = `${data.height}px`;
   node.classList.toggle("pale", Boolean(data.pale));
