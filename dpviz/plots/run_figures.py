@@ -150,12 +150,11 @@ def _led_on(trace: Trace, lines: Sequence[Line]) -> list[Line]:
     def ended(label: str) -> bool:
         return RUNNING not in trace.lanes[label].status
 
-    return [
-        replace(line, name=f"{line.name}, stops at T = {int(line.x[-1]):,}", group=line.name, until=last)
-        if line.x[-1] < last and ended(line.name)
-        else line
-        for line in lines
-    ]
+    def led_on(line: Line) -> Line:
+        name = f"{line.name}, stops at T = {int(line.x[-1]):,}"
+        return replace(line, name=name, names=(line.name,), group=line.name, until=last)
+
+    return [led_on(line) if line.x[-1] < last and ended(line.name) else line for line in lines]
 
 
 def _dots(lines: Sequence[Line]) -> list[Mark]:

@@ -157,7 +157,8 @@ def test_marks_stay_with_the_settings_and_settings_without_any_still_load() -> N
 def test_a_column_is_named_without_what_could_be_taken_for_more_than_a_name() -> None:
     name = 'a"""\n\\**b** <script>$x$ [l](u) #' + "c" * 60
     (words,) = in_words([("bounds", name)])
-    assert not set(words) & set('"\\*<>$[]()#\n') and len(words) < 60
+    assert not set(words) & set('"\\*<>$[]#\n') and len(words) < 60
+    assert in_words([("bounds", "income € (gross)")]) == ("the range of “income € (gross)”",)
     several = in_words([("bounds", str(place)) for place in range(9)])
     assert several == ("the ranges of “0”, “1”, “2” and 6 more",)
 

@@ -1,7 +1,7 @@
 """Every chart that a page draws says what it shows, to all readers, and what of it may be published."""
 
 from collections.abc import Callable
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -23,9 +23,9 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Chart]:
     found: dict[str, Chart] = {}
     picture = charts.picture
 
-    def recorded(chart: Chart, key: str, pale: bool = False, group: str = "") -> Chart:
+    def recorded(chart: Chart, key: str, *how: Any) -> Chart:
         found[key] = chart
-        return picture(chart, key, pale, group)
+        return picture(chart, key, *how)
 
     monkeypatch.setattr(charts, "picture", recorded)
     return found

@@ -43,7 +43,7 @@ def test_a_number_that_does_not_move_with_a_slider_says_what_does(load: Load) ->
     assert label == "Two draws ends at" and " moved " not in text(app)
     run(app.number_input(key="mirror_iterations").set_value(8).run())
     assert (app.metric[0].label, app.metric[0].value) == (label, value)
-    assert "Rounds T moved only Vertex sampling, As in the paper." in text(app)
+    assert "Steps T moved only Vertex sampling, As in the paper." in text(app)
 
 
 # --------------------------------------------------------------------------------------------------------- every number

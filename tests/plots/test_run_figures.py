@@ -25,9 +25,9 @@ def notes(figure) -> str:
 
 def test_median_and_band_are_the_quantiles_over_the_replicates(experiment, trace) -> None:
     figure = convergence(trace, "objective_gap", arm_styles(experiment.arms), bands="all")
-    lines = {line.name: line for line in figure.data if line.name}
+    lines = {line.name.partition(", stops")[0]: line for line in figure.data if line.name}
     assert list(lines) == [arm.label for arm in experiment.arms]
-    bands = [line for line in figure.data if not line.name]
+    bands = [line for line in figure.data if not line.name and line.mode == "lines"]
     assert len(bands) == 2 * 6  # private arms only: noise-free replicates agree
     iterations, values = trace.series("DP-GD", "objective_gap")
     np.testing.assert_array_equal(lines["DP-GD"].x, iterations)

@@ -52,7 +52,7 @@ def test_the_number_of_a_users_file_is_a_diagnostic() -> None:
     assert not any("no privacy" in name for name in app.session_state["drawn"])
     app.session_state["p_diagnostics"] = True
     app.run()
-    assert app.metric[0].label.startswith("Accuracy of DP-GD") and "Without privacy" in app.markdown[0].value
+    assert app.metric[0].label.endswith("Accuracy of DP-GD") and "Without privacy" in app.markdown[0].value
 
 
 def test_a_picture_that_stands_still_gives_way_to_another_run() -> None:

@@ -22,6 +22,7 @@ _WORDS: dict[Kind, tuple[str, str]] = {
     "shares": ("the shares of the groups in", "the shares of the groups in"),
 }
 _NAMED, _LONGEST = 3, 30  # columns that are named, and characters of a name
+SIGNS = frozenset('"\\*<>$[]#`|~{}')  # that texts, programs and web pages take for more than a letter
 
 
 def in_words(marks: Sequence[Mark]) -> tuple[str, ...]:
@@ -39,6 +40,7 @@ def _several(names: Sequence[str]) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A column's name as it is in the file, on one line; what shows it as more than plain text escapes it there."""
-    kept = " ".join("".join(letter if letter.isprintable() else " " for letter in name).split())
+    """A column's name on one line, without SIGNS."""
+    plain = (letter if letter.isprintable() and letter not in SIGNS else " " for letter in name)
+    kept = " ".join("".join(plain).split())
     return f"“{kept if len(kept) <= _LONGEST else kept[: _LONGEST - 1] + '…'}”"

@@ -340,7 +340,7 @@ def _as_one(lines: Sequence[Line]) -> Line:
         first,
         name=name + remark,
         group=first.group or first.name,
-        names=tuple(line.name for line in lines),
+        names=tuple(name for line in lines for name in line.names or (line.name,)),
         band=any(line.band for line in lines),
     )
 

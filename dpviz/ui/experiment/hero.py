@@ -143,7 +143,7 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
     with st.container(key=panel.key("number_pale" if pale else "number")):
         number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
-    if diagnostics and not active and not run.returns:
+    if diagnostics and not active and not run.returns and run.has_data:
         key = panel.key("accuracy")
         last, headline = st.session_state.get(key, (None, None))
         if last is not run.job:  # a pass over the rows

@@ -329,8 +329,7 @@ def live(
             _none_yet(visitors.here().lost.get(page + _SUFFIX), none)
             return None
         if not hidden(run):
-            with st.container(key=f"{page}_progress"):
-                _progress(run)
+            _progress(run)
         if not active:
             return None
         return max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
