@@ -156,6 +156,6 @@ def tab_to(page: Page, button: Locator, most: int = 40) -> None:
 
 def run_is_among_the_first_stops(page: Page) -> None:
     # Controls are mounted one after the other, and the order of the stops comes with the page's style.
-    expect(page.get_by_test_id("stSidebar").get_by_role("slider").first).to_be_visible()
+    expect(page.get_by_test_id("stSidebar").get_by_role("button", name="Reset to defaults")).to_be_visible()
     expect(page.get_by_test_id("stSidebar")).to_have_css("reading-order", "1")
     tab_to(page, page.get_by_role("button", name="Run", exact=True), 15)
