@@ -111,9 +111,7 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
     assert texts.CERTIFIED not in text(app)
     assert live(app)["data"][0]["type"] == "contour"
-    assert "reads the raw data: **not private**" in next(
-        m.help for m in app.metric if m.label.startswith("Runs")
-    )
+    assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs"))
     (film,) = clouds(app)
     assert {walk["label"] for walk in film["walks"]} == set(ended.index) - {"OPT, no privacy"}
     assert not any(walk["places"][0].any() for walk in film["walks"])  # all start in the middle
