@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.results import endings, headlined, quantiles
-from dpviz.experiments.trace import RUNNING, ArmTrace, Trace
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, one_band
@@ -144,17 +144,15 @@ def _stops(lane: ArmTrace, line: Line, iterations: np.ndarray) -> list[Mark]:
 
 
 def _led_on(trace: Trace, lines: Sequence[Line]) -> list[Line]:
-    """The lines; those of methods whose plan ended before that of others lead on to the end of the longest."""
+    """The lines; those of methods that used all steps, and have fewer than others, lead on to the longest's end."""
     last = max((float(line.x[-1]) for line in lines), default=0.0)
-
-    def ended(label: str) -> bool:
-        return RUNNING not in trace.lanes[label].status
 
     def led_on(line: Line) -> Line:
         name = f"{line.name}, stops at T = {int(line.x[-1]):,}"
         return replace(line, name=name, names=(line.name,), group=line.name, until=last)
 
-    return [led_on(line) if line.x[-1] < last and ended(line.name) else line for line in lines]
+    used_all = {label for label, lane in trace.lanes.items() if set(lane.status) == {"exhausted"}}
+    return [led_on(line) if line.x[-1] < last and line.name in used_all else line for line in lines]
 
 
 def _dots(lines: Sequence[Line]) -> list[Mark]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import streamlit as st
@@ -25,6 +25,7 @@ from dpviz.ui.experiment.freshness import State
 from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
+T = TypeVar("T")
 HEIGHT = 350  # pixels
 NAMED = 2  # changes of settings that the line on a picture names
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
@@ -144,19 +145,27 @@ def _number(panel: Panel, run: Run, now: tuple[bool, bool], told: Told, pale: bo
         number, words = st.columns([3, 8], gap="small", vertical_alignment="center")
     found = None if run.job.trace is None else told(run, run.job.trace.visible(diagnostics))
     if diagnostics and not active and not run.returns and run.has_data:
-        key = panel.key("accuracy")
-        last, headline = st.session_state.get(key, (None, None))
-        if last is not run.job:  # a pass over the rows
-            headline = accuracy(run)
-            st.session_state[key] = run.job, headline
-        found = headline or found
+        found = _once(panel.key("accuracy"), run, lambda: accuracy(run)) or found  # a pass over the rows
     if found is not None:
         number.metric(f"{'Old settings: ' * pale}{found.label}", found.value, help=found.help)
     if active:
         return
     few = run_panel.only_first(panel.page, run)
     first = f"**First {few[0]} of {few[1]} runs.** " if few else ""
-    words.markdown(first + (texts.ENDED if found is None else f"{found.sentence} {_moved(panel, run, found)}"))
+    if found is None:
+        words.markdown(first + texts.ENDED)
+    else:
+        moved = _once(panel.key("moved"), run, partial(_moved, panel, run, found))
+        words.markdown(f"{first}{found.sentence} {moved}")
+
+
+def _once(key: str, run: Run, make: Callable[[], T]) -> T:
+    """What `make` says of a run that has ended, made once: the page is drawn again and again."""
+    job, made = st.session_state.get(key, (None, None))
+    if job is not run.job:
+        made = make()
+        st.session_state[key] = run.job, made
+    return made
 
 
 def _moved(panel: Panel, run: Run, found: Headline) -> str:

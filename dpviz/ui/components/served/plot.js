@@ -207,8 +207,7 @@ function onThisPage({ data, layout }, page, dark) {
 // The picture before the control was moved that is moved now: until another one is, its lines stay, pale.
 function remember(state, { figure, leads, settings, pale }) {
   if (pale) return;
-  if (!settings) state.before = state.last = state.control = undefined;
-  if (!settings) return;
+  if (!settings) return Object.assign(state, { before: undefined, last: undefined, control: undefined });
   const { last, control } = state;
   if (last && last.settings !== settings) {
     const [moved, more] = Object.keys(leads).filter((title) => leads[title] !== last.leads[title]);
