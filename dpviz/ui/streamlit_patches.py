@@ -100,7 +100,8 @@ def _apply() -> None:
     safe = import_module("streamlit.runtime.state.safe_session_state").SafeSessionState
     safe.filtered_state = property(partial(_Values, every=safe.filtered_state.fget))
     params = import_module("streamlit.runtime.state.query_params").QueryParams
-    params._send_query_param_msg = _tell_settings
+    _original["send"] = params._send_query_param_msg
+    params._send_query_param_msg = _send_settings
     params.populate_from_query_string = _untold(params.populate_from_query_string)
     switch: Any = import_module("streamlit.commands.execution_control")
     switch._set_query_params_for_switch = _untold(switch._set_query_params_for_switch)
@@ -203,11 +204,17 @@ class _Said:
         return self.control == control or state._new_widget_state.get(control.id) in self.set_since
 
 
-def _tell_settings(params: "QueryParams") -> None:
+def _send_settings(params: "QueryParams") -> None:
     """`QueryParams._send_query_param_msg`: the settings in the address and, last, the page that they are of."""
+    if not guarded(lambda: _tell_settings(params), False):
+        _original["send"](params)
+
+
+def _tell_settings(params: "QueryParams") -> bool:
+    """Tell the browser of them; whether it could be done."""
     context = script_context()
     if context is None:
-        return
+        return False
     page: Mapping[str, Any] = context.pages_manager.get_pages().get(context.page_script_hash, {})
     context.query_string = urlencode(params._query_params, doseq=True)
     message = import_module("streamlit.proto.ForwardMsg_pb2").ForwardMsg()
@@ -215,6 +222,7 @@ def _tell_settings(params: "QueryParams") -> None:
         {**params._query_params, OF_PAGE: page.get("url_pathname", "")}, doseq=True
     )
     context.enqueue(message)
+    return True
 
 
 def _untold(change: Callable[..., None]) -> Callable[..., None]:
@@ -226,10 +234,10 @@ def _untold(change: Callable[..., None]) -> Callable[..., None]:
             if context := script_context():
                 context.query_string = urlencode(params._query_params, doseq=True)
 
-        params._send_query_param_msg = note
+        params._send_query_param_msg = lambda: guarded(note, None)
         try:
             change(params, *args)
-            params._query_params.pop(OF_PAGE, None)
+            guarded(lambda: params._query_params.pop(OF_PAGE, None), None)
         finally:
             del params._send_query_param_msg
 

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import streamlit as st
 from streamlit import config
+from streamlit.commands import execution_control
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.runtime import Runtime, RuntimeConfig
 from streamlit.runtime.app_session import AppSession
@@ -25,6 +26,7 @@ from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.session_manager import SessionClient
+from streamlit.runtime.state.query_params import QueryParams
 from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.web.server.starlette.starlette_websocket import _is_origin_allowed
@@ -38,6 +40,7 @@ pytestmark = pytest.mark.slow  # real processes and clocks
 PATIENCE = 20.0
 # Read on busy servers only.
 RARELY_READ = {
+    "streamlit.proto.ForwardMsg_pb2",
     "get_id_from_key",
     "_query_param_bound_widget_ids",
     "_requests",
@@ -238,6 +241,15 @@ def _private_names() -> list[str]:
     return sorted({*attributes, *re.findall(r'import_module\("([\w.]+)"\)(?=\.)', source), "get_script_run_ctx"})
 
 
+PATCHED: tuple[tuple[Any, str], ...] = (
+    (AppSession, "request_rerun"),
+    (SessionState, "set_widgets_from_proto"),
+    (QueryParams, "_send_query_param_msg"),
+    (QueryParams, "populate_from_query_string"),
+    (execution_control, "_set_query_params_for_switch"),
+)
+
+
 @pytest.mark.one_in(5)
 @pytest.mark.parametrize("name", _private_names())
 def test_a_name_that_streamlit_renames_costs_a_workaround_and_not_the_page(
@@ -247,7 +259,7 @@ def test_a_name_that_streamlit_renames_costs_a_workaround_and_not_the_page(
     renamed = ModuleType("streamlit_patches_renamed")
     monkeypatch.setitem(sys.modules, renamed.__name__, renamed)
     exec(re.sub(rf"(?<=[.\"]){re.escape(name)}\b", f"{name}_renamed", source), vars(renamed))
-    for owner, method in ((AppSession, "request_rerun"), (SessionState, "set_widgets_from_proto")):
+    for owner, method in PATCHED:
         monkeypatch.setattr(owner, method, inspect.unwrap(getattr(owner, method)))
     renamed.apply()
 
