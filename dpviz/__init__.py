@@ -11,6 +11,8 @@ The names of `__all__` are the public ones; each is imported when it is first us
 from importlib import import_module
 from typing import Any
 
+from dpviz import later
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -61,6 +63,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted(_HOME)
+later.painter = lambda: import_module(f"{__name__}.plots.displayed")
 
 
 def __getattr__(name: str) -> Any:

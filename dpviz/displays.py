@@ -1,10 +1,10 @@
-"""What a notebook shows of an object: a picture, with what may be published of it."""
+"""Pictures of the library's objects in a notebook, and its progress bars."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
+from dpviz import later
 from dpviz.arguments import checked
 from dpviz.errors import UserError
 
@@ -30,12 +30,12 @@ class Displayed:
         UserError
             If there is nothing that may be drawn.
         """
-        return import_module("dpviz.plots.displayed").figure(self, diagnostics)
+        return later.painter().figure(self, diagnostics)
 
     def _repr_html_(self) -> str:
-        """What Jupyter shows: a line, the picture, and what may be published of it."""
-        shown: str = import_module("dpviz.plots.displayed").html(self)
-        return shown
+        """Return a line, the picture and what may be published of it, for Jupyter."""
+        page: str = later.painter().html(self)
+        return page
 
 
 @contextmanager

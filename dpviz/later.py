@@ -1,9 +1,10 @@
-"""Packages that are imported when something of them is used first: reading and writing tables. A plan needs neither,
-and in the shell would wait for them longer than for itself.
+"""Modules that are imported when something of them is used first: packages for tables, and what draws the library's
+objects. A plan needs neither, and in the shell would wait for them longer than for itself.
 
 Annotations that name them are written as text.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,9 @@ else:
 
     pd, pyarrow, types = map(_Later, ("pandas", "pyarrow", "pyarrow.types"))
 
-__all__ = ["now", "pd", "pyarrow", "types"]
+__all__ = ["now", "painter", "pd", "pyarrow", "types"]
+
+painter: Callable[[], Any]  # the module with `figure(subject, diagnostics)` and `html(subject)`; `dpviz` names it
 
 
 def now() -> None:

@@ -2,6 +2,7 @@
 a folder that has no order of its own, is covered without being named.
 """
 
+import ast
 import copy
 from collections.abc import Iterator
 from functools import cache
@@ -19,8 +20,8 @@ FAMILIES = tuple(sorted(path.parent.name for path in (HOUSE / "families").glob("
 LAYERS: dict[str, tuple[str, ...]] = {
     "dpviz": (
         "__main__",
-        "ui cli",
         "library",
+        "ui cli",
         "execution",
         "families",
         "exports plots",
@@ -94,9 +95,9 @@ NAMED_BY = {
 # What does not come to a package of others through any number of modules either: what computes, and what keeps results.
 ROOMS = [room for line in LAYERS["dpviz"] for room in line.split()]
 NEVER_REACH = {
-    "streamlit": tuple(f"dpviz.{room}" for room in ROOMS if room != "ui"),
+    "streamlit": tuple(f"dpviz.{room}" for room in ROOMS if room not in ("ui", "library", "__main__")),
     "plotly": (
-        *(f"dpviz.{room}" for room in ROOMS if room not in ("ui", "plots", "families")),
+        *(f"dpviz.{room}" for room in ROOMS if room not in ("ui", "library", "__main__", "cli", "plots", "families")),
         *(f"dpviz.families.{family}.{part}" for family in FAMILIES for part in ("algorithms", "methods", "theory")),
     ),
 }
@@ -104,7 +105,21 @@ NEVER_REACH = {
 
 @cache
 def graph() -> grimp.ImportGraph:
-    return grimp.build_graph("dpviz", "pages", include_external_packages=True)
+    """All imports, those by a constant name included."""
+    imports = grimp.build_graph("dpviz", "pages", include_external_packages=True)
+    for path in HOUSE.rglob("*.py"):
+        parts = path.relative_to(HOUSE.parent).with_suffix("").parts
+        importer = ".".join(part for part in parts if part != "__init__")
+        for imported in named(path) & imports.modules:
+            imports.add_import(importer=importer, imported=imported)
+    return imports
+
+
+def named(path: Path) -> set[str]:
+    """The modules of ours that a file imports by name."""
+    calls = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call))
+    first = (call.args[0] for call in calls if "import_module" in ast.unparse(call.func) and call.args)
+    return {node.value for node in first if isinstance(node, ast.Constant) and node.value.startswith("dpviz.")}
 
 
 def children(package: str, imports: grimp.ImportGraph | None = None) -> set[str]:
@@ -169,6 +184,10 @@ def test_an_import_that_goes_the_wrong_way_is_found(importer: str, imported: str
     assert {importer, imported} <= changed.modules
     changed.add_import(importer=importer, imported=imported)
     assert list(wrong_imports(changed)) != []
+
+
+def test_an_import_by_name_counts() -> None:
+    assert graph().direct_import_exists(importer="dpviz.library", imported="dpviz.ui.addresses")
 
 
 def test_what_every_page_uses_names_no_family() -> None:
