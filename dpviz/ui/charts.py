@@ -19,7 +19,6 @@ from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.style import enlarged, say_condition
 from dpviz.plots.elements.typeset import plain as without_markup
 from dpviz.plots.elements.typeset import values
-from dpviz.plots.elements.words import in_words
 from dpviz.ui import components, explain, markdown, presenting, screen
 
 
@@ -51,8 +50,8 @@ def picture(
 
 def alone(chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None) -> None:
     """Draw one chart without its caption."""
-    drawing, words = sent(chart)
-    components.plot(drawing, key, f"{'Of earlier settings: ' * pale}{chart.alt}. {words}", pale, group, leads)
+    alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
+    components.plot(sent(chart), key, alt, pale, group, leads)
 
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:
@@ -83,12 +82,12 @@ def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> No
 def plain(figure: go.Figure, key: str, alt: str) -> None:
     """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
     what the chart is about, and goes on with what it shows now."""
-    drawing, words = _sent(Chart(figure, "", alt, ""))
-    components.plot(drawing, key, f"{alt}. {words}")
+    chart = Chart(figure, "", alt, "")
+    components.plot(_sent(chart), key, f"{alt}. {chart.words}")
 
 
-def sent(chart: Chart) -> tuple[dict[str, Any], str]:
-    """A chart as this visitor's browser is sent it, and what it shows in words; made once for each look of the page."""
+def sent(chart: Chart) -> dict[str, Any]:
+    """A chart as this visitor's browser is sent it; made once for each look of the page."""
     if look() not in chart.sent:
         chart.sent[look()] = _sent(chart)
     return chart.sent[look()]
@@ -99,10 +98,10 @@ def look() -> tuple[bool, bool]:
     return screen.narrow(), presenting.on()
 
 
-def _sent(chart: Chart) -> tuple[dict[str, Any], str]:
-    plain = chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn)
-    adapted = screen.narrow() or presenting.on()
-    return components.drawing(values(as_shown(chart.figure)) if adapted else plain), in_words(plain)
+def _sent(chart: Chart) -> dict[str, Any]:
+    if screen.narrow() or presenting.on():
+        return components.drawing(values(as_shown(chart.figure)))
+    return components.drawing(chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn))
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

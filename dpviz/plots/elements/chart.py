@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from dpviz import resources
 from dpviz.experiments.plan import Privacy, worst
 from dpviz.plots.elements.lines import Drawing
+from dpviz.plots.elements.words import in_words
 
 Provenance = Literal["settings", "partly private"] | Privacy
 SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from the data: the guarantee line says so
@@ -23,7 +24,7 @@ class Chart:
     alt : what the chart is about, for those who cannot see it; what it shows now is added where it is drawn.
     provenance : what the curves depend on: settings alone; else what may be published of them, all or some.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
-    sent : what a browser is sent of it and its words, by the look of the page: made once, it is drawn many times.
+    sent : the figure as a browser is sent it, by the look of the page: made once, it is drawn many times.
     """
 
     drawn: go.Figure | Drawing
@@ -38,6 +39,11 @@ class Chart:
     def figure(self) -> go.Figure:
         """The figure."""
         return self.drawn if isinstance(self.drawn, go.Figure) else go.Figure(self.drawn, _validate=False)
+
+    @cached_property
+    def words(self) -> str:
+        """The curves that the figure shows now, in words."""
+        return in_words(self.drawn)
 
 
 def worded(package: str) -> Callable[..., Chart]:

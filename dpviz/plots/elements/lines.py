@@ -170,11 +170,14 @@ line_figure = _as_figure(line_drawing)
 
 def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
     """The traces of lines; and whether they are silent, with a readout beside them that speaks for all."""
-    told = [Values(line.x, line.y, scale.clip(line.y), line.name, line.unit, line.style.color) for line in lines]
-    if not needed(told):
+    values = [
+        Values(line.x, line.y, scale.clip(line.y), ", ".join(line.names) or line.name, line.unit, line.style.color)
+        for line in lines
+    ]
+    if not needed(values):
         return [curve(line, scale, hover_format(shown, bound)) for line in lines], False
     silent = {"hoverinfo": "skip", "hovertemplate": None}
-    return [*(curve(line, scale, "") | silent for line in lines), readout(told, bound)], True
+    return [*(curve(line, scale, "") | silent for line in lines), readout(values, bound)], True
 
 
 def shown_range(

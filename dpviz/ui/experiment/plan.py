@@ -145,19 +145,21 @@ def _stops(
 ) -> str:
     figures: dict[str, list[str]] = {key: [] for key in keys}
     lines: list[str] = []
-    for text in texts:
-        made: Iterator[Chart] = iter(())
-        lines.append("")
-        if text:
-            with suppress(UserError):  # no method has a plan there
-                shown = _views.of(text, _predict)
-                made, lines[-1] = kept(shown, _drawings(shown)), guarantee.in_words(shown.experiment, shown.plans)
-        for key in keys:
-            chart = next(made, None)
-            figures[key].append("" if chart is None else charts.sent(chart)[0]["figure"])
+    with _ONE:  # visitors who have let go of a slider then wait for one such computation at most
+        for text in texts:
+            made: Iterator[Chart] = iter(())
+            lines.append("")
+            if text:
+                with suppress(UserError):  # no method has a plan there
+                    shown = _views.of(text, _predict)
+                    made, lines[-1] = kept(shown, _drawings(shown)), guarantee.in_words(shown.experiment, shown.plans)
+            for key in keys:
+                chart = next(made, None)
+                figures[key].append("" if chart is None else charts.sent(chart)["figure"])
     return components.pack_stops(slider, [str(hash(text)) for text in texts], lines, figures)
 
 
+_ONE = threading.Lock()
 _shared_stops = st.cache_resource(max_entries=64, show_spinner=False)(_stops)
 
 

@@ -1,6 +1,7 @@
 """What the server does when it starts, and spares the pages."""
 
 import gc
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,6 +9,8 @@ import streamlit as st
 from starlette.concurrency import run_in_threadpool
 
 from dpviz.ui.experiment.run import runner
+
+SWITCH = 0.0005  # seconds that one visitor's computation keeps another's waiting, each time that messages are sent
 
 
 @st.cache_resource(show_spinner=False)
@@ -17,6 +20,7 @@ def prepare() -> None:
     What was imported need not be looked at each time that garbage is collected (45-80 ms).
     """
     runner()
+    sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()
 
