@@ -101,7 +101,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_the_image(image: Path, port: int) -> dict[str, str]:
     """The environment that the file sets and no other, on this machine."""
     here = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(image / "app")}
-    here |= {"HOME": str(image / "home"), "DPVIZ_STORE": str(image / "store" / "cells.sqlite")}
+    here |= {"HOME": str(image / "home"), "DPVIZ_STORE": str(image / "store" / "cells")}
     return environment() | here | {"STREAMLIT_SERVER_PORT": str(port)}
 
 

@@ -79,10 +79,8 @@ def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "
     finally:
         if slots is not None:
             slots.close()
-        if found is not None:
-            found.close()
-            if found.note:
-                click.echo(found.note, err=True)
+        if found is not None and found.note:
+            click.echo(found.note, err=True)
 
 
 class Progress:

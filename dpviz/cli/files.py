@@ -44,7 +44,7 @@ def settings_options(command: Command) -> Command:
         return command(experiment=experiment_of(file, preset, changes), **others)
 
     named = click.option("--preset", metavar="NAME", help="A named experiment, whatever files there are.")
-    help = "Change a number, such as epsilon=0.5; again for others. `dpviz settings` lists the names."
+    help = "Change a number, such as epsilon=0.5; again for others. A wrong name is answered with all names."
     changed = click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help=help)
     settings = click.argument("file", required=False, metavar="[EXPERIMENT.json | PRESET]")
     return cast(Command, settings(named(changed(with_experiment))))
@@ -150,21 +150,21 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
 
 
 def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Addresses and values of "epsilon=0.1,0.3": a name that `dpviz settings` lists, or an address of one number.
+    """Addresses and values of "epsilon=0.1,0.3": a name of `sweeps.settings`, or an address of one number.
 
     Raises UserError.
     """
-    asked, equals, listed = (part.strip() for part in text.partition("="))
-    if not equals or not listed:
+    name, equals, values = (part.strip() for part in text.partition("="))
+    if not equals or not values:
         raise UserError(f"'{text}' needs the form NAME=VALUE,VALUE,… such as epsilon=0.1,0.3,1.")
-    known = settings(experiment)
-    if asked in known:
-        return known[asked].fields, numbers(listed)
-    if "." in asked or asked in type(experiment).model_fields:
-        return (asked,), numbers(listed)
-    near = difflib.get_close_matches(asked, known, 1, 0.4)
+    by_name = settings(experiment)
+    if name in by_name:
+        return by_name[name].fields, numbers(values)
+    if "." in name or name in type(experiment).model_fields:
+        return (name,), numbers(values)
+    near = difflib.get_close_matches(name, by_name, 1, 0.4)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise UserError(f"'{asked}' is not a number among these settings.{hint} `dpviz settings` lists them all.")
+    raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(by_name)}.")
 
 
 def numbers(listed: str) -> tuple[float, ...]:

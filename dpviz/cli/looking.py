@@ -1,8 +1,7 @@
-"""Commands that run nothing: plans, presets, addresses of settings, and what the store holds."""
+"""Commands that run nothing: plans and presets."""
 
 import json
 import math
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -10,13 +9,11 @@ import click
 
 from dpviz import families
 from dpviz.cli.files import delta_option, listed, preset_named, refused, settings_options
-from dpviz.execution.store import VARIABLE, usual
 from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment, Planned
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
-from dpviz.sweeps.settings import data_seed, settings
 
 
 @click.command()
@@ -117,62 +114,3 @@ def presets(name: str | None) -> int:
         for preset in found:
             click.echo(f"  {preset.name}  ({preset.source})")
     return 0
-
-
-@click.command("settings")
-@settings_options
-def settings_command(experiment: Experiment) -> int:
-    """List the numbers that a sweep can vary: name, value now, range.
-
-    The name is what --grid takes, and means all methods that have such a setting. For one of them, take its address.
-    """
-    rows = [
-        {
-            "name": name,
-            "now": _now(experiment, found.fields),
-            "from": short(found.control.low or 0.0, 6),
-            "to": "" if found.control.high is None else short(found.control.high, 6),
-            "setting": found.title,
-            "address": found.fields[0] + (f" and {len(found.fields) - 1} more" if len(found.fields) > 1 else ""),
-        }
-        for name, found in settings(experiment).items()
-    ]
-    click.echo(listed(rows))
-    if seed := data_seed(experiment):
-        click.echo(f"\nThe data are generated, so a sweep can have several data sets: --seeds 0,1,2 (of {seed}).")
-    return 0
-
-
-def _now(experiment: Experiment, addresses: Sequence[str]) -> str:
-    """What the numbers at these addresses are."""
-    everything = json.loads(experiment.to_json())
-    found = []
-    for address in addresses:
-        value = everything
-        for part in address.split("."):
-            value = value[int(part)] if isinstance(value, list) else value[part]
-        found.append("by theory" if value is None else short(value, 6))
-    return ", ".join(dict.fromkeys(found))
-
-
-@click.command()
-@click.option("--store", "path", metavar="PATH", default="", help=f"Default: {VARIABLE}, or your cache folder.")
-@click.option("--clear", is_flag=True, help="Forget all finished runs.")
-@click.option("--clear-old", is_flag=True, help="Forget those of other versions, which are not used any more.")
-def store(path: str, clear: bool, clear_old: bool) -> int:
-    """Where finished runs are kept; or make room."""
-    found = usual(path)
-    if found is None:
-        click.echo("Finished runs are not kept.")
-        return 0
-    if clear or clear_old:
-        found.clear(others=not clear)
-    held = found.contents
-    click.echo(
-        f"{found.path}: {held.cells:,} finished runs, and {held.others:,} of other versions, which are not used any "
-        f"more; {found.size / 1e6:,.1f} MB of at most {found.max_bytes / 1e6:,.0f} MB."
-    )
-    if found.note:
-        click.echo(found.note, err=True)
-    found.close()
-    return int(bool(found.note))

@@ -140,8 +140,8 @@ def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -
     multiple=True,
     required=True,
     metavar="NAME=VALUES",
-    help="A setting and its values, such as epsilon=0.1,0.3,1. Once or twice. `dpviz settings` lists the names; an "
-    "address such as budget.epsilon will do, too.",
+    help="A setting and its values, such as epsilon=0.1,0.3,1. Once or twice. A wrong name is answered with all names; "
+    "an address such as budget.epsilon will do, too.",
 )
 @click.option("--seeds", metavar="SEEDS", help="On several data sets, generated from these seeds, such as 0,1,2.")
 @click.option("--metric", default="", help="What is kept of every run, at its end. Default: as on the page.")

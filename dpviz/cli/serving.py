@@ -13,7 +13,7 @@ from dpviz.errors import UserError
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Where it answers.")
 @click.option("--workers", type=click.IntRange(0, 64), help="Processes that compute runs; 0: threads.  [default: 2]")
-@click.option("--store", metavar="FILE", help="Finished points of sweeps; `off`: none.  [default: in your cache]")
+@click.option("--store", metavar="FOLDER", help="Finished points of sweeps; `off`: none.  [default: in your cache]")
 @click.option("--browser/--no-browser", default=True, show_default=True, help="Open it in a browser.")
 def serve(port: int, workers: int | None, store: str | None, browser: bool) -> int:
     """Start the dashboard.

@@ -7,11 +7,9 @@ D'. A bound above the claim refutes it; one below means "not refuted", never "pr
 The numbers of runs are fixed in advance, too: the confidence holds for one look. Who looks K times at growing numbers,
 or at K events, divides the error 1 - confidence by K.
 
-Sources: Jagielski, Ullman, Oprea 2020; Nasr et al. 2023; Steinke, Nasr, Jagielski 2023 (one run); Maurer and Pontil
-2009 (empirical Bernstein bound).
+Sources: Jagielski, Ullman, Oprea 2020; Nasr et al. 2023; Steinke, Nasr, Jagielski 2023 (one run).
 """
 
-import math
 from typing import Literal, get_args
 
 import numpy as np
@@ -121,20 +119,6 @@ def epsilon_lower_bound(
     return float(least_epsilon(*separated(hits, runs, false_hits, false_runs, confidence), delta))
 
 
-def mu_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = CONFIDENCE) -> float:
-    """A lower bound on μ of Gaussian DP: Φ⁻¹(p) - Φ⁻¹(q), as above; 0 if nothing follows (Nasr et al. 2023)."""
-    return float(least_mu(*separated(hits, runs, false_hits, false_runs, confidence)))
-
-
-def eta_lower_bound(hits: int, runs: int, false_hits: int, false_runs: int, confidence: float = CONFIDENCE) -> float:
-    """A lower bound on the range η of one selection by the exponential mechanism: logit p - logit q, as above.
-
-    A range η means p ≤ e^t q and 1 - p ≥ e^(t - η) (1 - q) for some t. The ratio p/q alone never shows more than η/2
-    where the outcomes are balanced. Not for several selections together, which have no such range.
-    """
-    return float(least_eta(*separated(hits, runs, false_hits, false_runs, confidence)))
-
-
 def power(
     parameter: Parameter,
     claim: float,
@@ -170,26 +154,6 @@ def _binomial(counts: ArrayLike, runs: int, rate: float) -> Floats:
     """Pr[B = k] of a binomial B; as `scipy.stats.binom.pmf`, whose package takes half a second to import."""
     k = np.asarray(counts)
     return np.asarray(np.exp(xlogy(k, rate) + xlog1py(runs - k, -rate) - betaln(runs - k + 1, k + 1) - np.log1p(runs)))
-
-
-# ----------------------------------------------------------------------------------------------------- likelihood ratio
-
-
-def likelihood_ratio_delta(
-    log_ratios: ArrayLike, epsilon: float, confidence: float = CONFIDENCE
-) -> tuple[float, float]:
-    """An unbiased estimate of δ at ε, and a lower bound, where the densities p(y|D) and p(y|D') as coded are known.
-
-    log_ratios : (k,) ln p(y|D)/p(y|D') of k ≥ 2 independent outputs y on D. The mean of (1 - e^(ε - L))_+ less an
-    empirical Bernstein bound (Maurer and Pontil 2009, Theorem 4), 0 if nothing follows.
-    """
-    excess = -np.expm1(np.minimum(epsilon - np.asarray(log_ratios, dtype=float), 0.0))
-    if excess.ndim != 1 or len(excess) < 2:
-        raise ValueError("at least two log-ratios are needed, in one row")
-    logarithm = math.log(2 / (1 - confidence))
-    estimate = float(excess.mean())
-    width = math.sqrt(2 * float(excess.var(ddof=1)) * logarithm / len(excess)) + 7 * logarithm / (3 * (len(excess) - 1))
-    return estimate, max(0.0, estimate - width)
 
 
 # -------------------------------------------------------------------------------------------------------------- one run

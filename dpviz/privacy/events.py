@@ -7,7 +7,7 @@ without sampling may be read under either, whichever its sensitivity was compute
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar, assert_never
 
 from dpviz.errors import refusal
@@ -249,27 +249,6 @@ def grouped(event: Event, k: int) -> Event:
         case Seq(events) | Parallel(events):
             # The rows of a group may lie in several disjoint blocks; at worst all of them meet every block.
             return Seq(tuple(grouped(part, k) for part in events))
-        case _:
-            assert_never(event)
-
-
-def quieter(event: Event, factor: float) -> Event:
-    """The same release with noise of `factor` times its size."""
-    match event:
-        case Laplace(eps) | StatedPureDP(eps):
-            return replace(event, eps=eps / factor)
-        case Gaussian(mu):
-            return Gaussian(mu / factor)
-        case ExpMech(eta):
-            return ExpMech(eta / factor)
-        case Seq(events) | Parallel(events):
-            return replace(event, events=tuple(quieter(part, factor) for part in events))
-        case Repeat(part, times):
-            return Repeat(quieter(part, factor), times)
-        case Sub(inner=inner):
-            return replace(event, inner=quieter(inner, factor))
-        case StatedZCDP() | StatedApproximateDP():
-            raise ValueError(f"{event} does not say how much noise there is")
         case _:
             assert_never(event)
 

@@ -46,7 +46,7 @@ def serve(*options: str, app: Path = ROOT / "app.py", port: int = 0) -> Iterator
         with path.open("w") as log:
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             environment.pop("DPVIZ_WORKERS", None)  # workers, as a user has them
-            environment["DPVIZ_STORE"] = str(Path(folder) / "cells.sqlite")
+            environment["DPVIZ_STORE"] = str(Path(folder) / "cells")
             process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
             server = Server(f"http://127.0.0.1:{port}", path, process)

@@ -92,7 +92,7 @@ SIZES = [  # whether somebody presents, and the window
 SLIDER, MENU = 160, 240  # pixels of one that can be used, at least
 SECTIONS = {
     FAMILY_NAMES[0]: list(NAMES),
-    "audit": ["Evidence", "Runs needed", "A single run", "Take away", BACKGROUND],
+    "audit": ["Evidence", "Take away", BACKGROUND],
     "budget_planner": ["Solve for", "What it is worth", "Accounting", "Split a budget", BACKGROUND],
     "compare": ["Final numbers", "What is set differently", "What they cost together"],
 }

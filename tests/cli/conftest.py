@@ -43,7 +43,7 @@ def shell(
 ) -> Callable[..., Said]:
     """Does what is written, in a folder with `experiment.json` and a store of its own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "cells.sqlite"))
+    monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "cells"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     log = logging.getLogger("dpviz")  # a command has its process for itself; the other tests want to hear again
     monkeypatch.setattr(log, "handlers", [*log.handlers])

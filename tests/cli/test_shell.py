@@ -24,7 +24,6 @@ from dpviz.cli.files import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
 from dpviz.execution.progress import DEPENDS
-from dpviz.execution.store import Store
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import final_table
@@ -68,6 +67,11 @@ def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     monkeypatch.setattr(executing.Progress, "tell", tell)
 
 
+def stored() -> list[Path]:
+    """The cells in the store."""
+    return list(Path(os.environ["DPVIZ_STORE"]).glob("*/*"))
+
+
 def test_a_run_writes_the_file_of_the_page_and_prints_the_final_table(shell, computed) -> None:
     code, out, err = shell("run experiment.json --out trace.csv")
     trace, plans = EXPERIMENT.run(), EXPERIMENT.plans()
@@ -98,8 +102,7 @@ def test_a_sweep_has_the_numbers_of_the_library_and_is_there_at_once_the_second_
     frame, same = pd.read_parquet("results.parquet"), pd.read_csv(io.StringIO(expected), comment="#")
     without = "data_seed"  # there is none
     pd.testing.assert_frame_equal(frame.drop(columns=without), same.drop(columns=without), check_dtype=False)
-    assert "3 finished runs" in shell("store")[1]
-    assert "0 finished runs" in shell("store --clear")[1]
+    assert len(stored()) == 3
 
 
 def test_what_fails_for_one_reason_is_said_once(shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,8 +165,7 @@ def test_a_single_run_that_is_stopped_says_that_it_cannot_be_continued(shell, mo
     press_ctrl_c_at(monkeypatch, "50 %")
     code, _, err = shell("run experiment.json --out trace.csv")
     assert code == 130 and "trace.csv has what was recorded until then. A single run cannot be continued" in err
-    assert 0 < len(pd.read_csv("trace.csv", comment="#")) < 3 * (7 + 5 + 6)
-    assert "0 finished runs" in shell("store")[1]
+    assert 0 < len(pd.read_csv("trace.csv", comment="#")) < 3 * (7 + 5 + 6) and stored() == []
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -198,7 +200,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
     values = [f"{1 + number / 10:g}" for number in range(20)]
     command = f"sweep experiment.json --grid budget.epsilon={','.join(values)} --out results.csv"
     arguments = [sys.executable, "-m", "dpviz", *shlex.split(command)]
-    environment = {"PYTHONPATH": str(ROOT), "DPVIZ_STORE": "cells.sqlite"}
+    environment = {"PYTHONPATH": str(ROOT), "DPVIZ_STORE": "cells"}
     of = EXPERIMENT.replaced(replicates=200)  # so that there is something left to kill
     Path("experiment.json").write_text(to_settings(of))
     with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment) as child:
@@ -206,10 +208,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         while child.stderr.readline() != "3 of 20 points\n":
             assert child.poll() is None
         child.kill()
-    store = Store(Path("cells.sqlite"))
-    known = store.contents.cells
-    assert store._connection.execute("PRAGMA integrity_check").fetchone() == ("ok",) and store.note == ""
-    store.close()
+    known = len(stored())
     assert 3 <= known < 20 and not Path("results.csv").exists()
     assert shell(command)[0] == 0 and computed == [20 - known]
     found = pd.read_csv("results.csv", comment="#").query("setting < 1.45")  # five values, which the child had begun
@@ -241,7 +240,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(shell, computed) -> None:
         ("sweep experiment.json", 2, "Missing option '--grid'"),
         ("sweep experiment.json --grid epsilon", 2, "needs the form NAME=VALUE,VALUE,…"),
         ("sweep experiment.json --grid budget.epsilon=1,x", 2, "'x' is not a number."),
-        ("sweep experiment.json --grid epsilo=1", 2, "Did you mean epsilon? `dpviz settings` lists them all."),
+        ("sweep experiment.json --grid epsilo=1", 2, "Did you mean epsilon? They have: epsilon, "),
         ("sweep experiment.json --grid budget.epsilo=1", 2, "'epsilo' is not a number among these settings."),
         ("sweep experiment.json --grid budget.epsilon=1000", 2, "Privacy budget must be between 0.01 and 50"),
         ("sweep experiment.json --grid budget.epsilon=1,1", 2, "every value of a sweep must be another one"),
@@ -276,10 +275,10 @@ def test_a_mistake_is_a_sentence_and_an_exit_code(shell, monkeypatch, command: s
 
 
 def test_a_mistake_of_ours_is_a_sentence_too_unless_somebody_looks_for_it(shell, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(looking, "settings", lambda experiment: 1 / 0)
-    code, out, err = shell("settings experiment.json")
+    monkeypatch.setattr(Experiment, "planned", lambda experiment: 1 / 0)
+    code, out, err = shell("plan experiment.json")
     assert (code, out) == (1, "") and "Something went wrong on our side." in err and "--debug shows where" in err
-    assert main.run(["--debug", "settings", "experiment.json"]) == 1
+    assert main.run(["--debug", "plan", "experiment.json"]) == 1
     assert "ZeroDivisionError" in capsys.readouterr().err
 
 
@@ -310,16 +309,6 @@ def test_presets_are_listed_and_are_the_settings_of_the_pages(shell) -> None:
         assert code == 0 and Experiment.from_json(out) == found[-1].experiment
 
 
-def test_settings_are_the_names_that_a_sweep_takes(shell) -> None:
-    _, out, _ = shell("settings experiment.json")
-    lines = {line.split()[0]: line for line in out.splitlines()[1:]}
-    assert list(lines) == list(settings(EXPERIMENT)) and {"epsilon", "iterations", "problem_smoothness"} <= set(lines)
-    assert re.search(r" 6, 4, 5 +1 +10,000 +Steps T +arms.0.algorithm.iterations and 2 more", lines["iterations"])
-    of = EXPERIMENT.replaced(problem=LogisticRegression())
-    Path("experiment.json").write_text(of.to_json())
-    assert "--seeds 0,1,2 (of problem.data.seed)" in shell("settings experiment.json")[1]
-
-
 def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> None:
     rng = np.random.default_rng(0)
     pd.DataFrame({"a": rng.uniform(size=40), "b": rng.uniform(size=40), "target": [0, 1] * 20}).to_csv(
@@ -347,7 +336,7 @@ def test_ones_own_file_is_read_shown_as_on_the_page_and_kept_nowhere(shell) -> N
     assert code == 0 and set(pd.read_csv("results.csv", comment="#")["metric"]) == {"distance"}
     code, _, err = shell("sweep own.json --table mine.csv --grid epsilon=1 --metric objective")
     assert code == 2 and "reads your raw data" in err
-    assert "0 finished runs, and 0 of other" in shell("store")[1]
+    assert stored() == []
     filled = own.replaced(problem=own.problem.replaced(data=data.replaced(from_data=(("bounds", "a"),))))
     Path("filled.json").write_text(to_settings(filled))
     asked = "sweep filled.json --table mine.csv --grid epsilon=1,2 --metric objective --diagnostics"
@@ -410,8 +399,8 @@ def test_every_preset_goes_through_every_command(shell, preset: Preset) -> None:
     assert Experiment.from_json(shell("presets", preset.name)[1]) == preset.experiment
     code, out, err = shell("plan", *every)
     assert (code, err) == (0, "") and all(label in out for label in labels)
-    code, out, _ = shell("settings", *every)
-    assert code == 0 and all(re.search(rf"^{name} ", out, re.M) for name in settings(preset.experiment))
+    code, _, err = shell("sweep", *every, "--grid", "nothing=1")
+    assert code == 2 and all(name in err for name in settings(preset.experiment))
     one = preset.experiment.replaced(replicates=1, arms=tuple(map(short, preset.experiment.arms)))
     Path("experiment.json").write_text(to_settings(one))
     code, out, err = shell("run experiment.json --out trace.csv --quiet")
@@ -439,20 +428,18 @@ def test_an_output_that_is_full_is_a_sentence(shell, monkeypatch: pytest.MonkeyP
 
     with monkeypatch.context() as patched:
         patched.setattr(looking, "listed", full)
-        code, _, err = shell("settings experiment.json")
+        code, _, err = shell("plan experiment.json")
     assert (code, err) == (1, "No space left on device.\n")
 
 
 def test_a_store_that_does_not_work_is_said_and_the_run_goes_on(shell) -> None:
-    code, out, err = shell("run experiment.json --store experiment.json/cells.sqlite")
+    code, out, err = shell("run experiment.json --store experiment.json/cells")
     assert code == 0 and "NAG" in out and "Finished runs are not kept" in err
-    code, _, err = shell("store --clear --store experiment.json/cells.sqlite")
-    assert code == 1 and "Finished runs are not kept, because the file cannot be opened." in err
     code, *_ = shell("run experiment.json --store off")
-    assert code == 0 and shell("store --store off")[1] == "Finished runs are not kept.\n"
+    assert code == 0 and stored() == []
 
 
-@pytest.mark.parametrize("command", ["run", "sweep", "plan", "presets", "serve", "settings", "store"])
+@pytest.mark.parametrize("command", ["run", "sweep", "plan", "presets", "serve"])
 def test_every_command_explains_itself_with_an_example(shell, command: str) -> None:
     code, out, _ = shell(f"{command} --help")
     assert code == 0 and f"Example:\n    dpviz {command}" in out
@@ -468,11 +455,11 @@ def test_the_dashboard_is_started_where_its_pages_are(shell, monkeypatch: pytest
 
     monkeypatch.setattr(os, "execve", replaced)
     with pytest.raises(SystemExit):
-        shell("serve --port 8600 --workers 0 --store mine.sqlite --no-browser")
+        shell("serve --port 8600 --workers 0 --store mine --no-browser")
     ((folder, program, environment),) = started
     assert program[1:] == ["-m", "streamlit", "run", "app.py", "--server.port=8600", "--server.headless=true"]
     assert (folder / "app.py").exists() and environment["DPVIZ_WORKERS"] == "0"
-    assert environment["DPVIZ_STORE"] == str(tmp_path / "mine.sqlite")
+    assert environment["DPVIZ_STORE"] == str(tmp_path / "mine")
     monkeypatch.setattr(resources, "__file__", "/nowhere/dpviz/resources.py")
     code, _, err = shell("serve")
     assert code == 2 and "The pages of the dashboard are missing" in err

@@ -1,11 +1,14 @@
-"""Finished cells on disk: what comes back is what was kept, and whatever is wrong with the file, runs go on."""
+"""Finished cells on disk: what comes back is what was kept, and whatever is wrong with the folder, runs go on."""
 
-import sqlite3
+import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
+from shutil import rmtree
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -58,49 +61,40 @@ class Counting:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., Store]]:
-    """Opens stores, by default all on the same file; they are closed after the test."""
-    found: list[Store] = []
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "made" / "cells")
 
-    def open_one(path: Path = tmp_path / "made" / "cells.sqlite", **options: int) -> Store:
-        found.append(Store(path, **options))
-        return found[-1]
 
-    yield open_one
-    for each in found:
-        each.close()
+def kept(store: Store) -> list[Path]:
+    """The files of all cells."""
+    return sorted(store.path.glob("*/*"))
 
 
 @pytest.mark.parametrize("keep", ["all", "last"])
-def test_what_comes_back_is_what_was_kept_and_only_its_owner_can_read_it(opened, keep: str) -> None:
-    store, (cell, other) = opened(), cells(2, keep)
+def test_what_comes_back_is_what_was_kept_and_only_its_owner_can_read_it(store: Store, keep: str) -> None:
+    cell, other = cells(2, keep)
     outcome = replace(run(cell), left_out={"GD": "It does not work here."})
     assert store.get(cell) is None
     store.put(cell, outcome)
-    found = opened().get(cell)  # another process, or another day
+    found = Store(store.path).get(cell)  # another process, or another day
     assert found is not None and found.restored and outcome_to_bytes(found) == outcome_to_bytes(outcome)
     assert store.get(other) is None
     assert store.get(replace(cell, keep="all" if keep == "last" else "last")) is None
     assert store.note == ""
     if sys.platform != "win32":
-        assert store.path.parent.stat().st_mode & 0o777 == 0o700 and store.path.stat().st_mode & 0o777 == 0o600
+        (file,) = kept(store)
+        assert file.parent.stat().st_mode & 0o777 == 0o700 and file.stat().st_mode & 0o777 == 0o600
 
 
-def test_other_versions_find_nothing_and_can_be_cleared(opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, (cell,) = opened(), cells(1)
+def test_other_versions_find_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell,) = cells(1)
     store.put(cell, run(cell))
-    mine = versions()
-    assert mine.startswith("dpviz 0") and f"numpy {np.__version__}" in mine
-    monkeypatch.setattr(stores, "versions", lambda: mine.replace("numpy ", "numpy 9"))
+    current = versions()
+    assert current.startswith("dpviz-0") and current.endswith(f"numpy-{np.__version__}")
+    monkeypatch.setattr(stores, "versions", lambda: current.replace("numpy-", "numpy-9"))
     assert store.get(cell) is None
     store.put(cell, run(cell))
-    assert (store.contents.cells, store.contents.others) == (1, 1)
-    store.clear(others=True)
-    assert (store.contents.cells, store.contents.others) == (1, 0) and store.get(cell) is not None
-    monkeypatch.setattr(stores, "versions", lambda: mine)
-    assert store.get(cell) is None and store.contents.others == 1
-    store.clear()
-    assert store.contents.cells == store.contents.others == 0
+    assert len(kept(store)) == 2
 
 
 def test_the_code_counts_as_a_version_but_not_what_only_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,169 +112,87 @@ def test_the_code_counts_as_a_version_but_not_what_only_shows(monkeypatch: pytes
     assert fresh() not in (before, code)
 
 
-def test_nothing_of_anybodys_own_table_is_kept_or_found(opened) -> None:
-    store, (public,) = opened(), cells(1)
+def test_nothing_of_a_users_own_table_is_kept_or_found(store: Store) -> None:
+    (public,) = cells(1)
     data = UploadedTable(identity="b" * 32, n=30, bounds=((0.0, 1.0),), names=("a",))
     own = Cell(EXPERIMENT.replaced(problem=LogisticRegression(data=data), seed=None))
     brought = replace(public, tables={"table": np.ones(3)})
     outcome = run(public)
     for cell in (own, brought):
         store.put(cell, outcome)
-    assert store.contents.cells == 0
+    assert kept(store) == []
     store.put(public, outcome)
     assert store.get(brought) is None and store.get(public) is not None
 
 
 @pytest.mark.parametrize("state", ["stopped", "timeout", "failed"])
-def test_only_what_was_run_to_its_end_is_kept(opened, state: str) -> None:
-    store, (cell,) = opened(), cells(1)
+def test_only_what_was_run_to_its_end_is_kept(store: Store, state: str) -> None:
+    (cell,) = cells(1)
     store.put(cell, replace(run(cell), state=state))
     assert store.get(cell) is None and store.note == ""
 
 
-def test_a_full_store_keeps_what_it_has_and_says_so_until_there_is_room(opened) -> None:
-    store, (first, second) = opened(max_bytes=60_000), cells(2)
-    large = run(Cell(EVEN_LARGER))
+def test_a_full_store_makes_room_of_other_versions_and_keeps_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, (first, second, third) = Store(tmp_path, max_bytes=20_000), cells(3)
+    for folder, name in (("dpviz-0.0.9-numpy-1", "old"), ("thesis", "chapter")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(bytes(4_000))
     store.put(first, run(first))
-    store.put(second, large)
-    assert "is full (0 MB)" in store.note and "python -m dpviz store --clear" in store.note
-    assert store.get(second) is None and store.get(first) is not None
-    store.clear()
-    assert store.note == ""
-    store.put(second, run(second))
-    assert store.get(second) is not None and store.size < 60_000
+    assert len(kept(store)) == 3 and store.note == ""
+    store.put(second, replace(run(second), message="x" * 12_000))
+    assert store.get(second) is not None and {file.name for file in kept(store)} & {"old", "chapter"} == {"chapter"}
+    store.put(third, run(Cell(EVEN_LARGER)))
+    assert "is full" in store.note and store.get(third) is None and store.get(first) is not None
+    rmtree(tmp_path)
+    store.put(third, run(third))
+    assert store.get(third) is not None and store.note == ""
 
 
-def test_a_full_disk_is_said_and_forgotten_when_there_is_room_again(opened) -> None:
-    store, (cell,) = opened(), cells(1)
-    pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
-    store._connection.execute(f"PRAGMA max_page_count = {pages}")  # what SQLite takes for a full disk
-    store.put(cell, run(Cell(EVEN_LARGER)))
-    assert "the disk is full" in store.note and "Everything works without" in store.note
-    assert store.get(cell) is None
-    store._connection.execute("PRAGMA max_page_count = 1000000")
-    store.put(cell, run(cell))
-    assert store.get(cell) is not None and store.note == ""
-
-
-def test_a_folder_that_cannot_be_made_is_said_and_runs_go_on(opened, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    store, (cell,) = opened(tmp_path / "file" / "cells.sqlite"), cells(1)
-    assert "Finished runs are not kept" in store.note
+@pytest.mark.parametrize("name", ["file", "file/cells"])
+def test_a_folder_that_cannot_be_made_is_said_and_runs_go_on(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("Chapter 1")
+    store, (cell,) = Store(tmp_path / name), cells(1)
     ((_, outcome),) = Stored(InThread(), store).run([cell], threading.Event())
-    assert outcome.state == "done" and (store.get(cell), store.size, store.contents.cells) == (None, 0, 0)
+    assert outcome.state == "done" and store.get(cell) is None and "Finished runs are not kept" in store.note
+    assert (tmp_path / "file").read_text() == "Chapter 1"
 
 
-def test_a_store_that_nobody_may_write_is_said(opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, (cell,) = opened(), cells(1)
-    store._connection.execute("PRAGMA query_only = ON")  # refuses as a read-only file does, to root, too
-    store.put(cell, run(cell))
-    assert "the file cannot be written" in store.note
+def test_a_full_disk_is_said_and_forgotten_when_there_is_room_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(28, "No space left on device")
 
-
-def test_who_waits_too_long_for_another_process_says_so(opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, other, (cell,) = opened(), opened(), cells(1)
-    store._connection.execute("PRAGMA busy_timeout = 1")
-    other._connection.execute("BEGIN IMMEDIATE")
-    store.put(cell, run(cell))
-    assert "another process holds the file" in store.note
-    other._connection.execute("COMMIT")
-    store.put(cell, run(cell))
-    assert store.note == "" and other.get(cell) is not None
-
-
-def test_a_damaged_cell_is_computed_again(opened) -> None:
-    store, (cell, other) = opened(), cells(2)
-    store.put(cell, run(cell))
-    changes = (
-        "body = zeroblob(length(body))",
-        "body = 'text'",
-        "checksum = NULL",
-        "(checksum, body) = (SELECT checksum, body FROM cells_1 WHERE key <> '{key}')",  # sound, but of another cell
-    )
-    for change in changes:
-        store.put(other, run(other))
-        store._connection.execute(f"UPDATE cells_1 SET {change} WHERE key = '{cell.key}'".format(key=cell.key))
-        assert store.get(cell) is None
-    assert store.note == "Some of the finished runs that were kept are damaged; they are computed again."
-    store.put(cell, run(cell))
-    assert store.get(cell) is not None and store.contents.cells == 2
-
-
-@pytest.mark.parametrize("content", [b"no database at all", b"SQLite format 3\0" + b"\x55" * 5_000])
-def test_a_damaged_file_is_put_aside_and_a_new_one_begun(opened, tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "cells.sqlite"
-    path.write_bytes(content)
-    store, (cell,) = opened(path), cells(1)
-    (aside,) = tmp_path.glob("cells.sqlite.damaged-*")
-    assert aside.read_bytes() == content and aside.name in store.note
-    store.put(cell, run(cell))
-    assert store.get(cell) is not None and opened(path).note == ""
-
-
-def test_damage_that_shows_while_it_is_open_is_put_aside_once_by_whoever_meets_it(opened) -> None:
-    first, second, (cell, other) = opened(), opened(), cells(2)
-    first.put(cell, run(cell))
-    with sqlite3.connect(first.path) as third:  # whose change makes the others read the file again
-        third.execute("PRAGMA user_version = 7")
-        third.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    third.close()
-    with first.path.open("r+b") as file:  # under the feet of both
-        file.write(b"\x55" * first.path.stat().st_size)
-    assert first.get(cell) is None and second.get(cell) is None
-    first.put(cell, run(cell))
-    second.put(other, run(other))
-    assert first.get(other) is not None and second.get(cell) is not None
-    aside = {path.name.removesuffix("-wal").removesuffix("-shm") for path in first.path.parent.glob("*.damaged-*")}
-    assert len(aside) == 1
-
-
-def test_a_crash_is_followed_by_a_check(opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, many = opened(), cells(40)
-    outcome = run(Cell(EVEN_LARGER))
-    for cell in many:
-        store.put(cell, outcome)
-    path, copy = store.path, store.path.with_name("copy.sqlite")
-    store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    pages = bytearray(path.read_bytes())
-    pages[8 * 4096 : 9 * 4096] = b"\x55" * 4096
-    copy.write_bytes(pages)
-    assert opened(copy).note == ""  # closed in order, so nothing is read that is not asked for
-    assert list(copy.parent.glob("copy.sqlite.damaged-*")) == []
-    opened(copy).put(cells(41)[-1], outcome)  # two of them have it open: a log lies beside it, as after a kill
-    assert "was damaged" in opened(copy).note
-
-
-@pytest.mark.parametrize("name", ["thesis.txt", "places.sqlite"])
-def test_what_is_not_ours_is_left_alone(opened, tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    if path.suffix == ".sqlite":
-        with sqlite3.connect(path) as connection:
-            connection.execute("CREATE TABLE places (url TEXT)")
-        connection.close()
-    else:
-        path.write_text("Chapter 1. " * 100)
-    before = path.read_bytes()
-    store, (cell,) = opened(path), cells(1)
-    store.put(cell, run(cell))
-    assert "Finished runs are not kept" in store.note and path.read_bytes() == before
-    assert [found.name for found in tmp_path.iterdir()] == [name]
-
-
-def test_another_layout_of_another_version_stays_beside_ours(opened) -> None:
-    path, (cell,) = opened().path, cells(1)
-    with sqlite3.connect(path) as connection:
-        connection.execute("ALTER TABLE cells_1 RENAME TO cells_0")
-    connection.close()
-    store = opened()
+    (cell,) = cells(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        store.put(cell, run(cell))
+    assert "No space left on device" in store.note and kept(store) == []
     store.put(cell, run(cell))
     assert store.get(cell) is not None and store.note == ""
-    assert store._connection.execute("SELECT count(*) FROM cells_0").fetchone() == (0,)
 
 
-def test_two_writers_at_once_lose_nothing(opened) -> None:
+def test_a_damaged_cell_is_computed_again(store: Store) -> None:
+    cell, other = cells(2)
+    for each in (cell, other):
+        store.put(each, run(each))
+    by_name = {file.name: file for file in kept(store)}
+    file = by_name.pop(sha256(cell.key.encode()).hexdigest())
+    content, (foreign,) = file.read_bytes(), (file.read_bytes() for file in by_name.values())
+    damaged = (b"", content[:-1], content[:40] + b"\x55" + content[41:], foreign)  # the last is sound, but of another
+    for wrong in damaged:
+        store._damaged = ""
+        file.write_bytes(wrong)
+        assert store.get(cell) is None and "damaged" in store.note
+    store.put(cell, run(cell))
+    assert store.get(cell) is not None
+
+
+def test_two_writers_at_once_lose_nothing(store: Store) -> None:
     outcome, many = run(cells(1)[0]), cells(60)
-    writers = [opened(), opened()]
+    writers = [store, Store(store.path)]
 
     def write(store: Store, mine: list[Cell]) -> None:
         for cell in mine:
@@ -293,11 +205,11 @@ def test_two_writers_at_once_lose_nothing(opened) -> None:
     for thread in threads:
         thread.join()
     assert all(writers[0].get(cell) is not None for cell in many)
-    assert writers[1].contents.cells == 60 and all(store.note == "" for store in writers)
+    assert len(kept(store)) == 60 and all(store.note == "" for store in writers)
 
 
-def test_an_executor_with_a_store_computes_what_is_missing_and_tells_who_listens(opened) -> None:
-    store, many, counting = opened(), cells(5), Counting()
+def test_an_executor_with_a_store_computes_what_is_missing_and_tells_who_listens(store: Store) -> None:
+    many, counting = cells(5), Counting()
     expected = dict(InThread().run(many, threading.Event()))
     for number in (1, 3):
         store.put(many[number], expected[number])
@@ -313,15 +225,15 @@ def test_an_executor_with_a_store_computes_what_is_missing_and_tells_who_listens
     assert len(counting.ran) == 3  # all of it was known
 
 
-def test_a_stop_looks_nothing_up_and_keeps_nothing_that_is_not_finished(opened) -> None:
-    store, many, stopping = opened(), cells(3), threading.Event()
+def test_a_stop_looks_nothing_up_and_keeps_nothing_that_is_not_finished(store: Store) -> None:
+    many, stopping = cells(3), threading.Event()
     for number in (0, 2):
         store.put(many[number], run(many[number]))
     outcomes = Stored(InThread(), store).run(many, stopping)
     assert next(outcomes)[1].restored
     stopping.set()
     assert [outcome.state for _, outcome in outcomes] == ["stopped", "stopped"]
-    assert store.contents.cells == 2
+    assert len(kept(store)) == 2
 
 
 def test_the_usual_store_is_in_the_cache_of_the_user_unless_the_environment_says_otherwise(
@@ -329,7 +241,6 @@ def test_the_usual_store_is_in_the_cache_of_the_user_unless_the_environment_says
 ) -> None:
     def path_of(found: Store | None) -> Path:
         assert found is not None
-        found.close()
         return found.path
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -342,9 +253,9 @@ def test_the_usual_store_is_in_the_cache_of_the_user_unless_the_environment_says
         ("win32", "windows/dpviz/Cache"),
     ):
         monkeypatch.setattr(sys, "platform", platform)
-        assert path_of(usual()) == tmp_path / folder / "cells.sqlite"
-    monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "chosen.sqlite"))
-    assert path_of(usual()) == tmp_path / "chosen.sqlite"
-    assert path_of(usual(str(tmp_path / "other.sqlite"))) == tmp_path / "other.sqlite"
+        assert path_of(usual()) == tmp_path / folder / "cells"
+    monkeypatch.setenv("DPVIZ_STORE", str(tmp_path / "chosen"))
+    assert path_of(usual()) == tmp_path / "chosen"
+    assert path_of(usual(str(tmp_path / "other"))) == tmp_path / "other"
     monkeypatch.setenv("DPVIZ_STORE", "off")
     assert usual() is None and usual("OFF") is None

@@ -28,7 +28,7 @@ from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import VertexSampling, planning, rates
 from dpviz.families.mirror_descent import presets as games
 from dpviz.families.second_order import comparison
-from dpviz.families.zeroth_order import measure, measured
+from dpviz.families.zeroth_order import measured
 from dpviz.families.zeroth_order import presets as values
 from dpviz.families.zeroth_order.advice import WAYS
 from dpviz.families.zeroth_order.texts import ALIKE
@@ -43,6 +43,7 @@ from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.values.black_box import BlackBox
+from tests.families.zeroth_order import measure
 
 ALL = [(family, preset) for family, found in families.presets().items() for preset in found]
 EVERY = pytest.mark.parametrize(("family", "preset"), ALL, ids=[f"{family}: {preset.name}" for family, preset in ALL])

@@ -7,9 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz import families
-from dpviz.audits.audit import Audit
 from dpviz.audits.broken import Broken
-from dpviz.audits.needed import runs_needed
 from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
 from dpviz.numbers import short_down
@@ -110,16 +108,13 @@ def test_a_mistake_that_hides_from_the_attack_is_found_beside_it(load: Load, mis
     assert "the tests of the implementation catch it in 99 of 100" in words(app) and "| not as declared |" in words(app)
 
 
-def test_runs_that_a_fault_needs_and_audits_of_one_run_are_in_the_link(load: Load) -> None:
+def test_audits_of_one_run_are_in_the_link(load: Load) -> None:
     app = load("audit", **SOUND | {RUNS: "3000"}, audit_follow="false", audit_seed="7", audit_one_seed="3")
     program: dict[str, Any] = {}
     exec(next(code.value for code in app.code if "Auditing(" in code.value).partition("verdict =")[0], program)
     budget = PureDP(epsilon=1.0)
     shown_audit = Auditing(family="accelerated", case="gradient_descent", budget=budget, runs=3000, seed=7)
     assert program["auditing"] == shown_audit
-    needed = runs_needed(Audit(families.audits()["accelerated"][0], PureDP(epsilon=1.0)))
-    for row in needed[1:]:
-        assert row.attack and row.tests and f"| {row.attack:,} | " in words(app)
     found = ONE_RUN.run(PureDP(epsilon=1.0), seed=3)
     shown = metrics(app)
     assert shown["Proven ε by one run"] == f"≥ {short_down(found.bound)}"

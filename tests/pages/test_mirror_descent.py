@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import streamlit as st
 
-from dpviz.families.mirror_descent import measure
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.mirror_descent import problem as game_controls
+from tests.families.mirror_descent import measure
 from tests.pages.mirror import TINY, open_problem
 from tests.pages.reading import Load, all_methods, chart, charts, choose, lines, pictures, run, said, table, text
 

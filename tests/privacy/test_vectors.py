@@ -56,7 +56,11 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
             id="TV66",
         ),
         pytest.param(
-            lambda: audit.mu_lower_bound(691, 1000, 309, 1000), 0.832184093679, 0.832184093679, 1e-8, id="TV67"
+            lambda: float(audit.least_mu(*audit.separated(691, 1000, 309, 1000))),
+            0.832184093679,
+            0.832184093679,
+            1e-8,
+            id="TV67",
         ),
         pytest.param(
             lambda: audit.one_run_epsilon_lower_bound(1000, 100, 90, 1e-5), 1.6261434807, 1.6261436787, 1e-5, id="TV68"

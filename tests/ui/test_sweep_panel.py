@@ -82,7 +82,7 @@ def test_a_sweep_runs_to_its_end_and_is_drawn(load) -> None:
 
 
 def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monkeypatch) -> None:
-    store = Store(tmp_path / "cells.sqlite")
+    store = Store(tmp_path / "cells")
     monkeypatch.setattr(sweep_panel.runner(), "store", store)  # type: ignore[attr-defined]
     app = load()
     app.button(key="p_sweep_run").click().run()
@@ -93,7 +93,6 @@ def test_a_sweep_that_was_stopped_is_resumed_from_the_store(load, tmp_path, monk
     assert "3 of 3 points in" in ended(app).get("progress")[0].proto.text
     assert app.get("progress")[0].proto.text.endswith("; 3 of them were known")
     assert app.button(key="p_sweep_run").label == "Run the sweep" and "curve: 2 4 8" in texts(app)
-    store.close()
 
 
 def test_a_cluster_computes_the_points_where_the_operator_allows_it(load, monkeypatch) -> None:

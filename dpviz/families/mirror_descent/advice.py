@@ -2,8 +2,8 @@
 
 No formula orders the methods: their bounds are loose by different factors, and some have none. So every method that is
 offered for a problem was run on generated data of several sizes, at several budgets and numbers of rounds, with the
-page's other settings at their defaults; `measure.py` writes the medians to `measured.json`. Here they are interpolated
-to a user's size, budget and rounds, which are public.
+page's other settings at their defaults; `measure.py`, beside the tests, writes the medians to `measured.json`. Here
+they are interpolated to a user's size, budget and rounds, which are public.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 No formula orders the methods: their bounds are loose by different factors. So every option of the advice was run on
 generated data of several sizes, at several budgets, epochs and smoothing radii, with the page's other settings at
-their defaults; `measure.py` writes the medians of the objective at the end of the last epoch to `measured.json`. Here
-they are interpolated to a user's size and budget, which are public.
+their defaults; `measure.py`, beside the tests, writes the medians of the objective at the end of the last epoch to
+`measured.json`. Here they are interpolated to a user's size and budget, which are public.
 """
 
 import json

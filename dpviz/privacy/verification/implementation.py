@@ -155,7 +155,7 @@ def count_p_value(count: float, runs: float, rate: float) -> float:
     return min(1.0, 2 * min(float(bdtr(count, int(runs), rate)), upper))
 
 
-def scale_p_value(law: Standard, count: int, total: float) -> float:
+def _scale_p_value(law: Standard, count: int, total: float) -> float:
     """Of Σ|z| over so many Laplace draws, or of Σz²/2 over normal ones."""
     degrees = count if law == "laplace" else count / 2
     return 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
@@ -310,7 +310,7 @@ class Watch:
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
                 degrees = part.size if law == "laplace" else part.size / 2
                 size = total / degrees if law == "laplace" else math.sqrt(total / degrees)
-                p = scale_p_value(law, part.size, total) if math.isfinite(total) else 0.0
+                p = _scale_p_value(law, part.size, total) if math.isfinite(total) else 0.0
                 yield _Test(p, place, size, entry)
 
     def _shapes(self) -> Iterator[_Test]:

@@ -14,7 +14,6 @@ from dpviz.privacy.events import Event, ExpMech, StatedPureDP, draws_batch, has_
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Accepted
-from dpviz.privacy.verification.implementation import count_p_value
 from dpviz.privacy.verification.transcripts import Transcript
 
 _EACH = 8  # choices of each run, at least
@@ -46,14 +45,6 @@ def known_choices(
             both = indices.reshape(repeats, -1)[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
             joint = np.bincount((len(chances) * both[:, 0] + both[:, 1]).reshape(-1), minlength=len(chances) ** 2)
             yield joint.tolist(), np.outer(chances, chances).reshape(-1).tolist()
-
-
-def expected_p_value(factor: float, runs: int) -> float:
-    """The p-value of the most telling count, where choices have `factor` times the declared noise."""
-    weights, others = np.exp(_LOGITS), np.exp(_LOGITS / factor)
-    chances, total = weights / weights.sum(), _EACH * runs
-    counts = np.round(total * others / others.sum())
-    return min(count_p_value(count, total, chance) for count, chance in zip(counts, chances.tolist(), strict=True))
 
 
 def _choosing(events: Iterable[Event]) -> list[Event]:

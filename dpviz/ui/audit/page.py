@@ -9,12 +9,11 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import privacy
 from dpviz.audits.audit import Progress
-from dpviz.audits.needed import LEAST, MOST, Needed, runs_needed
 from dpviz.audits.one_run import OneRunVerdict
 from dpviz.execution.auditing import Auditing
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
-from dpviz.numbers import short, short_down, short_up
+from dpviz.numbers import short_down, short_up
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
@@ -166,15 +165,13 @@ class _Screen(Part):
         """The bar, and the section that is open."""
         parts: dict[str, Callable[[], None]] = {
             "Evidence": self._evidence,
-            "Runs needed": self._runs_needed,
-            "A single run": partial(_single_run, self.panel),
             "Take away": self._take_away,
             "Background": self._background,
         }
         self.panel.sections(parts)
 
     def _evidence(self) -> None:
-        """The rising bound, the scores, and what was tested of the implementation."""
+        """The rising bound, the scores, the tests of the implementation, and an audit of a single run."""
 
         def draw() -> float | None:
             run = self.run
@@ -193,18 +190,7 @@ class _Screen(Part):
             return None
 
         run_panel.watch(self.panel.key("evidence_look"), draw, lambda: None)
-
-    def _runs_needed(self) -> None:
-        """Runs that flag smaller noise."""
-        if self.auditing is None:
-            return
-        st.markdown(texts.NEEDED_HELP)
-        rows = "\n".join(
-            f"| ×\N{NO-BREAK SPACE}{short(row.factor, 2)} | {_runs(row.attack)} | {_runs(row.tests)} |"
-            for row in _needed(self.auditing.to_json())
-        )
-        st.markdown(f"| noise | the attack on the claim | the tests of the implementation |\n|---|---|---|\n{rows}")
-        st.caption(texts.NEEDED)
+        _single_run(self.panel)
 
     def _take_away(self) -> None:
         """The figures as a file, and the lines that find the same."""
@@ -240,21 +226,9 @@ def _python(auditing: Auditing) -> str:
     )
 
 
-def _runs(runs: int | None) -> str:
-    if runs is None:
-        return f"more than {MOST:,}, or not known before the runs"
-    return f"{runs:,}" if runs > LEAST else f"at most {LEAST}"
-
-
-@lru_cache(64)
-def _needed(text: str) -> tuple[Needed, ...]:
-    auditing = Auditing.from_json(text)
-    assert isinstance(auditing, Auditing)
-    return runs_needed(auditing.audit)
-
-
 def _single_run(panel: Panel) -> None:
-    """A single run with many canaries."""
+    """Draw the audit of a single run with many canaries."""
+    st.subheader("A single run", anchor=False)
     st.markdown(texts.ONE)
     (epsilon,) = PureDP.controls()
     (seed,) = (control for control in Auditing.controls() if control.name == "seed")

@@ -8,7 +8,7 @@ import pytest
 from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses
 from dpviz.experiments.experiment import Experiment
-from dpviz.families.mirror_descent import advice, measure, presets
+from dpviz.families.mirror_descent import advice, presets
 from dpviz.families.mirror_descent.advice import Expectation, expectation
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
 from dpviz.problems.base import ProblemSpecification
@@ -18,6 +18,7 @@ from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.problems.linear.quadratic import Quadratic
+from tests.families.mirror_descent import measure
 
 BUDGET = ApproximateDP(epsilon=1.0, delta=1e-6)
 PROBLEMS = (

@@ -1,4 +1,4 @@
-"""Measure what `advice` says: `python -m dpviz.families.mirror_descent.measure [NAME ...]` writes `measured.json`.
+"""Measure what `advice` says: `python -m tests.families.mirror_descent.measure [NAME ...]` writes `measured.json`.
 
 Measures what the table lacks. Names of problems or of methods, as the table has them: these are measured anew. Run it
 whenever a method, its defaults, or a generator changes; the tests compare cells of the table with new runs. Everything

@@ -1,4 +1,4 @@
-"""Measure what `measured` says: `python -m dpviz.families.zeroth_order.measure [NAME ...]` writes `measured.json`.
+"""Measure what `measured` says: `python -m tests.families.zeroth_order.measure [NAME ...]` writes `measured.json`.
 
 Measures what the table lacks. Names of problems, as the table has them, "presets" or "default": measured anew. Run it
 whenever a method, its defaults, a generator or a preset changes; the tests compare cells of the table with new runs.
