@@ -11,7 +11,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from dpviz.execution.fair_queue import Line
+from dpviz.execution.fair_queue import FairQueue
 from dpviz.execution.increments import extend
 from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered
 from dpviz.experiments.trace import Trace
@@ -61,7 +61,7 @@ class Slots:
 
     def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
         self.count, self.max_bytes = count, max_bytes
-        self._line: Line[_Turn] = Line()
+        self._line: FairQueue[_Turn] = FairQueue()
         every = count + short
         self._workers = [_Worker(max_bytes) for _ in range(every)] if processes else []
         for slot in range(every):
@@ -140,7 +140,7 @@ class Place:
             self._line.withdraw(self._visitor, self._task)
 
     @property
-    def _line(self) -> Line[_Turn]:
+    def _line(self) -> FairQueue[_Turn]:
         return self._slots._line
 
     @property

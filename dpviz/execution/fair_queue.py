@@ -9,7 +9,7 @@ T = TypeVar("T")
 _Tasks = OrderedDict[str, deque[T]]
 
 
-class Line(Generic[T]):
+class FairQueue(Generic[T]):
     """Who comes next. A visitor with a hundred things to do waits as long for each as one with a single thing; one who
     takes something back keeps the place for what comes instead, until it is that visitor's turn."""
 

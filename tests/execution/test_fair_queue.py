@@ -5,10 +5,10 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.execution.fair_queue import Line
+from dpviz.execution.fair_queue import FairQueue
 
 
-def all_of(line: Line[str]) -> list[str]:
+def all_of(line: FairQueue[str]) -> list[str]:
     found = []
     while any(line._visitors.values()):
         found.append(line.take() or "")
@@ -16,7 +16,7 @@ def all_of(line: Line[str]) -> list[str]:
 
 
 def test_visitors_take_turns_and_so_do_the_tasks_of_each() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     line.put("a", "sweep", ["a1", "a2", "a3", "a4"])
     line.put("b", "sweep", ["b1", "b2"])
     line.put("a", "run", ["A"])
@@ -25,7 +25,7 @@ def test_visitors_take_turns_and_so_do_the_tasks_of_each() -> None:
 
 
 def test_who_comes_again_is_last() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     for visitor in "ab":
         line.put(visitor, "one", [f"{visitor}1"])
     assert line.take() == "a1"
@@ -34,7 +34,7 @@ def test_who_comes_again_is_last() -> None:
 
 
 def test_who_takes_something_back_keeps_the_place_until_it_comes() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     for visitor in "abc":
         line.put(visitor, "one", [f"{visitor}1"])
     assert line.withdraw("b", "one") == ["b1"]
@@ -47,7 +47,7 @@ def test_who_takes_something_back_keeps_the_place_until_it_comes() -> None:
 
 
 def test_who_takes_only_some_leaves_the_others_where_they_are() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     line.put("a", "long", ["a1", "a2"])
     line.put("b", "short", ["b"])
     line.put("c", "long", ["c"])
@@ -76,8 +76,8 @@ TASKS = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.in
 def test_what_comes_before_is_foretold_and_a_task_that_leaves_is_gone(
     tasks: list[tuple[str, str, int]], taken: int
 ) -> None:
-    def filled() -> Line[str]:
-        line: Line[str] = Line()
+    def filled() -> FairQueue[str]:
+        line: FairQueue[str] = FairQueue()
         for number, (visitor, task, count) in enumerate(tasks):
             line.put(visitor, task, [f"{visitor}{task}{number}.{item}" for item in range(count)])
         for _ in range(min(taken, sum(count for *_, count in tasks))):
@@ -95,7 +95,7 @@ def test_what_comes_before_is_foretold_and_a_task_that_leaves_is_gone(
 
 
 def test_who_waits_gets_what_comes_and_is_let_go_when_the_line_closes() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     found: list[str | None] = []
     waiting = threading.Thread(target=lambda: found.extend([line.take(), line.take()]))
     waiting.start()
