@@ -5,7 +5,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.execution.fair_queue import FairQueue
+from dpviz.execution.executors import FairQueue
 
 
 def all_of(line: FairQueue[str]) -> list[str]:
