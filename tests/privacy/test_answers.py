@@ -10,7 +10,7 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import ApproximateDP, Budget, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import Ledger
-from dpviz.privacy.statistics import answers
+from dpviz.privacy.statistics import analyses
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Quantile, Statistic, Sum
 from tests.privacy.test_analyses import ALL, COMPUTED, ROWS, VALUES
 
@@ -22,7 +22,7 @@ def test_no_row_moves_an_answer_by_more_than_is_paid_for(statistic: Statistic) -
     """Any row replaced by any other, missing and infinite ones included."""
     norms = ("linf", "range") if isinstance(statistic, Quantile) else ("l1", "l2", "linf")
     for others in itertools.combinations([*VALUES, -np.inf, 0.4, np.nan], ROWS - 1):
-        found = [answers.computed(statistic, np.array([*others, cell])) for cell in HOSTILE]
+        found = [analyses.computed(statistic, np.array([*others, cell])) for cell in HOSTILE]
         for one, other in itertools.combinations(found, 2):
             change = one - other
             sizes = {"l1": np.abs(change).sum(), "l2": np.linalg.norm(change), "linf": np.abs(change).max()}
@@ -35,13 +35,13 @@ def test_no_row_moves_an_answer_by_more_than_is_paid_for(statistic: Statistic) -
 def test_what_is_computed_is_what_was_asked(statistic: Statistic) -> None:
     for rows in itertools.combinations_with_replacement([-9.0, *VALUES, 9.0], ROWS):
         values = np.array(rows)
-        np.testing.assert_allclose(answers.computed(statistic, values), COMPUTED[statistic.name](values), atol=1e-12)
+        np.testing.assert_allclose(analyses.computed(statistic, values), COMPUTED[statistic.name](values), atol=1e-12)
 
 
 def test_counts_and_bins_by_hand() -> None:
-    assert answers.computed(Count(), np.array([1.0, 0.0, np.nan, 1.0])).tolist() == [2]
+    assert analyses.computed(Count(), np.array([1.0, 0.0, np.nan, 1.0])).tolist() == [2]
     bins = np.array([0.0, 2.0, 2.0, 3.0, -1.0, np.nan, np.inf])
-    assert answers.computed(Histogram(bins=3), bins).tolist() == [1, 0, 2]
+    assert analyses.computed(Histogram(bins=3), bins).tolist() == [1, 0, 2]
 
 
 @pytest.mark.one_in(3)
@@ -59,14 +59,14 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(budget: Budget, monke
     monkeypatch.setattr(Ledger, "charge", watched)
     planned = Analyses(rows=400, statistics=ALL).planned(budget)
     generator = np.random.default_rng(4)
-    columns = [answers.made_up(p.statistic, 400, generator) for p in planned]
+    columns = [analyses.made_up(p.statistic, 400, generator) for p in planned]
     runs, within = 300, np.zeros(len(ALL))
     for seed in range(runs):
-        found = answers.released(planned, columns, seed)
+        found = analyses.released(planned, columns, seed)
         assert charged == [p.event for p in planned]
         charged.clear()
         for i, (p, column, answer) in enumerate(zip(planned, columns, found, strict=True)):
-            exact = answers.computed(p.statistic, column)
+            exact = analyses.computed(p.statistic, column)
             if isinstance(p.statistic, Quantile):
                 within[i] += exact[np.abs(VALUES - answer).argmin()] >= -p.error
             elif p.largest_error is None:
@@ -76,12 +76,12 @@ def test_the_answers_are_as_far_off_as_planned_and_cost_it(budget: Budget, monke
     assert (within / runs >= 0.95 - 4 * math.sqrt(0.05 * 0.95 / runs)).all()
     assert isinstance(found[0], int) and found[3].dtype.kind == "i" and len(found[3]) == 4 and found[4] in VALUES
     # Nobody knows the seed of another run.
-    assert answers.released(planned, columns)[1] != answers.released(planned, columns)[1]
+    assert analyses.released(planned, columns)[1] != analyses.released(planned, columns)[1]
 
 
 def test_a_column_that_does_not_fit_is_a_sentence_that_quotes_nothing_of_it() -> None:
     planned = Analyses(rows=20, statistics=(Mean(name="age"), Sum())).planned(PureDP(epsilon=1.0))
     for column in (np.zeros(19), ["secret"] * 20, np.zeros((20, 2)), None):
         with pytest.raises(UserError, match="age needs 20 numbers") as raised:
-            answers.released(planned, [column, np.zeros(20)])  # type: ignore[list-item]
+            analyses.released(planned, [column, np.zeros(20)])  # type: ignore[list-item]
         assert "secret" not in str(raised.value)
