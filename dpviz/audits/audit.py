@@ -33,8 +33,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, draws_batch
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import drawn_seed
-from dpviz.privacy.verification.implementation import Implementation, Watch
-from dpviz.privacy.verification.known_choices import known_choices
+from dpviz.privacy.verification.implementation import Implementation, Watch, known_choices
 from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
 

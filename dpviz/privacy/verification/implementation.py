@@ -19,16 +19,120 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, gammainc, gammaincc, ndtr
+from scipy.special import bdtr, bdtrc, gammainc, gammaincc, logsumexp, ndtr
 
 from dpviz.numbers import short
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.ledger import SLACK
+from dpviz.privacy.events import Event, ExpMech, StatedPureDP, draws_batch, has_blocks, inner_events
+from dpviz.privacy.ledger import SLACK, FixedEvents, Ledger
+from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Accepted, Release, Selected, Standard, Summed
-from dpviz.privacy.verification.choice_odds import ChoiceOdds
 from dpviz.privacy.verification.standard_draws import declared_scale, law_of, standard_draws
 from dpviz.privacy.verification.transcripts import Opened, Transcript
+
+_SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise
+_TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of what was chosen before or in the run before
+_INDICES = 4
+
+
+class ChoiceOdds:
+    """Logarithms of the likelihood ratios so far, by the other law."""
+
+    def __init__(self) -> None:
+        self._odds: dict[str, float] = {}
+
+    def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
+        """Choices of so many runs. last : by the number of options, what each run chose before; brought up to date."""
+        change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
+        if not 0 < release.paid < math.inf:
+            return
+        moves = change > 0  # where no row moves the utilities, the best index is public
+        slope = release.paid / np.where(moves, change, 1.0)
+        logits = release.log_weights(slope)
+        logits = np.broadcast_to(logits, (*release.output.shape, logits.shape[-1]))
+        drawn = (release.output >= 0) & moves[:, None]
+        chosen, weights, options = release.output[drawn], logits[drawn], logits.shape[-1]
+        earlier = last.get(options, np.full(runs, -1))
+        before = np.broadcast_to(earlier[release.replicates][:, None], drawn.shape)[drawn]
+        last[options] = earlier.copy()
+        last[options][release.replicates] = release.output[:, 0]
+        places = np.arange(options)
+        tilted = {f"index {index}": places == index for index in range(min(options, _INDICES))}
+        tilted["as before"] = places == before[:, None]
+        tilted["as in the last run"] = places == np.concatenate([[-1], chosen[:-1]])[:, None]
+        others = {f"noise {scale}": weights / scale for scale in _SCALES}
+        others |= {f"{name} {tilt}": weights + tilt * which for name, which in tilted.items() for tilt in _TILTS}
+        declared = _log_chances(weights, chosen)
+        for name, other in others.items():
+            self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(other, chosen) - declared).sum())
+
+    def p_value(self) -> float:
+        """1 over the mean ratio, at most 1."""
+        odds = np.array(list(self._odds.values()))
+        return math.exp(min(0.0, math.log(len(odds)) - float(logsumexp(odds)))) if len(odds) else 1.0
+
+
+def _log_chances(weights: np.ndarray, chosen: np.ndarray) -> Floats:
+    """(N,) logarithms of the probabilities of what was chosen. weights : (N, k) logarithms, the largest about 0."""
+    picked = np.take_along_axis(weights, chosen[:, None], axis=1)[:, 0]
+    return np.asarray(picked - np.log(np.exp(weights).sum(axis=1)))
+
+
+_EACH = 8  # choices of each run, at least
+_MOST = 4  # different events
+_NODES = 20_000
+_LOGITS = np.array([0.0, 1.2, 2.4])  # where a tenth more or less noise shows best
+_HEIGHTS = np.array([-1.0, -1.0, 0.5])  # in scales of the noise
+
+
+def known_choices(
+    source: type[Transcript], events: Iterable[Event], seed: int, release: str, runs: int
+) -> Iterator[tuple[list[int], list[float]]]:
+    """For every different event that pays for choices: counts of the indices, and their chances; and of the indices of
+    two choices, one after the other."""
+    for number, event in enumerate(_choosing(events)):
+        repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
+        mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
+        if isinstance(event, StatedPureDP):
+            values, chances = _heights(event)
+            query = Query(np.tile(values, (runs, 1)), 1.0, "linf")
+            indices = np.array([mechanisms.above_threshold(query, event) for _ in range(repeats)]) % len(chances)
+        else:
+            chances = np.exp(_LOGITS) / np.exp(_LOGITS).sum()
+            (eta, *_) = {inner.eta for inner in inner_events(event) if isinstance(inner, ExpMech)}
+            query = Query(np.tile(_LOGITS / eta, (runs, 1)), 1.0, "range")
+            indices = np.array([mechanisms.exponential(query, event) for _ in range(repeats)])
+        yield np.bincount(indices.reshape(-1), minlength=len(chances)).tolist(), chances.tolist()
+        if repeats > 1:
+            both = indices.reshape(repeats, -1)[0 : 2 * (repeats // 2)].reshape(repeats // 2, 2, -1)
+            joint = np.bincount((len(chances) * both[:, 0] + both[:, 1]).reshape(-1), minlength=len(chances) ** 2)
+            yield joint.tolist(), np.outer(chances, chances).reshape(-1).tolist()
+
+
+def _choosing(events: Iterable[Event]) -> list[Event]:
+    """Some of the events that pay for choices on the whole table, or what is inside of those that do not."""
+    choosing: set[Event] = set()
+    for event in events:
+        singles = set(inner_events(event))
+        if any(isinstance(one, ExpMech) and one.eta < np.inf for one in singles):
+            apart = len(singles) > 1 or draws_batch(event) or has_blocks(event)
+            choosing |= {one for one in singles if isinstance(one, ExpMech)} if apart else {event}
+        choosing |= {one for one in singles if isinstance(one, StatedPureDP) and one.eps < np.inf}
+    return sorted(choosing, key=repr)[:_MOST]
+
+
+def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
+    """Values, and the chances that the first, the second, … is the first above the threshold, or none, by the formulas
+    of Lyu, Su, Li 2017."""
+    first = event.eps / (1 + 2 ** (2 / 3))
+    threshold, noise = 1 / first, 2 / (event.eps - first)
+    values, outcomes = _HEIGHTS * noise, np.array([*range(len(_HEIGHTS)), -1])
+    rows = np.arange(len(outcomes))
+    scales = (np.full((len(rows), 1), scale) for scale in (threshold, noise))
+    every = Accepted(np.tile(values, (len(rows), 1)), outcomes, rows, None, *scales)
+    return values, np.exp(every.log_density(_NODES))
+
 
 Kind = Literal[
     "scale",
