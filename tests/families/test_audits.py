@@ -18,8 +18,7 @@ from dpviz.privacy import audit as audits
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel, draws_batch, inner_events
 from dpviz.privacy.verification.implementation import Watch
-from dpviz.privacy.verification.standard_draws import law_of, standard_draws
-from dpviz.privacy.verification.transcripts import Transcript
+from dpviz.privacy.verification.transcripts import Transcript, law_of, standard_draws
 from dpviz.specification import registered
 from tests.families.registry import ALGORITHMS
 from tests.families.toys import TOYS

@@ -28,8 +28,7 @@ from dpviz.privacy.events import Event, ExpMech, StatedPureDP, draws_batch, has_
 from dpviz.privacy.ledger import SLACK, FixedEvents, Ledger
 from dpviz.privacy.queries import Query
 from dpviz.privacy.releases import Accepted, Release, Selected, Standard, Summed
-from dpviz.privacy.verification.standard_draws import declared_scale, law_of, standard_draws
-from dpviz.privacy.verification.transcripts import Opened, Transcript
+from dpviz.privacy.verification.transcripts import Opened, Transcript, declared_scale, law_of, standard_draws
 
 _SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise
 _TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of what was chosen before or in the run before

@@ -13,16 +13,78 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch, Replicates
-from dpviz.privacy.events import Event, Parallel, Seq, Sub, inner_events
+from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.releases import Multiplied, Release, Selected, Standard, Summed
+from dpviz.privacy.releases import Multiplied, Noised, Release, Selected, Standard, Summed
 from dpviz.privacy.running_sums import Leaves, PrefixSums
-from dpviz.privacy.verification.standard_draws import whitened
+
+
+def declared_scale(release: Release) -> Floats | None:
+    """(R',) the declared scale of the noise, 0 where no row moves the query; None where there is no noise: of choices,
+    and without privacy."""
+    noisy = isinstance(release, Noised | Summed | Multiplied) and isinstance(release.event, Laplace | Gaussian)
+    if not noisy or not 0 < release.paid < np.inf:
+        return None
+    change = np.asarray(release.change, dtype=float)
+    if isinstance(release, Summed):
+        change = (change * np.linalg.norm(release.factorisation.encoder(), axis=0)).max(axis=-1)
+    return np.broadcast_to(change / release.paid, len(release.value))
+
+
+def law_of(release: Release) -> Standard:
+    """Of its draws, as the event says."""
+    return "laplace" if isinstance(release.event, Laplace) else "standard_normal"
+
+
+def standard_draws(noted: Sequence[Release], replicates: int) -> list[np.ndarray | None]:
+    """For every release (R', k) draws, nan where no row moves the query; None where no noise is declared.
+
+    replicates : R, of the run.
+    """
+    past: dict[int, list[np.ndarray]] = {}
+    draws: list[np.ndarray | None] = []
+    for release in noted:
+        scale = declared_scale(release)
+        if scale is None:
+            draws.append(None)
+            continue
+        away = (release.output - release.value).reshape(len(scale), -1)
+        units = away / np.where(scale > 0, scale, 1.0)[:, None]
+        if isinstance(release, Summed):
+            units = whitened(release, units, past.setdefault(id(release.series), []), replicates)
+        elif isinstance(release, Multiplied):
+            units = _along_and_across(release, units)
+        draws.append(np.where(scale[:, None] > 0, units, np.nan))
+    return draws
+
+
+def whitened(release: Summed, away: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
+    """(R', k) the last row of z = B⁻¹ (y - x)/σ, with the running sums before, `past`, to which this one is added.
+
+    away : (R', k) distances in units of σ. replicates : R, of the run.
+    """
+    noise = np.zeros((replicates, away.shape[1]))
+    noise[release.replicates] = away
+    past.append(noise)
+    decoder = release.factorisation.decoder()[: len(past), : len(past)]
+    draws = solve_triangular(decoder, np.stack(past).reshape(len(past), -1), lower=True)[-1]
+    return np.asarray(draws.reshape(noise.shape)[release.replicates])
+
+
+def _along_and_across(release: Multiplied, away: np.ndarray) -> np.ndarray:
+    """(R', d - earlier) along the direction, and √2 times what is across it and all earlier ones, in some basis."""
+    rows, earlier, d = release.basis.shape
+    spanning = np.concatenate([release.basis, release.unit[:, None], np.broadcast_to(np.eye(d), (rows, d, d))], axis=1)
+    basis = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
+    along = (away * release.unit).sum(axis=1, keepdims=True)
+    return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", basis, away)], axis=1)
+
 
 HANDED_OUT: Sequence[np.random.Generator] = []  # in place of the streams of noise: what leaves is what left before
 
