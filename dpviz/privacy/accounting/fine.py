@@ -15,8 +15,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 
 from dpviz.privacy.accounting import pld
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.accounting.pld import AccountingLimit
-from dpviz.privacy.accounting.quantise import PLD
+from dpviz.privacy.accounting.pld import PLD, AccountingLimit
 from dpviz.privacy.events import Event
 
 FINENESS = (32, 8, 5)  # cells for each one of the normal grid, as many as are affordable
