@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from dpviz.families.accelerated.quadratic import Kind, _autoregression, _segments
 from dpviz.families.accelerated.theory import Floats, Noise, Recursion, Schedule, Steps, _noise_factor
-from dpviz.privacy.accounting.textbook import recursion
+from dpviz.privacy.accounting.closed_forms import recursion
 
 
 def stationary_gap(

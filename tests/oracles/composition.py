@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpviz.privacy.accounting.textbook import _losses
+from dpviz.privacy.accounting.closed_forms import _losses
 
 
 def optimal_delta(epsilon: float, steps: int, total: float, step_delta: float = 0.0) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.signal import lfilter
 
-from dpviz.privacy.accounting.textbook import recursion
+from dpviz.privacy.accounting.closed_forms import recursion
 
 
 @pytest.mark.parametrize("coefficients", [[0.9], [1.5, -0.6], [1.2, -0.3, 0.05], [1.9, -0.95]])

@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import closed_forms as forms
-from dpviz.privacy.accounting import per_event, textbook
+from dpviz.privacy.accounting import per_event
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, StatedApproximateDP, StatedPureDP, StatedZCDP, Sub, grouped
 from tests.oracles import areas, zcdp
 
@@ -34,9 +34,9 @@ def selections_epsilon(eta: float, count: int, delta: float) -> float:
         pytest.param(lambda: forms.exponential_rho(2.0), 0.474474647071, 0.474474647071, 1e-9, id="TV30"),
         pytest.param(lambda: forms.exponential_delta(2.0, 0.4), 0.35070077902, 0.35070077902, 1e-9, id="TV31"),
         pytest.param(lambda: forms.exponential_delta(1.0, 0.0), 0.244918662404, 0.244918662404, 1e-9, id="TV32"),
-        pytest.param(lambda: textbook.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
-        pytest.param(lambda: textbook.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
-        pytest.param(lambda: textbook.advanced(0.1, 100, 1e-6)[0], 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
+        pytest.param(lambda: forms.optimal(0.1, 100, 1e-6), 4.77456758811, 4.77456758837, 1e-6, id="TV35"),
+        pytest.param(lambda: forms.optimal(0.5, 10, 1e-6), 4.99988547111, 4.99988547111, 1e-6, id="TV36"),
+        pytest.param(lambda: forms.advanced(0.1, 100, 1e-6)[0], 6.30823095051, 6.30823095051, 1e-9, id="TV37"),
         pytest.param(lambda: zcdp.filter_epsilon([0.1] * 50, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV38"),
         pytest.param(
             lambda: zcdp.filter_epsilon([0.05] * 40 + [0.2] * 10, 1e-6), 3.96692218885, 3.96692218885, 1e-9, id="TV39"
@@ -132,7 +132,7 @@ def test_the_classic_gaussian_mechanism_wastes_noise_and_fails_for_large_epsilon
     def classic(epsilon: float) -> float:
         return epsilon / math.sqrt(2 * math.log(1.25e5))
 
-    assert textbook.classic_gaussian_mu(0.1, 1e-5) == pytest.approx(classic(0.1), rel=1e-14)
+    assert forms.classic_gaussian_mu(0.1, 1e-5) == pytest.approx(classic(0.1), rel=1e-14)
     assert forms.gdp_mu(0.1, 1e-5) / classic(0.1) - 1 == pytest.approx(0.58, abs=0.005)
     assert forms.gdp_mu(1.0, 1e-5) / classic(1.0) - 1 == pytest.approx(0.30, abs=0.005)
     crossing = brentq(lambda epsilon: forms.gdp_mu(epsilon, 1e-5) - classic(epsilon), 5, 12)
@@ -145,8 +145,8 @@ def test_the_classic_gaussian_mechanism_wastes_noise_and_fails_for_large_epsilon
     ("rho", "delta", "excess"), [(0.01, 1e-6, 0.21), (2.0, 1e-6, 0.07), (0.01, 1e-3, 0.51), (2.0, 1e-3, 0.12)]
 )
 def test_the_textbook_conversion_of_zcdp_is_larger(rho, delta, excess):
-    textbook = rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    assert textbook / forms.zcdp_epsilon(rho, delta) - 1 == pytest.approx(excess, abs=0.006)
+    forms = rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    assert forms / forms.zcdp_epsilon(rho, delta) - 1 == pytest.approx(excess, abs=0.006)
 
 
 # --------------------------------------------------------------------- the exponential mechanism, by brute force over t

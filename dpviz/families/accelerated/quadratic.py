@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpviz.families.accelerated.theory import Noise, Steps
-from dpviz.privacy.accounting.textbook import recursion
+from dpviz.privacy.accounting.closed_forms import recursion
 
 Floats = NDArray[np.float64]
 Kind = Literal["gradient_descent", "heavy_ball", "nesterov"]

@@ -15,7 +15,7 @@ from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import accuracy, planning, rates, theory
 from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, certified, noisy_gradients
-from dpviz.privacy.accounting import accountants, textbook
+from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats, zcdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import inner_events
@@ -173,7 +173,7 @@ def paper_costs(plan: Plan) -> dict[str, float]:
     assert isinstance(budget, ApproximateDP)
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
     draws = sum(len(inner_events(event)) for event in plan.events[: len(ranges)])  # of both players, per round
-    composed = textbook.advanced_epsilon(float(np.max(ranges)), draws * plan.iterations, budget.delta)
+    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), draws * plan.iterations, budget.delta)
     each = zip(ranges, plan.events, strict=False)  # the first events are those of one round
     rho = sum(float(theory.rho_of_draws(values, len(inner_events(event))).sum()) for values, event in each)
     return {

@@ -19,7 +19,7 @@ from dpviz.families.mirror_descent.theory import (
     maurey_gradient_bias,
     mean_batches,
 )
-from dpviz.privacy.accounting.textbook import advanced_draw
+from dpviz.privacy.accounting.closed_forms import advanced_draw
 
 Result = Literal[
     "bilinear",

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from dpviz.arguments import Delta, checked
-from dpviz.privacy.accounting import closed_forms, fine, per_event, pld, textbook
+from dpviz.privacy.accounting import closed_forms, fine, per_event, pld
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.accounting.rounding import merged_runs, releases_of, rounded_up
@@ -244,7 +244,7 @@ def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarra
     for i, terms in enumerate(of_each(events, lambda event: _advanced_terms(releases_of(event))), 1):
         squares[i], linear[i] = terms
     squares, linear = np.cumsum(squares)[counts], np.cumsum(linear)[counts]
-    return np.where(counts > 0, textbook.advanced_sum(squares, linear, deltas), 0.0)
+    return np.where(counts > 0, closed_forms.advanced_sum(squares, linear, deltas), 0.0)
 
 
 def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float]:
@@ -263,7 +263,7 @@ def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray
     def at(count: int, delta: float) -> float:
         if count == 0:
             return 0.0
-        return textbook.optimal(epsilon, count, delta) if count <= same and epsilon <= 700 else math.inf
+        return closed_forms.optimal(epsilon, count, delta) if count <= same and epsilon <= 700 else math.inf
 
     return np.array([at(count, delta) for count, delta in zip(ends[counts].tolist(), deltas.tolist(), strict=True)])
 

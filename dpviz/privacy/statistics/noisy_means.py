@@ -11,7 +11,7 @@ import numpy as np
 from dpviz import resources
 from dpviz.arguments import Positive, checked
 from dpviz.privacy import calibration
-from dpviz.privacy.accounting import accountants, per_event, textbook
+from dpviz.privacy.accounting import accountants, closed_forms, per_event
 from dpviz.privacy.accounting.accountants import Reading
 from dpviz.privacy.accounting.currencies import UNITS, refusals
 from dpviz.privacy.budgets import Budget
@@ -208,6 +208,6 @@ def savings(
         each = delta / (2 * steps)
         single = accountants.epsilon((step,), each, "pld")
         # Of larger ε, e^ε overflows.
-        proven["advanced"] = textbook.advanced(single, steps, delta / 2, each)[0] if single < 700 else math.inf
-        proven["optimal"] = textbook.optimal(single, steps, delta, each) if single < math.inf else math.inf
+        proven["advanced"] = closed_forms.advanced(single, steps, delta / 2, each)[0] if single < 700 else math.inf
+        proven["optimal"] = closed_forms.optimal(single, steps, delta, each) if single < math.inf else math.inf
     return {name: proven[name] for name in SAVINGS if proven.get(name, math.inf) < math.inf}

@@ -9,7 +9,7 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.numbers import short, short_up
 from dpviz.plots import planner_figures
-from dpviz.privacy.accounting import accountants, closed_forms, textbook
+from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.statistics import noisy_means
 from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
@@ -54,7 +54,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
     )
     if isinstance(budget, ApproximateDP) and means.noise == "gaussian" and budget.epsilon < 1:
         waste = closed_forms.gdp_mu(budget.epsilon, budget.delta)
-        waste /= textbook.classic_gaussian_mu(budget.epsilon, budget.delta)
+        waste /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
         st.caption(texts.CALIBRATED.format(waste=100 * (waste - 1)))
     slow = not budget.adds_up  # each point is calibrated by composing losses
     steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
