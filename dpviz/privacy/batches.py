@@ -13,8 +13,7 @@ import numpy as np
 
 from dpviz.privacy.events import Event, Gaussian, Laplace, Relation, StatedPureDP, inner_events
 from dpviz.privacy.ledger import LedgerError
-from dpviz.privacy.queries import Norm, Query, Sample
-from dpviz.privacy.releases import Accepted, Noised, Source, Standard
+from dpviz.privacy.releases import Accepted, Noised, Norm, Query, Sample, Source, Standard
 
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray

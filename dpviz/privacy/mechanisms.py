@@ -15,8 +15,7 @@ from dpviz.privacy.batches import Batch, Replicates, require_finite, require_rel
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
-from dpviz.privacy.queries import Query
-from dpviz.privacy.releases import Release, Selected, Standard, log_weights
+from dpviz.privacy.releases import Query, Release, Selected, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 _AT_ONCE = 1 << 18  # utilities that are looked at together

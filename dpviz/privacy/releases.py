@@ -7,14 +7,38 @@ both data sets are known (`transcripts`).
 
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.events import Event, OneNumber
+from dpviz.privacy.events import Event, OneNumber, Relation
 from dpviz.privacy.matrix_factorisation import Factorisation
-from dpviz.privacy.queries import Sample
+
+Norm = Literal["l1", "l2", "linf", "range"]
+
+
+class Sample:
+    """Rows that were opened for queries, as a query names them; what they are and may release, `Batch` says."""
+
+
+class Query(NamedTuple):
+    """A value computed from data for R' replicates; made by a Problem, consumed by a Mechanism.
+
+    value : (R', ...) float64.
+    sensitivity : largest change of `value` in `norm` when one row of the data (of the batch, if there is one) is
+        replaced, or added or removed: as `relation` says; a scalar or (R',), a function of public facts and released
+        values only.
+    batch : the batch that the value was computed on; None for the whole table.
+    relation : the neighbouring relation that the sensitivity holds for; that of the run's events, or it is refused.
+    """
+
+    value: np.ndarray
+    sensitivity: float | np.ndarray
+    norm: Norm
+    batch: Sample | None = None
+    relation: Relation = "replace-one"
+
 
 Standard = Literal["laplace", "standard_normal"]
 _NODES = 100  # of the noisy threshold's law; what is left of a probability's error is far below a run's chance

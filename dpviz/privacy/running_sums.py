@@ -14,8 +14,7 @@ from dpviz.privacy.batches import Batch, Replicates, require_finite, require_rel
 from dpviz.privacy.events import Event, Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.matrix_factorisation import Factorisation
-from dpviz.privacy.queries import Query
-from dpviz.privacy.releases import Source, Summed
+from dpviz.privacy.releases import Query, Source, Summed
 
 ROUNDING = 1e-12  # relative, of a sensitivity that was computed twice
 

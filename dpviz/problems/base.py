@@ -13,7 +13,7 @@ from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, DataSpecification
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.specification import Specification
 
 refusal = partial(errors.refusal, __package__)

@@ -39,7 +39,7 @@ from dpviz.privacy.calibration import calibrated_events
 from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.nonconvex.nonconvex import RobustComponent

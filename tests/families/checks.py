@@ -12,7 +12,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.privacy.events import Event, Parallel, Seq, Sub, inner_events
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import Purpose, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from tests.families.recording import Record, Recorded, recorded, recorded_on, shown
 from tests.families.registry import SEED, Case, R, check_booked, finished, kept, moments, same
 from tests.families.spying import Release, Replay, released_events

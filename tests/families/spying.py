@@ -14,7 +14,7 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, StatedPureDP
 from dpviz.privacy.matrix_factorisation import Factorisation
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 from dpviz.problems.nonconvex.symmetric import packed, unpacked
 

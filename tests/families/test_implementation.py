@@ -26,8 +26,7 @@ from dpviz.privacy.events import Event, inner_events
 from dpviz.privacy.ledger import times_of
 from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms, Purpose
-from dpviz.privacy.queries import Norm, Query
-from dpviz.privacy.releases import Standard
+from dpviz.privacy.releases import Norm, Query, Standard
 from dpviz.privacy.running_sums import PrefixSums
 from dpviz.privacy.verification import broken
 from dpviz.privacy.verification.implementation import KINDS

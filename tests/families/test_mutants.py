@@ -26,7 +26,7 @@ from dpviz.privacy.events import Event, inner_events
 from dpviz.privacy.ledger import Ledger, LedgerError, times_of
 from dpviz.privacy.matrix_factorisation import BinaryTree
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 from dpviz.problems.base import SmoothFacts, SmoothProblem
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk

@@ -21,7 +21,7 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, StatedPureDP, Su
 from dpviz.privacy.ledger import Filter
 from dpviz.privacy.matrix_factorisation import Factorisation, binary_tree, restarted, square_root
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.problems.base import Facts, Metric, Problem, ProblemSpecification
 from dpviz.specification import choice, number
 

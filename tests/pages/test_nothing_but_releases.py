@@ -20,7 +20,7 @@ from dpviz.execution import runner
 from dpviz.experiments import experiment
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.mechanisms import Mechanisms, PrefixSums  # type: ignore[attr-defined]
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.families import FAMILIES
 from dpviz.ui.uploads import file as upload_file

@@ -13,7 +13,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, Ren
 from dpviz.privacy.events import Laplace, Repeat
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.analyses import Analyses, Count, Histogram, Mean, Planned, Quantile, Statistic, Sum
 

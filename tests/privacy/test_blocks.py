@@ -11,7 +11,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq, Sub
 from dpviz.privacy.ledger import BudgetExceeded, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.games.simplex_learning import SparseRegression
 
 A, G = Laplace(0.5), Gaussian(0.25)

@@ -25,7 +25,7 @@ from dpviz.privacy.events import (
 )
 from dpviz.privacy.ledger import SLACK, BudgetExceeded, Filter, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 
 CURRENCIES: tuple[Currency, ...] = ("epsilon", "rho", "mu")
 E, G, L = ExpMech(0.3), Gaussian(0.2), Laplace(0.25)

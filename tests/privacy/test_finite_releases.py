@@ -11,7 +11,7 @@ from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 L, G, E, P = Laplace(0.5), Gaussian(0.25), ExpMech(1.0), StatedPureDP(1.0)

@@ -10,7 +10,7 @@ from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.matrix_products import MatrixQuery
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.verification import broken
 from dpviz.privacy.verification.implementation import ERROR, KINDS, Finding, Implementation, Watch
 from dpviz.privacy.verification.transcripts import Transcript

@@ -14,7 +14,7 @@ from dpviz.privacy.batches import Batch, marked
 from dpviz.privacy.events import Event, Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scale, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 
 A, G, S = Laplace(0.5), Gaussian(0.25), Sub("wor", 4, 10, Laplace(0.5))
 SEED = 7

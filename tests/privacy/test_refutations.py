@@ -35,7 +35,7 @@ from dpviz.privacy.events import (
 )
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError, times_of
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import Game
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix

@@ -13,7 +13,7 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import Factorisation, binary_tree, honaker_tree, restarted, square_root
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
 A, G, S = Laplace(0.5), Gaussian(0.25), Sub("wor", 4, 10, Laplace(0.5))

@@ -16,7 +16,7 @@ from scipy.special import softmax
 from dpviz.privacy.events import Event, ExpMech, Laplace, Parallel, Repeat, Seq, StatedPureDP, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 
 E, P = ExpMech(1.5), StatedPureDP(1.0)
 UTILITIES = np.array([0.0, 3.0, -2.0, 1.0, 2.5])

@@ -10,7 +10,7 @@ from dpviz.privacy import audit
 from dpviz.privacy.events import Event, Gaussian, StatedPureDP
 from dpviz.privacy.ledger import Filter, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from tests.privacy.test_selections import RUNS, P, mechanisms, p_value, states, utilities, values
 
 FIRST = 1 / (1 + 2 ** (2 / 3))  # share of the threshold in ε: ε₁ : ε₂ = 1 : 2^(2/3) is the best split

@@ -18,7 +18,7 @@ from dpviz.privacy.events import Gaussian, Laplace, Seq
 from dpviz.privacy.ledger import BudgetExceeded, Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 
 pytestmark = pytest.mark.slow  # real processes and clocks
 

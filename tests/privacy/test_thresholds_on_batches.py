@@ -14,7 +14,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, Seq, StatedPureDP, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from tests.privacy.test_sparse_vector import FIRST, stopping
 
 P, G = StatedPureDP(1.0), Gaussian(0.5)

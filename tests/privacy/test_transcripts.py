@@ -16,8 +16,7 @@ from dpviz.privacy.events import Gaussian, Laplace, StatedPureDP, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger, LedgerError
 from dpviz.privacy.matrix_factorisation import binary_tree
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
-from dpviz.privacy.releases import Accepted, Noised, Selected
+from dpviz.privacy.releases import Accepted, Noised, Query, Selected
 from dpviz.privacy.verification.transcripts import Departure, Transcript
 from dpviz.problems.base import SmoothFacts, SmoothProblem
 

@@ -14,7 +14,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Gaussian, Laplace, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.linear import linear_models
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.linear.linear_sums import BLOCK

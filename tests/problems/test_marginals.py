@@ -15,7 +15,7 @@ from dpviz.datasets.uploads.lists import Bins
 from dpviz.errors import UserError
 from dpviz.privacy.events import Gaussian
 from dpviz.privacy.mechanisms import noise_scale
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.games.games import Game, Scores
 from dpviz.problems.games.marginals import MarginalGame, MarginalQueries, Marginals
 from dpviz.specification import Specification

@@ -11,7 +11,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Gaussian, Seq, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexRisk, logistic_diameter
 from dpviz.problems.nonconvex.symmetric import Shape, packed, unpacked

@@ -14,7 +14,7 @@ from dpviz.privacy.budgets import ApproximateDP, PureDP, RenyiDP
 from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Seq, Sub
 from dpviz.privacy.ledger import Filter, FixedEvents, Ledger, LedgerError
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, noise_scale, streams
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic

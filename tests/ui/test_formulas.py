@@ -21,7 +21,7 @@ from dpviz.privacy import audit, budgets
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.quadratic import Quadratic

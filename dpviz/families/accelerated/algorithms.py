@@ -18,7 +18,7 @@ from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, of_each
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
-from dpviz.privacy.queries import Norm
+from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import choice, number, numbers
 

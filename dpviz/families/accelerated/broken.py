@@ -16,7 +16,7 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated.algorithms import GradientDescent
 from dpviz.families.accelerated.audits import CANARY, IDENTITY, PROBLEM, ROWS, neighbours, two_features
-from dpviz.privacy import batches, events, matrix_factorisation, queries
+from dpviz.privacy import batches, events, matrix_factorisation, releases
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
 from dpviz.privacy.mechanisms import Mechanisms
@@ -48,7 +48,7 @@ class Halved(SmoothProblem):
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return self._problem.evaluate(output, expensive)
 
-    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query = self._problem.mean_gradient(x, batch, norm)
         return query._replace(sensitivity=query.sensitivity / 2)
 
@@ -66,7 +66,7 @@ def halved(problem: type[Halved] = Halved, pair: Callable[[], audit.Neighbours] 
 class OneFewer(Halved):
     """Divides the sum of gradients by n - 1."""
 
-    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query, n = self._problem.mean_gradient(x, batch, norm), self.facts.n
         return query._replace(value=query.value * n / (n - 1))
 
@@ -74,7 +74,7 @@ class OneFewer(Halved):
 class EuclideanNorm(Halved):
     """Says of the L1 norm of a gradient what is true of its L2 norm."""
 
-    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query = self._problem.mean_gradient(x, batch, norm)
         return query._replace(sensitivity=query.sensitivity / math.sqrt(self.facts.d))
 

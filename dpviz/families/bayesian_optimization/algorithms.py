@@ -12,7 +12,7 @@ from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergenc
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import kernels, planning, posterior
 from dpviz.families.bayesian_optimization.batches import Batches, Placing
-from dpviz.privacy import calibration, queries
+from dpviz.privacy import calibration, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Memory, Metric, check_facts
@@ -133,13 +133,13 @@ class Estimates:
         """Functions of iterates, box and kernel."""
         return taken(self._evaluations)
 
-    def seen(self, x: np.ndarray, query: queries.Query | None = None) -> dict[str, np.ndarray]:
+    def seen(self, x: np.ndarray, query: releases.Query | None = None) -> dict[str, np.ndarray]:
         """For diagnostics: x (R, d), the mean of the clipped gradients that was found there, and how many were
         clipped."""
         gradient = np.zeros_like(x) if query is None else query.value
         return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
 
-    def at(self, x: np.ndarray, clip: float) -> queries.Query:
+    def at(self, x: np.ndarray, clip: float) -> releases.Query:
         """The mean of the users' gradients at x (R, d), each clipped to this length. Here the exact ones, where they
         are known."""
         return self._evaluations.exact_gradient(x, clip)
@@ -159,7 +159,7 @@ class Posteriors(Estimates):
     def released(self) -> dict[str, np.ndarray]:
         return {**super().released, **self._series}
 
-    def at(self, x: np.ndarray, clip: float) -> queries.Query:
+    def at(self, x: np.ndarray, clip: float) -> releases.Query:
         series = {name: np.empty(len(x)) for name in self._series}
         points, weights = [], []
         for r, theta in enumerate(x):

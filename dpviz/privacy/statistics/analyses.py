@@ -24,7 +24,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms, drawn_seed
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.allocation import Analysis, Share
 from dpviz.specification import Specification, choice, number

@@ -26,8 +26,7 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, ExpMech, StatedPureDP, draws_batch, has_blocks, inner_events
 from dpviz.privacy.ledger import SLACK, FixedEvents, Ledger
-from dpviz.privacy.queries import Query
-from dpviz.privacy.releases import Accepted, Release, Selected, Standard, Summed
+from dpviz.privacy.releases import Accepted, Query, Release, Selected, Standard, Summed
 from dpviz.privacy.verification.transcripts import Opened, Transcript, declared_scale, law_of, standard_draws
 
 _SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise

@@ -17,7 +17,7 @@ from dpviz import errors
 from dpviz.checkpoints import slices
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
 

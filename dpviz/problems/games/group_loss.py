@@ -13,7 +13,7 @@ from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
 from dpviz.privacy.events import Laplace
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane, evaluated_in_slices
 from dpviz.problems.games.games import DEAR_GAP, GameFacts, GameSpecification, Pair, Player

@@ -7,7 +7,7 @@ wrong ones never break privacy.
 import numpy as np
 
 from dpviz.errors import UserError
-from dpviz.privacy import events, ledger, queries
+from dpviz.privacy import events, ledger, releases
 from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
 
 COST = 0.05  # ε of a release, at first
@@ -26,7 +26,7 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
     if not epsilon > 0:
         raise UserError("Releasing the shares needs a positive part of the budget.", title="No budget for the shares")
     event = events.Laplace(epsilon)
-    query = queries.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
+    query = releases.Query(np.bincount(groups, minlength=group_count).astype(float)[None], 2.0, "l1")
     release = f"shares\n{epsilon!r}\n{group_count} of {len(groups)}"
     mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)

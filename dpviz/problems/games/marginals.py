@@ -14,7 +14,7 @@ from pydantic import model_validator
 from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame

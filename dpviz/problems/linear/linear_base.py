@@ -14,7 +14,7 @@ from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
-from dpviz.privacy import batches, events, queries
+from dpviz.privacy import batches, events, releases
 from dpviz.problems import base, planes
 from dpviz.problems.linear.linear_sums import LinearSums
 from dpviz.specification import choice, number
@@ -77,7 +77,7 @@ class LinearModel(base.ProblemSpecification):
         """Largest φ of a row with |⟨u, x⟩| ≤ prediction, whatever the row."""
 
     @abstractmethod
-    def gradient_bound(self, norm: queries.Norm) -> float:
+    def gradient_bound(self, norm: releases.Norm) -> float:
         """Largest norm of one row's clipped gradient, without the regulariser."""
 
     @property
@@ -92,7 +92,7 @@ class LinearModel(base.ProblemSpecification):
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
         return planes.first_two([f"Weight of {name}" for name in names[:2]])
 
-    def feature_radius(self, norm: queries.Norm) -> float:
+    def feature_radius(self, norm: releases.Norm) -> float:
         """The declared bound on a scaled row's norm, and the clip where rows are clipped."""
         data, half = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
         # One of the features of a categorical column is 1, the others are 0: each such column adds 1 to either norm.
@@ -104,7 +104,7 @@ class LinearModel(base.ProblemSpecification):
     def _dimension(self) -> int:
         return self.data.facts().d + (self.intercept == "yes")
 
-    def clip_in(self, norm: queries.Norm) -> float:
+    def clip_in(self, norm: releases.Norm) -> float:
         """The clip as a bound in this norm; inf if there is none."""
         if self.clip is None:
             return math.inf
@@ -238,21 +238,21 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         """∇F (R, d) at x, where the rows' slopes add up to `total`."""
         return self.regulariser_gradient(x) - total / self.facts.n
 
-    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: queries.Norm) -> queries.Query:
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         """Some replicates after the others, where all together take long."""
         # All rows: the parts are those of diagnostics, whose sums may be at hand.
         total = self._sum(x, batch)
         m = batch.divisor(self.facts.n)
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
-        return queries.Query(total / -m, sensitivity, norm, batch, batch.relation)
+        return releases.Query(total / -m, sensitivity, norm, batch, batch.relation)
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
         return 2 * self._regularisation * x
 
-    def curvature(self) -> queries.Query:
+    def curvature(self) -> releases.Query:
         """λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one PSD)."""
         largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
-        return queries.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
+        return releases.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
 
     @property
     def clipped_share(self) -> float:
@@ -334,7 +334,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return total / self.facts.n + 2 * self._regularisation * np.eye(self.facts.d)
 
 
-def norms(rows: np.ndarray, norm: queries.Norm) -> np.ndarray:
+def norms(rows: np.ndarray, norm: releases.Norm) -> np.ndarray:
     """The norm (n,) of every row; positive, so that it can be divided by."""
     order, found = 1 if norm == "l1" else 2, np.empty(len(rows))
     for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES
-from dpviz.privacy.queries import Norm
+from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, refusal
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
 from dpviz.problems.linear.linear_sums import bounded

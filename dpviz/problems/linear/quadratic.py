@@ -9,7 +9,7 @@ from dpviz import resources
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import base, planes
 from dpviz.specification import choice, number
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
-from dpviz.privacy.queries import Norm
+from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric
 from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, gradient_clip, norms
 from dpviz.specification import number

@@ -15,7 +15,7 @@ import numpy as np
 from dpviz import resources
 from dpviz.checkpoints import LONGEST, checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems import planes
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification
 from dpviz.problems.tuning.users import chosen_features

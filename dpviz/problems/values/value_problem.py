@@ -8,7 +8,7 @@ import numpy as np
 
 from dpviz.checkpoints import checkpoint
 from dpviz.privacy.batches import Batch
-from dpviz.privacy.queries import Norm, Query
+from dpviz.privacy.releases import Norm, Query
 from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.values.directions import MOST_SEEN, Directions, seen
 from dpviz.problems.values.least_norm import mixed, shortest

@@ -22,7 +22,7 @@ from dpviz.privacy.budgets import ZeroConcentratedDP
 from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
 
 STEP, ROUNDS, ROWS = 0.25, 3, 3

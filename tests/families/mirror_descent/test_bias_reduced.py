@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import ExpMech
 from dpviz.privacy.ledger import BudgetExceeded, Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
 from dpviz.problems.games.matrix_games import MatrixGame
 from tests.oracles import games

@@ -38,7 +38,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Parallel, Repeat, Seq
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.games.games import Game, GameFacts, Pair
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries

@@ -17,7 +17,7 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import StatedPureDP
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 
 USUAL = ApproximateDP(epsilon=1.0, delta=1e-5)

@@ -17,7 +17,7 @@ from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.base import check_facts
 from dpviz.problems.games.games import Game, GameFacts, Pair, Scores
 from dpviz.specification import choice, number

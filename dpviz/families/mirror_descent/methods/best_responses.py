@@ -11,7 +11,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import frequencies
-from dpviz.privacy import calibration, events, queries
+from dpviz.privacy import calibration, events, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import check_facts
@@ -74,9 +74,9 @@ class BestResponses(planning.GameAlgorithm[Game]):
             g_x, g_y = problem.gradients(*(played if t else facts.uniform(1)))
             utilities = np.broadcast_to((-g_x, g_y)[player], played[player].shape)
             if isinstance(event, events.Laplace):  # no privacy: the best response itself
-                best = mechanisms.laplace(queries.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
+                best = mechanisms.laplace(releases.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
             else:
-                best = mechanisms.exponential(queries.Query(utilities, changes[player], "range"), event)[:, 0]
+                best = mechanisms.exponential(releases.Query(utilities, changes[player], "range"), event)[:, 0]
             drawn[player] += 1
             step = 1 / drawn[player]
             moved = (1 - step) * played[player] + step * frequencies(best[:, None], played[player].shape[1])

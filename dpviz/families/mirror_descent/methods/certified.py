@@ -13,7 +13,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import DRAWS_Y, VertexSampling
 from dpviz.families.mirror_descent.planning import CONTROLS
-from dpviz.privacy import events, ledger, queries
+from dpviz.privacy import events, ledger, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Metric
@@ -73,7 +73,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         for snapshot in self.play.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations and np.isnan(known).all():
                 event = plan.events[-1]
-                norm: queries.Norm = "l1" if isinstance(event, events.Laplace) else "l2"
+                norm: releases.Norm = "l1" if isinstance(event, events.Laplace) else "l2"
                 gap = problem.gap(snapshot.output["x"], snapshot.output["y"], norm)
                 noisy = (mechanisms.laplace if isinstance(event, events.Laplace) else mechanisms.gaussian)(gap, event)
                 known = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)

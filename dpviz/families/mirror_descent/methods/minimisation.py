@@ -15,7 +15,7 @@ from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.base import Memory, check_facts
 from dpviz.problems.games.games import Game, GameFacts, Scores
 from dpviz.specification import choice, number

@@ -17,7 +17,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, Gaussian, Parallel, Seq
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.base import check_facts
 from dpviz.problems.games.games import Game, GameFacts, Pair
 from dpviz.problems.games.simplex import project

@@ -13,7 +13,7 @@ from dpviz.families.mirror_descent.methods.algorithms import softmax
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.privacy.queries import Query
+from dpviz.privacy.releases import Query
 from dpviz.problems.base import Memory, check_facts
 from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, Pair
 from dpviz.specification import number

@@ -9,7 +9,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE
 from dpviz.families.second_order.planning import Purpose
-from dpviz.privacy import batches, events, ledger, matrix_products, queries
+from dpviz.privacy import batches, events, ledger, matrix_products, releases
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 
 
@@ -25,7 +25,7 @@ class Releases(Protocol):
     def sample(self, rows: np.ndarray) -> batches.Batch | None:
         """The rows of the data that the next query of these replicates is to be computed on; None for all."""
 
-    def gaussian(self, query: queries.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         """The query with noise; (R', ...)."""
 
     def charged(self) -> dict[str, np.ndarray]:
@@ -56,7 +56,7 @@ class Separate(Releases):
     def sample(self, rows: np.ndarray) -> None:
         return None
 
-    def gaussian(self, query: queries.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         found = np.empty_like(query.value)
         for event, places in self._events(purpose, rows):
             part = _part(query, places)
@@ -66,7 +66,7 @@ class Separate(Releases):
         self._book(purpose, rows)
         return found
 
-    def above_threshold(self, query: queries.Query, rows: np.ndarray) -> np.ndarray:
+    def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
         """The first value that reaches 0, by the sparse vector technique; (R',), -1 where none does."""
         found = np.empty(len(rows), dtype=int)
         for event, places in self._events("search", rows):
@@ -140,14 +140,14 @@ class Together(Releases):
             self._batch, self._rows = self._batch.part(np.searchsorted(self._rows, rows)), rows
         return self._batch
 
-    def gaussian(self, query: queries.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
+    def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
         return self._batch.gaussian(query)
 
     def charged(self) -> dict[str, np.ndarray]:
         return {"iterations_charged": self._charged.copy()}
 
 
-def _part(query: queries.Query, places: np.ndarray) -> queries.Query:
+def _part(query: releases.Query, places: np.ndarray) -> releases.Query:
     """The query of some replicates."""
     if len(places) == len(query.value):
         return query
