@@ -11,7 +11,7 @@ from dpviz.experiments.results import budget_spent
 from dpviz.families.mirror_descent import BiasReduced, VertexSampling, planning, presets
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP
 from dpviz.privacy.events import Laplace
-from dpviz.problems.games import group_shares as shares
+from dpviz.problems.games import grouped
 from dpviz.problems.games.group_loss import GroupLoss
 from tests.refusals import NO_GAUSSIAN, UNDEFINED, refusing
 
@@ -20,23 +20,23 @@ EXACT = [360, 40, 0]
 
 
 def test_counts_carry_laplace_noise_of_scale_two_over_epsilon() -> None:
-    noise = np.array([shares.released(GROUPS, 3, 0.5, seed) - EXACT for seed in range(600)])
+    noise = np.array([grouped.released(GROUPS, 3, 0.5, seed) - EXACT for seed in range(600)])
     # Scale b = 2/ε = 4: |noise| has mean b and standard deviation b; 1800 draws, four standard errors.
     assert np.abs(noise).mean() == pytest.approx(4.0, abs=4 * 4.0 / np.sqrt(1800))
     assert noise.mean() == pytest.approx(0.0, abs=4 * 4.0 * np.sqrt(2 / 1800))
 
 
 def test_two_releases_share_no_noise_and_without_a_seed_none_repeats() -> None:
-    first, second = (shares.released(GROUPS, 3, epsilon, 0) - EXACT for epsilon in (0.5, 1.0))
+    first, second = (grouped.released(GROUPS, 3, epsilon, 0) - EXACT for epsilon in (0.5, 1.0))
     assert not np.isclose(first, 2 * second, rtol=1e-3).any()
-    assert np.array_equal(shares.released(GROUPS, 3, 0.5, 0), shares.released(GROUPS, 3, 0.5, 0))
-    assert not np.array_equal(shares.released(GROUPS, 3, 0.5), shares.released(GROUPS, 3, 0.5))
+    assert np.array_equal(grouped.released(GROUPS, 3, 0.5, 0), grouped.released(GROUPS, 3, 0.5, 0))
+    assert not np.array_equal(grouped.released(GROUPS, 3, 0.5), grouped.released(GROUPS, 3, 0.5))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, float("nan")])
 def test_a_release_needs_a_budget(epsilon: float) -> None:
     with pytest.raises(UserError, match="positive part"):
-        shares.released(GROUPS, 3, epsilon)
+        grouped.released(GROUPS, 3, epsilon)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_release_needs_a_budget(epsilon: float) -> None:
     ],
 )
 def test_shares_sum_to_one_and_none_is_too_small(counts: list, smallest: float, expected: list) -> None:
-    found = shares.as_shares(np.array(counts, dtype=float), smallest)
+    found = grouped.as_shares(np.array(counts, dtype=float), smallest)
     assert sum(found) == pytest.approx(1.0, abs=1e-12)
     assert found == pytest.approx(expected, abs=1e-4)
 

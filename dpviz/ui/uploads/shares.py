@@ -16,7 +16,7 @@ from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
-from dpviz.problems.games import group_shares as bought_shares
+from dpviz.problems.games import grouped
 from dpviz.ui.tables import columns
 from dpviz.ui.uploads import texts
 from dpviz.ui.uploads.file import File, marks
@@ -148,10 +148,8 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
 def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
     """The groups with shares from a private release, which the plan pays for."""
     left, right = st.columns(2)
-    epsilon: float = left.number_input(value=bought_shares.COST, **file.widget("shares_cost"))
-    smallest: float = right.number_input(
-        min_value=MIN_SHARE, value=bought_shares.SMALLEST, **file.widget("shares_smallest")
-    )
+    epsilon: float = left.number_input(value=grouped.COST, **file.widget("shares_cost"))
+    smallest: float = right.number_input(min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget("shares_smallest"))
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
         raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
@@ -168,13 +166,13 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
     st.caption(texts.PRICE.format(when=when, spent=spent, error=2 / epsilon))
     if not fitting:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
-    return Shares(groups, list(bought_shares.as_shares(fitting[-1].counts, smallest)), file.costs)
+    return Shares(groups, list(grouped.as_shares(fitting[-1].counts, smallest)), file.costs)
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:
     """For callbacks. The noise comes from the operating system's randomness: nobody can repeat and subtract it."""
     positions = group_positions(file.frame[group], groups)
-    counts = bought_shares.released(positions, len(groups), epsilon)
+    counts = grouped.released(positions, len(groups), epsilon)
     file.bought.append(Release(group, groups, epsilon, counts))
 
 
@@ -188,7 +186,7 @@ def _propose(file: GroupedFile, group: str, with_shares: bool) -> None:
         counted = {name: count for name, count in zip(names, counts, strict=True) if count and name not in given}
         rest = 1 - math.fsum(given.values())
         if counted and rest >= MIN_SHARE * len(counted):
-            shares = bought_shares.as_shares(np.array(list(counted.values())), MIN_SHARE / rest)
+            shares = grouped.as_shares(np.array(list(counted.values())), MIN_SHARE / rest)
             given |= {name: max(rest * share, MIN_SHARE) for name, share in zip(counted, shares, strict=True)}
         else:
             counted = {}
