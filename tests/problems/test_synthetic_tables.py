@@ -9,8 +9,7 @@ import pytest
 from dpviz.datasets.categories import CategoricalFacts, CategoricalGenerator
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.errors import UserError
-from dpviz.problems.games.marginals import MarginalQueries, Marginals
-from dpviz.problems.games.synthetic_tables import SEED, others, synthetic_table, table_errors
+from dpviz.problems.games.marginals import SEED, MarginalQueries, Marginals, others, synthetic_table, table_errors
 
 SURVEY = MarginalQueries().marginals()
 WITH_OTHER = CategoricalFacts(100, (("a", ("x", "y", OTHER)), ("b", ("0", "1")), ("c", ("p", "q", OTHER))))

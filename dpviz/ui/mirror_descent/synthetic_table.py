@@ -16,8 +16,15 @@ from dpviz.exports.spreadsheets import as_csv
 from dpviz.families.mirror_descent import SyntheticData, bounds, texts
 from dpviz.numbers import rounded_up, short_up
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
-from dpviz.problems.games.synthetic_tables import MOST_ROWS, SyntheticTable, others, synthetic_table, table_errors
+from dpviz.problems.games.marginals import (
+    MOST_ROWS,
+    MarginalGame,
+    MarginalQueries,
+    SyntheticTable,
+    others,
+    synthetic_table,
+    table_errors,
+)
 from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, in_place, mistake
