@@ -14,12 +14,11 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Plane, ProblemSpecification
-from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.games import GameFacts, to_ball
 from dpviz.problems.games.group_loss import LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import QuadraticGame
-from dpviz.problems.games.simplex import to_ball
 from dpviz.problems.games.simplex_learning import PolytopeRegression, SparseRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import registered

@@ -9,8 +9,7 @@ from scipy.optimize import linprog, minimize
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import EuclideanGradient, VertexSampling
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.problems.games.games import Scores
-from dpviz.problems.games.simplex import Ball
+from dpviz.problems.games.games import Ball, Scores
 from dpviz.problems.games.simplex_learning import LearningGame, PolytopeRegression, SparseRegression
 from dpviz.specification import Specification, sentences
 

@@ -9,10 +9,9 @@ from dpviz import checkpoints
 from dpviz.datasets.games import LatentGame, Signs
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import quadratic_games
-from dpviz.problems.games.games import GameFacts, Pair, Scores
+from dpviz.problems.games.games import GameFacts, Pair, Scores, minimise, project
 from dpviz.problems.games.matrix_games import MatrixGame, Payoffs
 from dpviz.problems.games.quadratic_games import CurvedGame, CurvedGameProblem, QuadraticGame, quadratic_gap
-from dpviz.problems.games.simplex import minimise, project
 from dpviz.specification import Specification
 from tests.counting import counted
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpviz.problems.games.simplex import Polytope, ball_gradient, minimise, project, to_ball
+from dpviz.problems.games.games import Polytope, ball_gradient, minimise, project, to_ball
 
 
 def quadratics(seed: int, replicates: int, d: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.errors import UserError
-from dpviz.problems.games.games import Scores
-from dpviz.problems.games.simplex import Ball, Simplex
+from dpviz.problems.games.games import Ball, Scores, Simplex
 from dpviz.problems.games.simplex_learning import LearningGame, Portfolio, SparseRegression
 from dpviz.specification import Specification
 

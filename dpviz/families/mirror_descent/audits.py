@@ -21,9 +21,9 @@ from dpviz.families.mirror_descent.methods import algorithms, best_responses, bi
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
+from dpviz.problems.games.games import Ball
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs
-from dpviz.problems.games.simplex import Ball
 from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
 
 ROWS = 20

@@ -16,10 +16,19 @@ from dpviz.privacy.events import Laplace
 from dpviz.privacy.releases import Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane, evaluated_in_slices
-from dpviz.problems.games.games import DEAR_GAP, GameFacts, GameSpecification, Pair, Player
+from dpviz.problems.games.games import (
+    DEAR_GAP,
+    GameFacts,
+    GameSpecification,
+    Pair,
+    Player,
+    ball_gradient,
+    ball_vertex,
+    minimise,
+    to_ball,
+)
 from dpviz.problems.games.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.games.matrix_games import Equilibrium, bilinear_gap, equilibrium
-from dpviz.problems.games.simplex import ball_gradient, ball_vertex, minimise, to_ball
 from dpviz.specification import choice, number
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields

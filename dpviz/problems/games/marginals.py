@@ -20,8 +20,16 @@ from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
-from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame, refusal
-from dpviz.problems.games.simplex import project
+from dpviz.problems.games.games import (
+    DUALITY_GAP,
+    GameFacts,
+    GameSpecification,
+    Pair,
+    Player,
+    SlicedGame,
+    project,
+    refusal,
+)
 from dpviz.specification import number
 
 _PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a sum

@@ -11,9 +11,18 @@ from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.games import Signs
 from dpviz.problems.base import Metric
-from dpviz.problems.games.games import DEAR_GAP, DUALITY_GAP, SECONDS_PER_PRODUCT, Game, GameFacts, Pair, SlicedGame
+from dpviz.problems.games.games import (
+    DEAR_GAP,
+    DUALITY_GAP,
+    SECONDS_PER_PRODUCT,
+    Game,
+    GameFacts,
+    Pair,
+    SlicedGame,
+    minimise,
+    project,
+)
 from dpviz.problems.games.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, RecordsGame, affordable
-from dpviz.problems.games.simplex import minimise, project
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow

@@ -15,7 +15,7 @@ from dpviz.numbers import short
 from dpviz.problems import planes
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games import games
-from dpviz.problems.games.simplex import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
+from dpviz.problems.games.games import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
 from dpviz.specification import choice, number
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields

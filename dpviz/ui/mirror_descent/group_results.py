@@ -11,9 +11,9 @@ from dpviz.datasets.uploads.upload import CONSTANT
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.mirror_descent import outcome_figures, texts
 from dpviz.numbers import short, short_up
+from dpviz.problems.games.games import to_ball
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.grouped import CLOSE, GroupedGame, Rates
-from dpviz.problems.games.simplex import to_ball
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model

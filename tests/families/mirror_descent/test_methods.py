@@ -39,12 +39,11 @@ from dpviz.privacy.events import ExpMech, Gaussian, Laplace, Parallel, Repeat, S
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
-from dpviz.problems.games.games import Game, GameFacts, Pair
+from dpviz.problems.games.games import Game, GameFacts, Pair, project
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
 from dpviz.problems.games.matrix_games import MatrixGame, MatrixGameProblem, Payoffs, bilinear_gap
 from dpviz.problems.games.quadratic_games import QuadraticGame
-from dpviz.problems.games.simplex import project
 from dpviz.problems.games.simplex_learning import Portfolio, SparseRegression
 from tests.families.spying import Spy
 

@@ -19,8 +19,7 @@ from dpviz.privacy.events import Event, Gaussian, Parallel, Seq
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import check_facts
-from dpviz.problems.games.games import Game, GameFacts, Pair
-from dpviz.problems.games.simplex import project
+from dpviz.problems.games.games import Game, GameFacts, Pair, project
 from dpviz.specification import choice, number
 
 
