@@ -51,10 +51,10 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans as NoisyMeans
 from dpviz.problems.games.group_loss import GroupLoss as GroupLoss
 from dpviz.problems.games.matrix_games import MatrixGame as MatrixGame
 from dpviz.problems.games.quadratic_games import QuadraticGame as QuadraticGame
+from dpviz.problems.linear.linear_models import HuberRegression as HuberRegression
+from dpviz.problems.linear.linear_models import LeastSquares as LeastSquares
 from dpviz.problems.linear.linear_models import LogisticRegression as LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic as Quadratic
-from dpviz.problems.linear.regression import HuberRegression as HuberRegression
-from dpviz.problems.linear.regression import LeastSquares as LeastSquares
 from dpviz.problems.nonconvex import LogisticTukey as LogisticTukey
 from dpviz.problems.nonconvex import RobustComponent as RobustComponent
 from dpviz.problems.tuning.model_tuning import LengthScales as LengthScales

@@ -21,8 +21,8 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import LossMatrix
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from dpviz.specification import Control
 from dpviz.ui.accelerated import problem as accelerated
 from dpviz.ui.bayesian_optimization import problem as tuning

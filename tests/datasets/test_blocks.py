@@ -12,8 +12,7 @@ from dpviz.datasets import UploadedTable, prepare, read_table
 from dpviz.datasets.uploads import blocks
 from dpviz.datasets.uploads.blocks import TableFile
 from dpviz.errors import UserError
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.regression import LeastSquares
+from dpviz.problems.linear.linear_models import LeastSquares, LogisticRegression
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey
 
 ROWS = 1000

@@ -22,8 +22,7 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression
 
 N, REPLACED = 60, 17
 NAME = "0123456789abcdef" * 2

@@ -18,8 +18,7 @@ from dpviz.plots.run_figures import convergence
 from dpviz.plots.sweep_figures import against
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.linear_base import LinearModel
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression
 from dpviz.sweeps.sweep import Sweep
 
 KEY = "d" * 32

@@ -23,9 +23,8 @@ from dpviz.privacy.budgets import ApproximateDP, GaussianDP, NoPrivacy, PureDP
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
-from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import HuberRegression, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.problems.linear.regression import HuberRegression
 from dpviz.sweeps.sweep import Axis, Sweep
 
 ROOT = Path(dpviz.__file__).parents[1]

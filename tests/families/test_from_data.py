@@ -44,8 +44,7 @@ from dpviz.exports.export import NOT_PRIVATE, sweep_to_csv, to_csv, to_notebook,
 from dpviz.plots import displayed
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.regression import LeastSquares
+from dpviz.problems.linear.linear_models import LeastSquares, LogisticRegression
 from dpviz.specification import registered
 from dpviz.sweeps.sweep import Sweep
 from dpviz.ui.experiment.controls import CURRENCIES

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.exports.export import to_script
 from dpviz.numbers import short
-from dpviz.problems.linear.regression import LeastSquares
+from dpviz.problems.linear.linear_models import LeastSquares
 from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, run, said, table, text
 

@@ -9,9 +9,8 @@ from dpviz.datasets.base import DataSpecification
 from dpviz.datasets.groups import GroupedBundled
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame
-from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import LeastSquares, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.problems.linear.regression import LeastSquares
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent, SigmoidTukey
 from dpviz.problems.values.black_box import CappedRegression
 from dpviz.specification import registered

@@ -10,8 +10,7 @@ from dpviz.privacy.events import Laplace, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression
 
 ROWS, REPLICATES = 2000, 9
 MODELS: dict[str, LinearModel] = {

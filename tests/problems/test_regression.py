@@ -9,8 +9,7 @@ from scipy.optimize import minimize
 from dpviz.datasets import UniformLinear, UniformLogistic, UploadedTable
 from dpviz.errors import UserError
 from dpviz.problems.linear.linear_base import LinearModel, norms
-from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares, RegressionProblem
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression, RegressionProblem
 from tests.pairs import all_pairs
 from tests.problems import test_linear_models as logistic
 from tests.problems.test_linear_models import KEY, D, N, gradient, opened, points

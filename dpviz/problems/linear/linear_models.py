@@ -8,11 +8,134 @@ from typing import ClassVar, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz.datasets.base import NO_TABLES
+from dpviz.datasets.base import NO_TABLES, DatasetSpecification
+from dpviz.datasets.synthetic import UniformLinear
 from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, refusal
-from dpviz.problems.linear.linear_base import LinearModel, LinearProblem
+from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, gradient_clip, norms
 from dpviz.problems.linear.linear_sums import bounded
+from dpviz.specification import number
+
+BOTH: tuple[Norm, Norm] = ("l1", "l2")
+
+
+class LeastSquares(LinearModel):
+    """F(x) = (1/n) Σ ½ (uᵢᵀx - tᵢ)² + λ‖x‖²; tᵢ is the target, its declared range mapped to [-1, 1] (THEORY.md of the
+    accelerated family, 11).
+
+    Two classes are the targets -1 and +1. The slope of this loss is unbounded, so a clip is always there: without one
+    of your own, no gradient may be longer than the longest at x = 0, R₁ in the ℓ1 and R₂ in the ℓ2 norm.
+    """
+
+    kind: ClassVar[str] = "problems.regression.least_squares"
+    title: ClassVar[str] = "Least squares"
+    data: DatasetSpecification = UniformLinear()
+    clip: float | None = gradient_clip("the largest that any row can have at x = 0")
+
+    def largest_loss(self, prediction: float) -> float:
+        return (prediction + 1) ** 2 / 2
+
+    def gradient_bound(self, norm: Norm) -> float:
+        if self.clip is None or self.clipping == "rows":
+            return self.feature_radius(norm)
+        return self.clip_in(norm)
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
+        (rows, caps, shortened), targets = _regression(self, tables)
+        if self.clip is None or self.clipping == "rows":
+            radii = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH)
+            caps = np.maximum(np.minimum(*radii), 1.0)  # less than 1 by rounding only
+        return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))
+
+
+class HuberRegression(LinearModel):
+    """F(x) = (1/n) Σ h(uᵢᵀx - tᵢ) + λ‖x‖² with h(r) = ½ r² up to |r| = δ and δ (|r| - δ/2) beyond (Huber 1964).
+
+    tᵢ is the target, its declared range mapped to [-1, 1]; two classes are -1 and +1. No slope exceeds δ, so that no
+    gradient is longer than δ R, whatever the row.
+    """
+
+    kind: ClassVar[str] = "problems.regression.huber"
+    title: ClassVar[str] = "Huber regression"
+    data: DatasetSpecification = UniformLinear()
+    threshold: float = number(0.25, 0.01, 2.0, **CONTROLS["threshold"])
+
+    def largest_loss(self, prediction: float) -> float:
+        return float(_huber(np.array(prediction + 1), np.array(self.threshold)))
+
+    def gradient_bound(self, norm: Norm) -> float:
+        radius = self.threshold * self.feature_radius(norm)
+        return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
+
+    def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
+        (rows, caps, shortened), targets = _regression(self, tables)
+        caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
+        return HuberProblem(self, rows, caps, targets, self.threshold, shortened, guess=guess)
+
+
+class RegressionProblem(LinearProblem):
+    """See `LeastSquares`; the arguments of the loss are the residuals uᵢᵀx - tᵢ.
+
+    Clipping makes it a Huber loss, whose threshold is each row's cap; that of `HuberRegression` is at most δ.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective_gap", "Excess squared loss F(x_t) - F*", scale="log", headline=1),
+        Metric("objective", "Squared loss F(x_t)", headline=6),
+        Metric("gradient_norm", "Gradient norm ‖∇F(x_t)‖", scale="log"),
+        Metric("absolute_error", "Mean absolute error / range", headline=7),
+        Metric("median_guess", "Always guessing the median", headline=8, beside="absolute_error"),
+    )
+
+    @staticmethod
+    def slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        np.negative(residuals, out=residuals)
+        return residuals if caps is None else np.clip(residuals, -caps, caps, out=residuals)
+
+    @staticmethod
+    def curvatures(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        return np.ones_like(residuals) if caps is None else np.where(np.abs(residuals) <= caps, 1.0, 0.0)
+
+    def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """F(x) (R,), Σ -φ' v (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
+        loss, error, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
+        for _, rows, residuals, caps in self._blocks(x):
+            loss += _huber(residuals, caps).sum(axis=1)
+            error += np.abs(residuals).sum(axis=1)
+            total += self.slopes(residuals, caps) @ rows
+        n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
+        return loss / n + regulariser, total, error / n / 2
+
+
+class HuberProblem(RegressionProblem):
+    """See `HuberRegression`."""
+
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("objective_gap", "Excess Huber loss F(x_t) - F*", scale="log", headline=1),
+        Metric("objective", "Huber loss F(x_t)", headline=6),
+        *RegressionProblem.metrics[2:],
+    )
+
+
+def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
+    """The rows, and targets (n,) in [-1, 1]."""
+    rows, labels = model.loaded(tables)
+    low, high = model.data.facts().target or (-1.0, 1.0)
+    targets = (labels - (low + high) / 2) / ((high - low) / 2)
+    return rows, np.clip(targets, -1.0, 1.0)
+
+
+def _median_error(targets: np.ndarray) -> float:
+    """The mean absolute error of the best guess that is the same for all rows, a share of the target's range."""
+    return float(np.abs(targets - np.median(targets)).mean()) / 2
+
+
+def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+    """½ r², continued linearly from |r| = cap on."""
+    size = np.abs(residuals)
+    bent = size if caps is None else np.minimum(size, caps)
+    return np.asarray(bent * (size - bent / 2))
+
 
 _LARGEST_EXPONENT, _SHARED = 700.0, 600.0  # e to these is a finite number
 

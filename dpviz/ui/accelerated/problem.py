@@ -11,9 +11,8 @@ from dpviz.families.accelerated import smoothness, texts
 from dpviz.numbers import short
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.linear_base import LinearModel
-from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment import problem_menu

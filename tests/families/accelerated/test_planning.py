@@ -33,9 +33,8 @@ from dpviz.privacy.events import Laplace
 from dpviz.privacy.mechanisms import Purpose, streams
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel
-from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.problems.linear.linear_models import HuberRegression, LeastSquares, LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.problems.linear.regression import HuberRegression, LeastSquares
 from tests.pairs import all_pairs
 from tests.refusals import NO_AMPLIFICATION, NO_BOUND, NO_GAUSSIAN, NO_HORIZON, UNPROTECTED, is_refusal
 from tests.strategies import steady
