@@ -35,7 +35,7 @@ from dpviz.problems.games.marginals import MarginalQueries, Marginals
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
-from dpviz.problems.linear import linear_base, linear_sums
+from dpviz.problems.linear import linear_base
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 from dpviz.problems.tuning.direct_tuning import Location, NormalLocation
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
@@ -306,7 +306,7 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_checkpoin
     replicate's share, or, of a game that is played on packed signs, a block of columns."""
     facts = problem.facts()
     if isinstance(problem, LogisticRegression):
-        row = linear_sums.SECONDS_PER_DRAWN_ROW + facts.d * linear_sums.SECONDS_PER_GATHERED
+        row = linear_base.SECONDS_PER_DRAWN_ROW + facts.d * linear_base.SECONDS_PER_GATHERED
         single = max(SHARES * linear_base.evaluation_seconds(facts.n, facts.d), facts.n * row)
     elif isinstance(problem, MatrixGame):
         single = games._ENTRIES * (1e-9 + 200 * 0.25e-9)  # to unpack a sign, and to multiply it with a number

@@ -16,8 +16,8 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Query
 from dpviz.problems.linear import linear_models
+from dpviz.problems.linear.linear_base import BLOCK
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
-from dpviz.problems.linear.linear_sums import BLOCK
 from tests.pairs import all_pairs
 
 KEY = "f" * 32

@@ -44,7 +44,7 @@ def test_the_gradient_on_a_batch_is_the_mean_over_its_rows(
     problem: LinearProblem, m: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "dpviz.problems.linear.linear_sums.GATHERED", 70 * REPLICATES * 5
+        "dpviz.problems.linear.linear_base.GATHERED", 70 * REPLICATES * 5
     )  # several blocks, the last is short
     event = Sub("wor", m, ROWS, Laplace(1.0))
     batch, x = Mechanisms(Ledger(FixedEvents((event,)), REPLICATES), 3).batch(event), point(problem)

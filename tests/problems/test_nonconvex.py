@@ -16,7 +16,7 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Gaussian, Sub
 from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.linear import linear_sums
+from dpviz.problems.linear import linear_base
 from dpviz.problems.nonconvex import nonconvex_risk
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey, shorten
 from dpviz.problems.nonconvex.nonconvex_losses import Ridge, Tukey
@@ -140,7 +140,7 @@ def test_hessians_and_their_products_are_those_of_the_definition(
 ) -> None:
     """With half of each matrix computed or the whole, block by block; of all rows, and of a batch."""
     monkeypatch.setattr(nonconvex_risk, "HALVED", halved)
-    monkeypatch.setattr(linear_sums, "BLOCK", 300)
+    monkeypatch.setattr(linear_base, "BLOCK", 300)
     risk, generator = kind(data=UniformLogistic(rows=500, dimension=6)).build(), np.random.default_rng(4)
     x, directions, chosen = *3 * generator.standard_normal((2, 3, 6)), generator.integers(0, 500, (3, 40))
     nobody: Any = None

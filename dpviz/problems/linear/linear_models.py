@@ -12,8 +12,7 @@ from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, refusal
-from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, gradient_clip, norms
-from dpviz.problems.linear.linear_sums import bounded
+from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, bounded, gradient_clip, norms
 from dpviz.specification import number
 
 BOTH: tuple[Norm, Norm] = ("l1", "l2")

@@ -13,7 +13,7 @@ from dpviz.privacy.batches import Batch
 from dpviz.privacy.matrix_products import MatrixQuery
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
-from dpviz.problems.linear.linear_sums import GATHERED, LinearSums, bounded
+from dpviz.problems.linear.linear_base import GATHERED, LinearSums, bounded
 from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
 Loss = Literal["logistic", "sigmoid", "robust"]
