@@ -88,7 +88,7 @@ NAMED_BY = {
     "plotly": ("dpviz.ui", "dpviz.plots", *(f"dpviz.families.{family}" for family in FAMILIES)),
     "dask": ("dpviz.execution.cluster",),
     "distributed": ("dpviz.execution.cluster",),
-    "sklearn": ("dpviz.problems.tuning.learners",),
+    "sklearn": ("dpviz.problems.tuning.trainers",),
     "jinja2": ("dpviz.templates",),
     "click": ("dpviz.cli",),
 }

@@ -43,7 +43,7 @@ from dpviz.privacy.releases import Query
 from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
-from dpviz.problems.tuning.learners import ProcessLearner
+from dpviz.problems.tuning.trainers import ProcessLearner
 from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem
 from tests.benchmarks.conftest import LINES
 

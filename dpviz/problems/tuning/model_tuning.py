@@ -12,8 +12,7 @@ from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import DRAWN, FactorDraws, ProcessDraws
 from dpviz.problems import planes
 from dpviz.problems.base import Facts, Memory, Plane
-from dpviz.problems.tuning.learners import LEARNERS, Learner, ProcessLearner, training_seconds
-from dpviz.problems.tuning.trainers import Trainers
+from dpviz.problems.tuning.trainers import LEARNERS, Learner, ProcessLearner, Trainers, training_seconds
 from dpviz.problems.tuning.tuning import CONTROLS, GradientProblem, TuningFacts, TuningProblem, TuningSpecification
 from dpviz.problems.tuning.users import Users, loaded, rows_of, user_count
 from dpviz.specification import choice, number

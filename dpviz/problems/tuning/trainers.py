@@ -5,20 +5,185 @@ are started when it first has enough to do, and end with it, or with the process
 module: `python -m dpviz.problems.tuning.trainers`.
 """
 
+import math
 import os
 import time
+import warnings
 import weakref
+from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
 from itertools import count
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dpviz.checkpoints import checkpoint
 from dpviz.messages import pack, unpack
 from dpviz.one_thread import one_thread
-from dpviz.problems.tuning.learners import LEARNERS, Learner
 from dpviz.processes import Child, Ended, Parent
+
+JITTER = 1e-10
+MOST_STEPS = 100_000  # of a support vector machine, which at some settings would go on for hours
+
+# Measured on one core, at 100 to 1000 training and 300 to 9000 validation rows and 5 to 100 features: an entry of a
+# kernel matrix, each product in it, each product of a factorisation, and what every training takes. Of support vector
+# machines, at 20 to 2000 training rows, what each training takes, most of which is scikit-learn's looking at
+# parameters, and each pair of rows, by the learner's name.
+SECONDS_PER_ENTRY, SECONDS_PER_PRODUCT, SECONDS_PER_FACTORED, SECONDS_OF_A_TRAINING = 1.8e-9, 0.055e-9, 0.045e-9, 1e-4
+SECONDS_OF_A_MACHINE, SECONDS_PER_PAIR = 5e-4, {"svr": 2.2e-8, "svc": 1.4e-8}
+
+
+class Learner(ABC):
+    """What is trained on rows X (m, p) with targets y (m,), and judged on rows V (v, p) with targets z (v,).
+
+    arrays : "x", "y", "v", "z". settings : numbers that it needs beside them.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], **settings: Any) -> None:
+        self.arrays, self.settings = arrays, settings
+        self._x, self._y, self._v, self._z = (arrays[name] for name in "xyvz")
+
+    @abstractmethod
+    def _losses(self, point: np.ndarray) -> np.ndarray:
+        """(v,) at a setting (d,)."""
+
+    def losses(self, points: np.ndarray) -> np.ndarray:
+        """(P, v) the losses of the validation rows at settings (P, d); NaN where a model cannot be trained."""
+        found = np.full((len(points), len(self._z)), np.nan)
+        with np.errstate(all="ignore"):
+            for row, point in zip(found, points, strict=True):
+                try:
+                    row[:] = self._losses(point)
+                except (LinAlgError, ValueError):
+                    continue
+        return found
+
+    def _kernels(self, log_scales: np.ndarray, log_width: float = -math.log(2)) -> tuple[np.ndarray, np.ndarray]:
+        """k(X, X) (m, m) and k(V, X) (v, m), k(x, z) = exp(-γ ‖(x - z)/ℓ‖²) with γ = ½ if nothing else is said."""
+        scales = np.exp(log_width / 2 - log_scales)
+        x, v = self._x * scales, self._v * scales
+        squares = np.einsum("ij,ij->i", x, x)
+        return _exponentials(x, squares, x, squares), _exponentials(v, np.einsum("ij,ij->i", v, v), x, squares)
+
+
+def _exponentials(a: np.ndarray, a_squares: np.ndarray, b: np.ndarray, b_squares: np.ndarray) -> np.ndarray:
+    """exp(-‖a - b‖²) for all pairs of rows."""
+    kernel = a @ b.T
+    kernel *= 2
+    kernel -= a_squares[:, None]
+    kernel -= b_squares
+    np.minimum(kernel, 0.0, out=kernel)
+    return np.exp(kernel, out=kernel)
+
+
+class ProcessLearner(Learner):
+    """Gaussian-process regression; a setting is the logarithms of the length-scales. noise : variance, if y has 1."""
+
+    name: ClassVar[str] = "process"
+
+    def _fitted(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, bool], np.ndarray]:
+        """k(X, X), k(V, X), the factor of k(X, X) + noise and (that)⁻¹ y."""
+        inner, outer = self._kernels(point)
+        noisy = inner.copy()
+        noisy.flat[:: len(inner) + 1] += self.settings["noise"] + JITTER
+        factor = cho_factor(noisy, lower=True, overwrite_a=True, check_finite=False)
+        return inner, outer, factor, cho_solve(factor, self._y, check_finite=False)
+
+    def _losses(self, point: np.ndarray) -> np.ndarray:
+        _, outer, _, weights = self._fitted(point)
+        return np.asarray((self._z - outer @ weights) ** 2)
+
+    def gradients(self, points: np.ndarray) -> np.ndarray:
+        """(P, v, d) of the losses with respect to the settings. ∂K/∂log ℓ_j = K ∘ δ_j²/ℓ_j², so that all of them act on
+        a vector by products of K with 2p + 1 vectors."""
+        found = np.full((len(points), *self._v.shape), np.nan)
+        for row, point in zip(found, points, strict=True):
+            inner, outer, factor, weights = self._fitted(point)
+            x, v = self._x * np.exp(-point), self._v * np.exp(-point)
+            acted = np.column_stack([weights, x * weights[:, None], x**2 * weights[:, None]])
+            bent = cho_solve(factor, _moved(x, inner @ acted), check_finite=False)
+            residuals = self._z - outer @ weights
+            row[:] = -2 * residuals[:, None] * (_moved(v, outer @ acted) - outer @ bent)
+        return found
+
+
+def _moved(rows: np.ndarray, products: np.ndarray) -> np.ndarray:
+    """(b, p) Σ_k K_ik (r_ij - x_kj)² α_k from K α, K (x_j α) and K (x_j² α), side by side in products (b, 2p + 1)."""
+    p = rows.shape[1]
+    return np.asarray(rows**2 * products[:, :1] - 2 * rows * products[:, 1 : p + 1] + products[:, p + 1 :])
+
+
+class RidgeLearner(Learner):
+    """Kernel ridge regression with λ = 1/C; a setting is log ℓ (p,), log ε, log C, log γ. It has no use for ε."""
+
+    name: ClassVar[str] = "ridge"
+
+    def _losses(self, point: np.ndarray) -> np.ndarray:
+        inner, outer = self._kernels(point[:-3], float(point[-1]))
+        inner.flat[:: len(inner) + 1] += math.exp(-float(point[-2]))
+        factor = cho_factor(inner, lower=True, overwrite_a=True, check_finite=False)
+        return np.asarray((self._z - outer @ cho_solve(factor, self._y, check_finite=False)) ** 2)
+
+
+class VectorLearner(Learner):
+    """Support vector regression; a setting is log ℓ (p,), log ε, log C, log γ. Squared error."""
+
+    name: ClassVar[str] = "svr"
+
+    def _losses(self, point: np.ndarray) -> np.ndarray:
+        from sklearn.svm import SVR  # half a second, that nobody waits for who tunes something else
+
+        inner, outer = self._kernels(point[:-3], float(point[-1]))
+        epsilon, cost = np.exp(point[-3:-1])
+        machine = SVR(kernel="precomputed", epsilon=float(epsilon), C=float(cost), max_iter=MOST_STEPS)
+        with warnings.catch_warnings(action="ignore"):  # that it has not converged: its loss tells
+            machine.fit(inner, self._y)
+        return np.asarray((self._z - _predicted(machine, outer)) ** 2)
+
+
+class ClassifierLearner(Learner):
+    """Support vector classification; a setting is log ℓ (p,), log C, log γ. Hinge loss, max(0, 1 - z f)."""
+
+    name: ClassVar[str] = "svc"
+
+    def _losses(self, point: np.ndarray) -> np.ndarray:
+        from sklearn.svm import SVC
+
+        if (self._y == self._y[0]).all():
+            return np.maximum(0.0, 1 - self._z * self._y[0])
+        inner, outer = self._kernels(point[:-2], float(point[-1]))
+        machine = SVC(kernel="precomputed", C=math.exp(float(point[-2])), max_iter=MOST_STEPS)
+        with warnings.catch_warnings(action="ignore"):
+            machine.fit(inner, self._y)
+        return np.asarray(np.maximum(0.0, 1 - self._z * _predicted(machine, outer)))
+
+
+def _predicted(machine: Any, kernel: np.ndarray) -> np.ndarray:
+    """(v,) what a trained machine says of rows, from k(V, X). Its own method refuses all rows if one is not finite, so
+    that one user would decide about the losses of all."""
+    return np.asarray(kernel[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_[0])
+
+
+LEARNERS: Mapping[str, type[Learner]] = {
+    learner.name: learner for learner in (ProcessLearner, RidgeLearner, VectorLearner, ClassifierLearner)
+}
+
+
+def training_seconds(learner: str, m: int, v: int, p: int) -> float:
+    """About how long one training on m rows of p features takes, with the losses of v rows."""
+    entries = m * m + m * v
+    kernels = entries * (SECONDS_PER_ENTRY + p * SECONDS_PER_PRODUCT)
+    if learner in SECONDS_PER_PAIR:
+        fit = SECONDS_OF_A_MACHINE + m * m * SECONDS_PER_PAIR[learner]
+    else:
+        fit = m**3 / 3 * SECONDS_PER_FACTORED
+    return SECONDS_OF_A_TRAINING + kernels + fit
+
 
 VARIABLE, MOST = "DPVIZ_TRAINERS", 3  # processes beside a run, unless the variable says otherwise; 0: none
 SLOW = 5e-3  # declared seconds of a training from which on it is worth to send it elsewhere
