@@ -10,8 +10,7 @@ from dpviz.datasets import BundledTable, UniformLinear
 from dpviz.datasets.synthetic import NormalDraws, RegressionDraws
 from dpviz.datasets.users import prepare_users
 from dpviz.problems.tuning.direct_tuning import DirectTuning, HuberRegression, Location, NormalLocation
-from dpviz.problems.tuning.tuning import TuningProblem
-from dpviz.problems.tuning.users import Users
+from dpviz.problems.tuning.tuning import TuningProblem, Users
 from dpviz.specification import Specification
 
 BOXES: tuple[DirectTuning, ...] = (

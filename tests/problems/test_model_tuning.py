@@ -16,7 +16,7 @@ from dpviz.errors import UserError
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.tuning import trainers
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, ModelProblem, ModelTuning
-from dpviz.problems.tuning.users import rows_of
+from dpviz.problems.tuning.tuning import rows_of
 from dpviz.specification import Specification
 from tests.counting import Stop, at_first, stop
 

@@ -12,8 +12,17 @@ from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import NormalDraws, RegressionDraws
 from dpviz.problems.base import Metric
-from dpviz.problems.tuning.tuning import CONTROLS, GradientProblem, TuningFacts, TuningSpecification, loss_cap
-from dpviz.problems.tuning.users import Rows, loaded, rows_of, user_count
+from dpviz.problems.tuning.tuning import (
+    CONTROLS,
+    GradientProblem,
+    Rows,
+    TuningFacts,
+    TuningSpecification,
+    loaded,
+    loss_cap,
+    rows_of,
+    user_count,
+)
 from dpviz.specification import number, switch
 
 ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a checkpoint after each round

@@ -13,8 +13,17 @@ from dpviz.datasets.synthetic import DRAWN, FactorDraws, ProcessDraws
 from dpviz.problems import planes
 from dpviz.problems.base import Facts, Memory, Plane
 from dpviz.problems.tuning.trainers import LEARNERS, Learner, ProcessLearner, Trainers, training_seconds
-from dpviz.problems.tuning.tuning import CONTROLS, GradientProblem, TuningFacts, TuningProblem, TuningSpecification
-from dpviz.problems.tuning.users import Users, loaded, rows_of, user_count
+from dpviz.problems.tuning.tuning import (
+    CONTROLS,
+    GradientProblem,
+    TuningFacts,
+    TuningProblem,
+    TuningSpecification,
+    Users,
+    loaded,
+    rows_of,
+    user_count,
+)
 from dpviz.specification import choice, number
 
 MODELS = {
