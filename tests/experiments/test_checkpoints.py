@@ -37,8 +37,7 @@ from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
 from dpviz.problems.linear import linear_base
 from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
-from dpviz.problems.tuning.direct_tuning import Location, NormalLocation
-from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, Location, NormalLocation
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.specification import registered
 from dpviz.ui.families import FAMILIES

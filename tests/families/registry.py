@@ -35,7 +35,7 @@ from dpviz.problems.games.simplex_learning import LearningGame, SparseRegression
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
-from dpviz.problems.tuning.direct_tuning import NormalLocation
+from dpviz.problems.tuning.model_tuning import NormalLocation
 from dpviz.problems.values.black_box import CappedRegression
 from dpviz.specification import Specification, registered
 from tests import refusals

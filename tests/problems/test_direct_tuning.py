@@ -9,7 +9,7 @@ import pytest
 from dpviz.datasets import BundledTable, UniformLinear
 from dpviz.datasets.synthetic import NormalDraws, RegressionDraws
 from dpviz.datasets.users import prepare_users
-from dpviz.problems.tuning.direct_tuning import DirectTuning, HuberRegression, Location, NormalLocation
+from dpviz.problems.tuning.model_tuning import DirectTuning, HuberRegression, Location, NormalLocation
 from dpviz.problems.tuning.tuning import TuningProblem, Users
 from dpviz.specification import Specification
 

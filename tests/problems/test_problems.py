@@ -13,8 +13,7 @@ from dpviz.problems.games.matrix_games import MatrixGame, MeanProducts
 from dpviz.problems.games.quadratic_games import QuadraticGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
-from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.model_tuning import HuberRegression, KernelMachine, LengthScales, NormalLocation
 from dpviz.specification import registered
 
 families.load_all()

@@ -14,7 +14,7 @@ from dpviz.datasets import UploadedTable
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
 from dpviz.privacy.budgets import GaussianDP, PureDP
-from dpviz.problems.tuning.direct_tuning import NormalLocation
+from dpviz.problems.tuning.model_tuning import NormalLocation
 
 ROWS = 20
 IDENTITY = "b" * 32

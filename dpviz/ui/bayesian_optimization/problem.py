@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from dpviz.datasets import BundledTable, DatasetSpecification, UniformLinear, UniformLogistic
 from dpviz.families.bayesian_optimization import texts
-from dpviz.problems.tuning.direct_tuning import HuberRegression, NormalLocation
-from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.model_tuning import HuberRegression, KernelMachine, LengthScales, NormalLocation
 from dpviz.problems.tuning.tuning import TuningSpecification
 from dpviz.ui.experiment.problem_menu import UPLOAD, Menu, Problem, ProblemMenu, Source, generators, settings
 from dpviz.ui.uploads import table

@@ -18,8 +18,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import ExpMech, Gaussian, Laplace
 from dpviz.privacy.ledger import Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.tuning.direct_tuning import NormalLocation
-from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
+from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales, NormalLocation
 from dpviz.problems.tuning.tuning import TuningProblem
 from tests.families.test_mutants import Waves
 

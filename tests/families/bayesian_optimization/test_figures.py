@@ -11,7 +11,7 @@ from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior_slice import along
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.tuning.direct_tuning import NormalLocation
+from dpviz.problems.tuning.model_tuning import NormalLocation
 
 SMALL = NormalLocation(start=None)
 

@@ -13,7 +13,7 @@ from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import GaussianDP
-from dpviz.problems.tuning.direct_tuning import NormalLocation
+from dpviz.problems.tuning.model_tuning import NormalLocation
 
 NOISE = 2 * np.sqrt(50) / 500  # B = 1, T = 50, n = 500, μ = 1
 HILL = Landscape(smoothness=2.0, convexity=0.2, gap=5.5, radius=1.0)
