@@ -19,9 +19,7 @@ from dpviz.problems.values.black_box import (
     ReluNetwork,
     Votes,
 )
-from dpviz.problems.values.directions import Directions, bank_size
-from dpviz.problems.values.least_norm import least_norm
-from dpviz.problems.values.value_problem import ValueProblem
+from dpviz.problems.values.value_problem import Directions, ValueProblem, bank_size, least_norm
 from dpviz.specification import Specification
 
 SMALL: tuple[BlackBox, ...] = (

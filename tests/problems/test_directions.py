@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpviz.problems.values.directions import Directions, Kind, bank, bank_size, haar, singles, spread
+from dpviz.problems.values.value_problem import Directions, Kind, bank, bank_size, haar, singles, spread
 
 D = 6
 

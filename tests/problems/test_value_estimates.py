@@ -11,9 +11,8 @@ from scipy.special import betainc
 
 from dpviz.privacy.batches import Batch
 from dpviz.problems.values.black_box import CappedRegression, PhaseRetrieval, Votes
-from dpviz.problems.values.directions import Directions, Kind, bank
 from dpviz.problems.values.value_losses import Capped, SquaredPhase, ValueLoss
-from dpviz.problems.values.value_problem import ValueProblem
+from dpviz.problems.values.value_problem import Directions, Kind, ValueProblem, bank
 
 D, RADIUS, OFFSET = 10, 0.5, 0.2
 MOMENT = 7.08770  # E ((d/2r) h)² of |⟨a, x⟩ - y| at ⟨a, x⟩ - y = 0.2

@@ -25,8 +25,7 @@ from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import WANTED, BentValley, PhaseRetrieval, Votes
-from dpviz.problems.values.directions import Kind
-from dpviz.problems.values.value_problem import ValueFacts
+from dpviz.problems.values.value_problem import Kind, ValueFacts
 
 NO_BOUND = "No bound holds: values jump, or move faster than L."
 

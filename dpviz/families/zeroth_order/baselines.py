@@ -18,8 +18,7 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.values.directions import singles
-from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
+from dpviz.problems.values.value_problem import ValueFacts, ValueProblem, singles
 from dpviz.specification import choice, number
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields

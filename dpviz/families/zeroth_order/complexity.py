@@ -13,7 +13,7 @@ import numpy as np
 
 from dpviz.families.zeroth_order import theory
 from dpviz.families.zeroth_order.theory import Setting
-from dpviz.problems.values.directions import Kind
+from dpviz.problems.values.value_problem import Kind
 
 Growing = Literal["published", "tree", "square_root", "independent"]  # sums whose noise is known for any T
 LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 21))

@@ -21,8 +21,7 @@ from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.values.directions import Directions, Kind
-from dpviz.problems.values.value_problem import ValueFacts, ValueProblem
+from dpviz.problems.values.value_problem import Directions, Kind, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields

@@ -11,8 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Memory
-from dpviz.problems.values.directions import bank_bytes
-from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts
+from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts, bank_bytes
 
 phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
 

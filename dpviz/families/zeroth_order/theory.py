@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from dpviz.privacy import matrix_factorisation
 from dpviz.privacy.optimal_sums import optimal_mean
-from dpviz.problems.values.directions import Kind, spread
+from dpviz.problems.values.value_problem import Kind, spread
 
 Sums = Literal["published", "tree", "square_root", "normalised", "optimal", "honaker", "independent"]
 OPTIMAL_LIVE = 512  # steps, 20 ms; above, the normalised square root is within 3 % of the optimum and takes no time

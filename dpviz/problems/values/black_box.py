@@ -14,9 +14,17 @@ from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import planes
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import random_start, shorten
-from dpviz.problems.values.directions import MOST_SEEN
 from dpviz.problems.values.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
-from dpviz.problems.values.value_problem import BLOCK, GROUPS, HALF, POINTS, TEMPORARIES, ValueFacts, ValueProblem
+from dpviz.problems.values.value_problem import (
+    BLOCK,
+    GROUPS,
+    HALF,
+    MOST_SEEN,
+    POINTS,
+    TEMPORARIES,
+    ValueFacts,
+    ValueProblem,
+)
 from dpviz.specification import choice, number, switch
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields

@@ -14,7 +14,7 @@ from dpviz.privacy.budgets import GaussianDP
 from dpviz.privacy.events import Gaussian
 from dpviz.privacy.optimal_sums import optimal_mean
 from dpviz.problems.values.black_box import PhaseRetrieval
-from dpviz.problems.values.directions import Kind
+from dpviz.problems.values.value_problem import Kind
 
 FIRST = Setting(n=50_000, d=6, lipschitz=1.0, radius=0.1, gap=0.3, mu=1.0, kind="iid", count=6)
 SECOND = Setting(n=1_000_000, d=10, lipschitz=1.0, radius=0.1, gap=1.0, mu=0.5, kind="iid", count=10)
