@@ -18,8 +18,15 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.linear import linear_base
 from dpviz.problems.nonconvex import nonconvex_risk
-from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey, shorten
-from dpviz.problems.nonconvex.nonconvex_losses import Ridge, Tukey
+from dpviz.problems.nonconvex.nonconvex import (
+    LogisticTukey,
+    NonconvexModel,
+    Ridge,
+    RobustComponent,
+    SigmoidTukey,
+    Tukey,
+    shorten,
+)
 from dpviz.problems.nonconvex.nonconvex_risk import UNIT, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import unpacked
 

@@ -31,8 +31,7 @@ from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, 
 from dpviz.privacy.events import Gaussian, Laplace, Repeat, Seq, Sub
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
-from dpviz.problems.nonconvex.nonconvex import LogisticTukey, RobustComponent
-from dpviz.problems.nonconvex.nonconvex_losses import Ridge, RobustRisk
+from dpviz.problems.nonconvex.nonconvex import LogisticTukey, Ridge, RobustComponent, RobustRisk
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
 from tests.refusals import NO_AMPLIFICATION, NO_GAUSSIAN, is_refusal
 
