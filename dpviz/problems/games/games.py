@@ -18,7 +18,7 @@ from dpviz.checkpoints import checkpoint, slices
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
 
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -334,12 +334,12 @@ class GameSpecification(ProblemSpecification):
         """Where the minimising player's mixed strategies are; of two strategies each, those of both players."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
-            return planes.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
+            return base.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
         whose = "player x's" if facts.d_y > 1 else "the"
         if facts.d_x == 3:
             one, another, third = (self.vertex("x", index) for index in range(3))
-            return planes.triangle((one, another, third), whose)
-        return planes.concentration(*self.good, whose)
+            return base.triangle((one, another, third), whose)
+        return base.concentration(*self.good, whose)
 
     def vertex(self, player: Player, index: int) -> str:
         """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""

@@ -14,7 +14,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
 from dpviz.privacy.events import Laplace
 from dpviz.privacy.releases import Query
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane, evaluated_in_slices
 from dpviz.problems.games.games import (
     DEAR_GAP,
@@ -65,7 +65,7 @@ class GroupLoss(GameSpecification):
 
     def _plane(self) -> Plane | None:
         data = self.data.facts()
-        return planes.ball(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
+        return base.ball(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
 
     def facts(self) -> GameFacts:
         """Constants of one row with features and label in [-1, 1], whose weight is at most 1/p₋."""

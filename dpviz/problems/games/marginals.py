@@ -18,7 +18,7 @@ from dpviz.datasets.categories import CategoricalData, CategoricalFacts, Categor
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games.games import (
     DUALITY_GAP,
@@ -146,7 +146,7 @@ class MarginalQueries(GameSpecification):
             return super()._plane()
         places = np.unravel_index(np.arange(data.domain_size), data.sizes)
         one, other = (f"Share of rows with {name}={listed[0]}" for name, listed in data.columns[:2])
-        return planes.shares(places[0] == 0, places[1] == 0, (one, other))
+        return base.shares(places[0] == 0, places[1] == 0, (one, other))
 
     def marginals(self) -> Marginals:
         """The queries; they need no data."""

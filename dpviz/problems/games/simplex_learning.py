@@ -12,7 +12,7 @@ from dpviz import resources
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games import games
 from dpviz.problems.games.games import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
@@ -64,7 +64,7 @@ class SparseRegression(_Learning):
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     def _plane(self) -> Plane | None:
-        return planes.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
+        return base.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
 
     def facts(self) -> games.GameFacts:
         """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""

@@ -17,7 +17,7 @@ from dpviz.datasets.synthetic import UniformLogistic
 from dpviz.numbers import short
 from dpviz.privacy import batches, events, releases
 from dpviz.privacy.batches import Batch
-from dpviz.problems import base, planes
+from dpviz.problems import base
 from dpviz.specification import choice, number
 
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
@@ -210,7 +210,7 @@ class LinearModel(base.ProblemSpecification):
 
     def _plane(self) -> base.Plane | None:
         names = (*self.data.facts().names, *["the constant column"] * (self.intercept == "yes"))
-        return planes.first_two([f"Weight of {name}" for name in names[:2]])
+        return base.first_two([f"Weight of {name}" for name in names[:2]])
 
     def feature_radius(self, norm: releases.Norm) -> float:
         """The declared bound on a scaled row's norm, and the clip where rows are clipped."""

@@ -10,7 +10,7 @@ from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
-from dpviz.problems import base, planes
+from dpviz.problems import base
 from dpviz.specification import choice, number
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
@@ -64,7 +64,7 @@ class Quadratic(base.ProblemSpecification):
         """The directions of the smallest and the largest eigenvalue: there methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
-        return planes.coordinates(0, self.dimension - 1, titles)
+        return base.coordinates(0, self.dimension - 1, titles)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "QuadraticProblem":
         return QuadraticProblem(self.facts())

@@ -15,7 +15,7 @@ from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
 from dpviz.privacy.events import Laplace
-from dpviz.problems import base, planes
+from dpviz.problems import base
 from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import (
     MOST_COLUMNS,
@@ -243,8 +243,8 @@ class NonconvexModel(base.ProblemSpecification):
 
     def _plane(self) -> base.Plane | None:
         if isinstance(self.data, Saddle):
-            return planes.first_two(DIRECTIONS)
-        return planes.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
+            return base.first_two(DIRECTIONS)
+        return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
         """(1, d) the start x₀, whatever the data."""

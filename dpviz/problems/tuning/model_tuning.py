@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import DRAWN, FactorDraws, NormalDraws, ProcessDraws, RegressionDraws
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane
 from dpviz.problems.tuning.trainers import LEARNERS, Learner, ProcessLearner, Trainers, training_seconds
 from dpviz.problems.tuning.tuning import (
@@ -396,7 +396,7 @@ class KernelMachine(ModelTuning):
         """The last two, which every such model has: they weigh more than one length-scale of many."""
         *_, cost, width = self.facts().axes
         d = self.facts().d
-        return planes.coordinates(d - 2, d - 1, (cost, width))
+        return base.coordinates(d - 2, d - 1, (cost, width))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
         learner, users = self.trained(tables)

@@ -17,7 +17,7 @@ from dpviz.checkpoints import LONGEST, checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, Dataset, DatasetFacts, DatasetSpecification
 from dpviz.datasets.users import UserDataset, UserFacts
 from dpviz.privacy.releases import Query
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification
 from dpviz.specification import choice, number
 
@@ -200,7 +200,7 @@ class TuningSpecification(ProblemSpecification):
         )
 
     def _plane(self) -> Plane | None:
-        return planes.first_two(self.facts().axes)
+        return base.first_two(self.facts().axes)
 
     @abstractmethod
     def facts(self) -> TuningFacts:

@@ -11,7 +11,7 @@ from dpviz import resources
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
-from dpviz.problems import planes
+from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import random_start, shorten
 from dpviz.problems.values.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
@@ -62,7 +62,7 @@ class BlackBox(ProblemSpecification):
     gap: float | None = number(None, 1e-3, 100.0, **CONTROLS["gap"])
 
     def _plane(self) -> Plane | None:
-        return planes.first_two(("Parameter x₁", "Parameter x₂"))
+        return base.first_two(("Parameter x₁", "Parameter x₂"))
 
     @abstractmethod
     def function(self) -> Function:
@@ -125,7 +125,7 @@ class TableModel(BlackBox):
 
     def _plane(self) -> Plane | None:
         names = (*self.data.facts().names, *["the intercept"] * self.intercept)
-        return planes.first_two([f"Weight of {name}" for name in names[:2]])
+        return base.first_two([f"Weight of {name}" for name in names[:2]])
 
     @property
     def features(self) -> int:
@@ -171,7 +171,7 @@ class ReluNetwork(TableModel):
     start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed, another start.")
 
     def _plane(self) -> Plane | None:
-        return planes.first_two(("First weight of unit 1", "Second weight of unit 1"))
+        return base.first_two(("First weight of unit 1", "Second weight of unit 1"))
 
     def function(self) -> Function:
         start = self.start_scale * random_start(self.units * self.features, self.start_seed)[0]
