@@ -12,7 +12,6 @@ from dpviz.datasets.categories import (
     suggest_categories,
 )
 from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import (
     GroupedBundled,
     GroupedLosses,
@@ -25,6 +24,7 @@ from dpviz.datasets.synthetic import (
     CorrelatedLogistic,
     FactorDraws,
     HeavyTailed,
+    LatentGame,
     NormalDraws,
     PaperLogistic,
     ProcessDraws,

@@ -21,8 +21,7 @@ import numpy as np
 import pytest
 
 from dpviz.audits.audit import Audit
-from dpviz.datasets.games import LatentGame
-from dpviz.datasets.synthetic import Saddle, UniformLogistic
+from dpviz.datasets.synthetic import LatentGame, Saddle, UniformLogistic
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.experiment import recorded as recorded_iterations
 from dpviz.families.accelerated import GradientDescent, HeavyBall, MultistageNesterov, Nesterov

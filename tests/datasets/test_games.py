@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.datasets import games
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets import synthetic
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.specification import Specification
 
 RANGES = [None, slice(0, 1), slice(3, 9), slice(5, 64), slice(64, None), slice(60, 131), slice(63, 65)]
@@ -36,7 +36,7 @@ def test_packing_keeps_every_sign_and_needs_one_bit_for_it(n: int) -> None:
 def test_packed_products_equal_dense_ones(rows: slice | None, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if small:  # every loop over blocks runs more than once
         for name in ("_ENTRIES", "_WORDS", "_PRODUCT_ENTRIES"):
-            monkeypatch.setattr(games, name, 150)
+            monkeypatch.setattr(synthetic, name, 150)
     generator = np.random.default_rng(1)
     a, own = random_signs(generator, 150, 40)
     b, other = random_signs(generator, 150, 23)
@@ -128,7 +128,7 @@ def test_data_depend_on_the_seed_and_on_nothing_else(monkeypatch: pytest.MonkeyP
     other = data.replaced(seed=8)
     for signs, changed in zip(tables, (*other.load(), *other.fair_signs()), strict=True):
         assert (signs.words != changed.words).any()
-    monkeypatch.setattr(games, "_ENTRIES", 1000)
+    monkeypatch.setattr(synthetic, "_ENTRIES", 1000)
     for signs, again in zip(tables, (*data.load(), *data.fair_signs()), strict=True):
         assert (signs.words == again.words).all(), "the size of a block"
 

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from dpviz import checkpoints
 from dpviz.checkpoints import at_checkpoints, checkpoint, sliced, slices
-from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogistic, games
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets import BundledTable, NormalDraws, ProcessDraws, UniformLogistic, synthetic
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.execution.runner import Job
 from dpviz.experiments.algorithm import Algorithm, Snapshot
@@ -246,7 +246,7 @@ def test_as_many_slices_as_possible_change_no_result(name: str, monkeypatch: pyt
     of = Experiment(problem=problem, arms=arms, budget=budget, replicates=3)
     if "games" in type(problem).__module__:  # neither player's matrix is computed before the run
         monkeypatch.setattr("dpviz.problems.games.matrix_games.MAX_PRODUCTS", 3 * 130 * 81 if name == "curved" else 1)
-    monkeypatch.setattr("dpviz.datasets.games._ENTRIES", 200)
+    monkeypatch.setattr("dpviz.datasets.synthetic._ENTRIES", 200)
     plain, count = run(of)
     with monkeypatch.context() as patched:
         patched.setattr(checkpoints, "LONGEST", 1e-12)
@@ -308,7 +308,7 @@ def test_the_largest_data_that_the_controls_allow_are_worked_on_with_a_checkpoin
         row = linear_base.SECONDS_PER_DRAWN_ROW + facts.d * linear_base.SECONDS_PER_GATHERED
         single = max(SHARES * linear_base.evaluation_seconds(facts.n, facts.d), facts.n * row)
     elif isinstance(problem, MatrixGame):
-        single = games._ENTRIES * (1e-9 + 200 * 0.25e-9)  # to unpack a sign, and to multiply it with a number
+        single = synthetic._ENTRIES * (1e-9 + 200 * 0.25e-9)  # to unpack a sign, and to multiply it with a number
     elif isinstance(facts, TuningFacts):  # one training after the other
         single = facts.training_seconds + facts.gradient_seconds
     else:

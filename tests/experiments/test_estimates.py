@@ -3,8 +3,7 @@
 from typing import Any
 
 from dpviz.datasets import UniformLogistic
-from dpviz.datasets.games import LatentGame
-from dpviz.datasets.synthetic import ProcessDraws
+from dpviz.datasets.synthetic import LatentGame, ProcessDraws
 from dpviz.execution.runner import Runner
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated import presets as accelerated

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from dpviz.datasets import UniformLogistic
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments import results
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import EXPENSIVE, Arm, Experiment, recorded

@@ -17,8 +17,8 @@ from dpviz import families
 from dpviz.datasets import UploadedTable
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalUpload
-from dpviz.datasets.games import LatentGame, Signs
 from dpviz.datasets.groups import GroupedUpload
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan

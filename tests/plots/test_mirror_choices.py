@@ -6,8 +6,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.families.mirror_descent import CertifiedSampling, bounds, choice_figures, planning, theory
 from dpviz.families.mirror_descent.planning import Sampling
 from dpviz.families.mirror_descent.sampling_bias import measure_game, measure_spread

@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Arm
 from dpviz.families.mirror_descent import (
     GaussianMirrorDescent,

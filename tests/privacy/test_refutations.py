@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns, GroupedUpload
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import matrix_games

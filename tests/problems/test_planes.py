@@ -7,8 +7,8 @@ import pytest
 
 from dpviz import families
 from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments import experiment as running
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.accelerated import GradientDescent

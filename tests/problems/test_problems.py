@@ -7,7 +7,7 @@ import pytest
 
 from dpviz import families
 from dpviz.datasets import UniformLogistic
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.matrix_games import MatrixGame, MeanProducts
 from dpviz.problems.games.quadratic_games import QuadraticGame

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpviz import checkpoints
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.problems.base import check_facts
 from dpviz.problems.games import quadratic_games
 from dpviz.problems.games.games import GameFacts, Pair, Scores, minimise, project

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.problems.games.games import Game, GameFacts, GameSpecification
 from dpviz.problems.games.group_loss import GroupLoss, GroupLossGame, LossMatrix
 from dpviz.problems.games.marginals import MarginalGame, MarginalQueries

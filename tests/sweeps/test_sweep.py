@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpviz.datasets import UploadedTable
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment

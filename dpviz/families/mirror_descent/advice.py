@@ -16,8 +16,8 @@ import numpy as np
 
 from dpviz import resources
 from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedLosses, GroupedSigns
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets.categories import CategoricalUpload
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.families.mirror_descent.methods import algorithms, best_responses, bias_reduced, certified, minimisation
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs

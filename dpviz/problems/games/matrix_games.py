@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, refusal

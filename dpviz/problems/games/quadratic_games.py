@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.games import Signs
+from dpviz.datasets.synthetic import Signs
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import (
     DEAR_GAP,

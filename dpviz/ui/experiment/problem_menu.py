@@ -12,7 +12,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets.base import NO_TABLES, DataSpecification
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.specification import Specification

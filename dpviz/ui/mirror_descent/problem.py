@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any
 
 from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import presets
 from dpviz.privacy.budgets import ApproximateDP, Budget

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpviz.datasets import categories, games, groups
+from dpviz.datasets import categories, groups, synthetic
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import advice, presets
@@ -38,11 +38,11 @@ UNMEASURED = ("Fresh draws", presets.CERTIFIED)
 
 def problems() -> Iterator[tuple[ProblemSpecification, ...]]:
     """The problems that are measured: for each one that has advice of its own, from its smallest size on."""
-    structures = next(c.options for c in games.LatentGame.controls() if c.name == "structure") or {}
+    structures = next(c.options for c in synthetic.LatentGame.controls() if c.name == "structure") or {}
     for cls, sizes in STRATEGIES.items():
         for structure in structures:
-            chosen = sizes if structure == games.LatentGame().structure else (30, 300)
-            data = [games.LatentGame(structure=structure, strategies_x=d, strategies_y=d) for d in chosen]
+            chosen = sizes if structure == synthetic.LatentGame().structure else (30, 300)
+            data = [synthetic.LatentGame(structure=structure, strategies_x=d, strategies_y=d) for d in chosen]
             yield tuple(cls(data=rows) for rows in data)  # type: ignore[call-arg]
     yield tuple(GroupLoss(data=groups.GroupedSigns(dimension=d)) for d in (10, 30, 100))
     yield (GroupLoss(loss="logistic"),)

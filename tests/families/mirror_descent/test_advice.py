@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import advice, presets
 from dpviz.families.mirror_descent.advice import Expectation, expectation

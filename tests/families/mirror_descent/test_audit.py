@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dpviz.datasets.games import LatentGame, Signs
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling
 from dpviz.privacy.accounting import accountants

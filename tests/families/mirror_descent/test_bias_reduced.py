@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.families.mirror_descent import BiasReduced, theory
 from dpviz.privacy.accounting import accountants

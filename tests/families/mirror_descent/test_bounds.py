@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.games import LatentGame
 from dpviz.datasets.groups import GroupedSigns
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.mirror_descent import GaussianMarginals, VertexSampling, bounds, planning, presets, rates, theory
 from dpviz.families.mirror_descent.planning import Sampling

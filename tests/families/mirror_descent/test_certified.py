@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.datasets.games import LatentGame, Signs
 from dpviz.datasets.groups import GroupedUpload
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import CertifiedSampling, VertexSampling

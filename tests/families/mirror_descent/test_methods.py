@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from dpviz.datasets.categories import CategoricalGenerator
-from dpviz.datasets.games import LatentGame, Signs
 from dpviz.datasets.groups import GroupedUpload
+from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.experiment import Arm, Experiment

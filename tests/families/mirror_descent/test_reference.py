@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpviz.datasets.games import LatentGame
+from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
