@@ -1,7 +1,7 @@
 """Data sets: where the rows come from, what is declared of them, and how uploads are read."""
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, enforce_bounds
-from dpviz.datasets.bundled import BundledTable, data_file
+from dpviz.datasets.bundled import BundledTable, CovertypeLike, CovertypeUpload, data_file, prepare_covertype
 from dpviz.datasets.categories import (
     CategoricalBundled,
     CategoricalData,
@@ -11,7 +11,6 @@ from dpviz.datasets.categories import (
     prepare_categories,
     suggest_categories,
 )
-from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.datasets.groups import (
     GroupedBundled,
     GroupedLosses,

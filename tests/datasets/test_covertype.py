@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpviz.datasets import CovertypeLike, CovertypeUpload, detect_reading, prepare_covertype, read_table
-from dpviz.datasets.covertype import STANDARD
+from dpviz.datasets.bundled import STANDARD
 from dpviz.errors import UserError
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey
 from dpviz.problems.nonconvex.symmetric import unpacked

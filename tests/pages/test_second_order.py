@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.datasets.covertype import WIDTH
+from dpviz.datasets.bundled import WIDTH
 from dpviz.families.second_order import presets, texts
 from dpviz.families.second_order.comparison import EPSILONS, TABLES
 from dpviz.families.second_order.shares import compare

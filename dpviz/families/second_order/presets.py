@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dpviz.datasets.covertype import CovertypeLike
+from dpviz.datasets.bundled import CovertypeLike
 from dpviz.experiments import preset
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.second_order.comparison import EPSILONS, ROWS, TABLES, TARGETS, Mode, Tolerances, rho_of

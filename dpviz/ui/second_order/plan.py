@@ -5,7 +5,7 @@ from typing import Literal
 
 import streamlit as st
 
-from dpviz.datasets.covertype import CovertypeUpload
+from dpviz.datasets.bundled import CovertypeUpload
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Forecast

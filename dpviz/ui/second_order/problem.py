@@ -8,7 +8,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz import datasets
-from dpviz.datasets.covertype import CovertypeLike, CovertypeUpload, prepare_covertype
+from dpviz.datasets.bundled import CovertypeLike, CovertypeUpload, prepare_covertype
 from dpviz.families.second_order import shares, texts
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
