@@ -13,8 +13,7 @@ from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.lines import Line, Mark, line_figure, one_band
 from dpviz.plots.elements.style import ArmStyle
-from dpviz.sweeps.laws import Fit, Order
-from dpviz.sweeps.sweep_result import SweepResult
+from dpviz.sweeps.sweep_result import Fit, Order, SweepResult
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
 _ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpviz.sweeps.laws import Fit, better_law, crossing_intervals, crossovers, log_law, orders, power_law
+from dpviz.sweeps.sweep_result import Fit, better_law, crossing_intervals, crossovers, log_law, orders, power_law
 
 SIZES = np.array([10.0, 30.0, 100.0, 300.0, 1000.0])
 

@@ -26,9 +26,8 @@ from dpviz.problems.base import Facts, Metric, Problem
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.sweeps.laws import log_law, power_law
 from dpviz.sweeps.sweep import Sweep, SweepStep
-from dpviz.sweeps.sweep_result import SweepResult
+from dpviz.sweeps.sweep_result import SweepResult, log_law, power_law
 
 BENCH = Quadratic(rows=1000, dimension=2)
 GAP = "objective_gap"

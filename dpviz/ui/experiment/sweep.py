@@ -11,9 +11,8 @@ from dpviz.execution.cluster import Cluster
 from dpviz.experiments.task import Executor
 from dpviz.numbers import short
 from dpviz.plots.sweep_figures import with_margin
-from dpviz.sweeps.laws import better_law
 from dpviz.sweeps.sweep import Point, Sweep
-from dpviz.sweeps.sweep_result import LeftOut, SweepResult, by_reason
+from dpviz.sweeps.sweep_result import LeftOut, SweepResult, better_law, by_reason
 from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import texts
