@@ -27,8 +27,7 @@ from dpviz.exports.spreadsheets import as_csv
 from dpviz.later import pd
 from dpviz.numbers import rounded_up
 from dpviz.privacy.budgets import ApproximateDP
-from dpviz.sweeps.settings import settings
-from dpviz.sweeps.sweep import with_numbers
+from dpviz.sweeps.sweep import settings, with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 DELTA = ApproximateDP().delta  # at which ε is read where a budget has no δ of its own

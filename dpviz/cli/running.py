@@ -24,8 +24,7 @@ from dpviz.exports import export
 from dpviz.later import pd
 from dpviz.numbers import short_up
 from dpviz.specification import sentences
-from dpviz.sweeps.settings import data_seed
-from dpviz.sweeps.sweep import Axis, Sweep, SweepStep
+from dpviz.sweeps.sweep import Axis, Sweep, SweepStep, data_seed
 from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
 LARGE = 1e9  # bytes of memory that a run may take without saying so

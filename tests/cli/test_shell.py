@@ -31,8 +31,7 @@ from dpviz.experiments.task import InThread, Outcome
 from dpviz.exports.export import sweep_to_csv, to_csv, to_settings
 from dpviz.families.mirror_descent import FictitiousPlay
 from dpviz.problems.linear.linear_models import LogisticRegression
-from dpviz.sweeps.settings import settings
-from dpviz.sweeps.sweep import Axis, Sweep
+from dpviz.sweeps.sweep import Axis, Sweep, settings
 from tests.cli.conftest import EXPERIMENT
 
 ROOT = Path(__file__).parents[2]

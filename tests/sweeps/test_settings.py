@@ -11,8 +11,7 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.specification import Control
-from dpviz.sweeps.settings import Setting, data_seed, named, settings
-from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep import Setting, Sweep, data_seed, named, settings
 
 EXPERIMENT = Experiment(
     problem=LogisticRegression(),

@@ -15,8 +15,7 @@ from dpviz.plots.elements.chart import Chart, Provenance, provenance
 from dpviz.plots.heat_maps import BEST, heat_maps
 from dpviz.plots.sweep_figures import against
 from dpviz.specification import Control
-from dpviz.sweeps.settings import Setting, data_seed, named, settings
-from dpviz.sweeps.sweep import MOST_VALUES, Axis, Sweep
+from dpviz.sweeps.sweep import MOST_VALUES, Axis, Setting, Sweep, data_seed, named, settings
 from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui import charts, downloads, explain, screen
 from dpviz.ui.controls import Panel, Settings, in_place
