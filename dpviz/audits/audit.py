@@ -11,31 +11,90 @@ Words: Nasr et al. 2023 (thresholds, Gaussian DP); Steinke, Nasr, Jagielski 2023
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from itertools import zip_longest
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.arguments import Between, check_fields
-from dpviz.audits.claims import Claim
 from dpviz.checkpoints import checkpoint
 from dpviz.displays import Displayed
 from dpviz.experiments.algorithm import AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short_down, short_up
 from dpviz.one_thread import one_thread, steps_on_one_thread
-from dpviz.privacy import audit
+from dpviz.privacy import audit, tradeoffs
+from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
-from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import Event, draws_batch
+from dpviz.privacy.budgets import Budget, GaussianDP
+from dpviz.privacy.events import Event, ExpMech, Gaussian, draws_batch, inner_events
 from dpviz.privacy.ledger import Filter, Ledger
 from dpviz.privacy.mechanisms import drawn_seed
 from dpviz.privacy.verification.implementation import Implementation, Watch, known_choices
 from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
+
+# Of all ranges of a plan, the shares that are tried: those that are refuted are too small. 1 is one of them.
+_SHARES = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
+_LOSSES = np.linspace(-1.0, 1.0, 161)  # of the largest loss
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is tested: no two neighbouring data sets can be told apart better than this.
+
+    symbol : of the number, such as "ε", "ε at δ = 10⁻⁵", "μ", "η". value : the number.
+    least : the smallest number that allows an event these probabilities on D and D'; arrays of them.
+    tradeoff : the smallest false negative rates at these false positive rates, under the claim.
+    """
+
+    symbol: str
+    value: float
+    least: Callable[[Floats, Floats], Floats]
+    tradeoff: Callable[[Floats], Floats]
+
+    @classmethod
+    def of(cls, plan: Plan) -> "Claim":
+        """Of selections alone, what their ranges allow together; μ if all noise is Gaussian and no batch random; else
+        the budget. The number of several selections is the largest range, with which the others rise and fall."""
+        fixed = not isinstance(plan.terms, Filter) and not any(draws_batch(event) for event in set(plan.events))
+        releases = [release for event in plan.events for release in inner_events(event)] if fixed else []
+        ranges = tuple(release.eta for release in releases if isinstance(release, ExpMech))
+        if ranges and len(ranges) == len(releases):
+            largest = max(ranges)
+            if len(ranges) == 1:
+                return cls("η", largest, audit.least_eta, partial(closed_forms.exponential_tradeoff, largest))
+            if largest < np.inf:
+                least = partial(_least_range, ranges)
+                return cls("largest η", largest, least, partial(tradeoffs.tradeoff, tuple(map(ExpMech, ranges))))
+        if releases and all(isinstance(release, Gaussian) for release in releases):
+            whole = GaussianDP.of(float(plan.spent("mu")[-1]) ** 2)
+            return cls(whole.symbol, whole.limit, whole.least, whole.tradeoff)
+        budget = plan.budget
+        return cls(budget.symbol, budget.limit, budget.least, budget.tradeoff)
+
+
+@lru_cache(8)
+def _profiles(ranges: tuple[float, ...]) -> tuple[Floats, Floats]:
+    """Losses (k,), and δ at each of them (shares, k), of selections of so many shares of these ranges."""
+    losses = _LOSSES * sum(ranges) * 1.01
+    events = [tuple(ExpMech(share * one) for one in ranges) for share in _SHARES]
+    return losses, np.array([tradeoffs.profile(each, losses) for each in events])
+
+
+def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) -> Floats:
+    """The smallest largest range, of selections that keep their proportions, under which an event can have these
+    probabilities: all ranges are refuted for which p > e^ε q + δ(ε) at some ε."""
+    losses, deltas = _profiles(ranges)
+    p, q = (np.asarray(value, dtype=float)[..., None] for value in np.broadcast_arrays(rate, false_rate))
+    above = p - np.exp(losses) * q
+    refuted = np.sum([(above > delta).any(axis=-1) for delta in deltas], axis=0)  # the smaller a share, the sooner
+    return np.concatenate([[0.0], _SHARES])[refuted] * max(ranges)
+
 
 Runs = Annotated[int, Between(2, 10**7, ends=True)]
 Looks = Annotated[int, Between(1, 100, ends=True)]
@@ -388,3 +447,42 @@ def _differ(one: Snapshot | None, other: Snapshot | None) -> np.ndarray | bool:
         if mine is not None:
             different |= np.asarray(mine) != np.asarray(its)
     return different
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A mistake, and how it is caught.
+
+    name : of it in links. title : in a few words. mistake : in a sentence, what is done. why : in a sentence, why that
+    is not what the plan claims, and what an attacker makes of it.
+    case : with the mistake. sound : the same without it. budget : what is claimed.
+    runs : on each data set, with which an audit catches it in 99 of 100 times.
+    by : what catches it: the attack on the claim, or the tests of the implementation, where it hides from the attack.
+    """
+
+    name: str
+    title: str
+    mistake: str
+    why: str
+    case: Case
+    sound: Case
+    budget: Budget
+    runs: int
+    by: Literal["attack", "tests"] = "attack"
+
+    def audit(self, seed: int | None = None) -> Audit:
+        """An audit with so many runs as are needed."""
+        return Audit(self.case, self.budget, runs=self.runs, seed=seed)
+
+
+def load(package: str, cases: Mapping[str, tuple[Case, Case]]) -> tuple[Broken, ...]:
+    """The mistakes of a family, with their words from the file `broken.toml` in its package.
+
+    cases : by the name of the mistake, the case with it and the sound one; the sound one's first budget is claimed.
+    Raises KeyError for a mistake without words.
+    """
+    words = resources.data(package, "broken.toml")
+    return tuple(
+        Broken(name=name, case=case, sound=sound, budget=sound.budgets[0], **words[name])
+        for name, (case, sound) in cases.items()
+    )

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz import families
-from dpviz.audits.audit import BLOCK, Attack, Audit, Case, Look, Progress
-from dpviz.audits.broken import Broken
+from dpviz.audits.audit import BLOCK, Attack, Audit, Broken, Case, Look, Progress
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.experiments.algorithm import Snapshot

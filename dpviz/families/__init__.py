@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpviz.experiments.preset import Preset
 
 if TYPE_CHECKING:  # a plan needs none
-    from dpviz.audits.audit import Case
-    from dpviz.audits.broken import Broken
+    from dpviz.audits.audit import Broken, Case
 
 
 def load_all() -> None:

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpviz.audits.audit import Audit
-from dpviz.audits.claims import Claim
+from dpviz.audits.audit import Audit, Claim
 from dpviz.families.mirror_descent.audits import CASES
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.budgets import PureDP

@@ -11,8 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpviz import families
-from dpviz.audits.audit import KNOWN, ORDINARY, WORST, Audit, scores
-from dpviz.audits.broken import Broken
+from dpviz.audits.audit import KNOWN, ORDINARY, WORST, Audit, Broken, scores
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.privacy import audit as audits
 from dpviz.privacy.budgets import Budget

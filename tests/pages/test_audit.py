@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz import families
-from dpviz.audits.broken import Broken
+from dpviz.audits.audit import Broken
 from dpviz.execution.auditing import Auditing
 from dpviz.families.accelerated.audits import ONE_RUN
 from dpviz.numbers import short_down

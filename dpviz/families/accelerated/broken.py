@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpviz.audits import audit, broken
+from dpviz.audits import audit
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated.algorithms import GradientDescent
@@ -199,7 +199,7 @@ DEALT = replace(
     ONE, name="two_batches", title="DP-SGD, two steps", algorithm=GradientDescent(iterations=2, batch_fraction=0.25)
 )
 PLANE = replace(ONE, name="one_step_two_features", data=two_features)
-BROKEN = broken.load(
+BROKEN = audit.load(
     __package__,
     {
         "quieter": (replace(ONE, source=Quieter), ONE),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from dpviz.audits.broken import load
+from dpviz.audits.audit import load
 from dpviz.families.second_order.audits import CASES
 from dpviz.privacy.verification.broken import QuietBeside
 
