@@ -10,8 +10,7 @@ from dpviz.experiments.changes import changes
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.accelerated.lessons import MOMENTUM
 from dpviz.families.second_order.lessons import FLAT
-from dpviz.lessons.budget_lessons import NoiseOfMeans
-from dpviz.lessons.lesson import Answer, Lesson, Side
+from dpviz.lessons.lesson import Answer, Lesson, NoiseOfMeans, Side
 from dpviz.plots import lesson_figures
 from dpviz.specification import Specification
 from dpviz.ui.learn import steps

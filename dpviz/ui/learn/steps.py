@@ -14,9 +14,8 @@ import streamlit as st
 
 from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
-from dpviz.lessons import budget_lessons
-from dpviz.lessons.budget_lessons import Released
-from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Side
+from dpviz.lessons import lesson as budget_lessons
+from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side
 from dpviz.plots import lesson_figures
 from dpviz.plots.elements.sheets import Sheet
 from dpviz.specification import Specification
