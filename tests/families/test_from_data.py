@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 
 from dpviz.compare import comparison
-from dpviz.compare.comparison import Side
-from dpviz.compare.pins import Pin
+from dpviz.compare.comparison import Pin, Side
 from dpviz.datasets import (
     CategoricalUpload,
     CovertypeUpload,
