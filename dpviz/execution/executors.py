@@ -15,8 +15,7 @@ from typing import Any, Generic, TypeVar
 from dpviz.execution.increments import extend
 from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered
 from dpviz.experiments.trace import Trace
-from dpviz.messages import pack, unpack
-from dpviz.processes import Child, Ended, Why
+from dpviz.processes import Child, Ended, Why, pack, unpack
 
 T = TypeVar("T")
 _Tasks = OrderedDict[str, deque[T]]

@@ -9,8 +9,8 @@ import numpy as np
 from dpviz.experiments.algorithm import Status
 from dpviz.experiments.task import Outcome
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.messages import pack, unpack
 from dpviz.problems.base import Condition, Metric
+from dpviz.processes import pack, unpack
 
 SMALL = 100_000  # bytes of the outputs of an arm that travel with every increment; larger ones come once, at the end
 _WORDS: tuple[Status, ...] = get_args(Status)

@@ -23,8 +23,7 @@ from dpviz.datasets.uploads.files import read_columns
 from dpviz.datasets.uploads.limits import MIN_COLUMNS, too_big, unreadable
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow
-from dpviz.messages import pack, unpack
-from dpviz.processes import MEMORY, Child, Ended, Parent, Pieces, Why, limited, resident
+from dpviz.processes import MEMORY, Child, Ended, Parent, Pieces, Why, limited, pack, resident, unpack
 
 MODULE = "dpviz.execution.reader"
 GROWN = 500e6  # bytes of memory from which the process is replaced after a file

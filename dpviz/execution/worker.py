@@ -13,8 +13,7 @@ from dpviz.execution.increments import Sender, ending
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import Cell, Outcome, execute
 from dpviz.experiments.trace import Trace
-from dpviz.messages import pack, unpack
-from dpviz.processes import Parent, limited, resident
+from dpviz.processes import Parent, limited, pack, resident, unpack
 from dpviz.specification import Specification
 
 EVERY = 0.1  # seconds between two increments

@@ -14,10 +14,10 @@ from dpviz.experiments.task import TOO_LARGE, Cell, InThread, Outcome, execute
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.accelerated import GradientDescent, Nesterov
 from dpviz.families.mirror_descent import BiasReduced
-from dpviz.messages import pack, unpack
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy
 from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.linear.quadratic import Quadratic
+from dpviz.processes import pack, unpack
 
 
 def same(one: Trace, other: Trace) -> None:

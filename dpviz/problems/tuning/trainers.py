@@ -21,9 +21,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dpviz.checkpoints import checkpoint
-from dpviz.messages import pack, unpack
 from dpviz.one_thread import one_thread
-from dpviz.processes import Child, Ended, Parent
+from dpviz.processes import Child, Ended, Parent, pack, unpack
 
 JITTER = 1e-10
 MOST_STEPS = 100_000  # of a support vector machine, which at some settings would go on for hours
