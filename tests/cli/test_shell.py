@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 
 from dpviz import families, resources
-from dpviz.cli import executing, looking, main, running
+from dpviz.cli import looking, main, running
 from dpviz.cli.files import shown
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
@@ -55,7 +55,7 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     """Once, as soon as this line of progress is told."""
-    told, pressed = executing.Progress.tell, [False]
+    told, pressed = running.Progress.tell, [False]
 
     def tell(self, share: float, text: str, line: str) -> None:
         told(self, share, text, line)
@@ -63,7 +63,7 @@ def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
             pressed[0] = True
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(executing.Progress, "tell", tell)
+    monkeypatch.setattr(running.Progress, "tell", tell)
 
 
 def stored() -> list[Path]:
@@ -125,7 +125,7 @@ def test_two_settings_of_every_method_on_several_data_sets_in_two_slots(shell, m
         asked.append((count, processes, max_bytes))
         return Slots(count)
 
-    monkeypatch.setattr(executing, "Slots", slots)
+    monkeypatch.setattr(running, "Slots", slots)
     problem = LogisticRegression()
     addresses = tuple(f"arms.{place}.algorithm.iterations" for place in range(3))
     of = EXPERIMENT.replaced(problem=problem)
@@ -186,7 +186,7 @@ def test_ctrl_c_before_anything_runs_and_twice_ends_at_once(shell, monkeypatch: 
     monkeypatch.setattr(Experiment, "from_json", lambda text: signal.raise_signal(signal.SIGINT))
     code, out, err = shell("plan experiment.json")
     assert (code, out, err.strip()) == (130, "", "Interrupted.")
-    with pytest.raises(KeyboardInterrupt), executing.stopped_by_ctrl_c() as stopping:
+    with pytest.raises(KeyboardInterrupt), running.stopped_by_ctrl_c() as stopping:
         signal.raise_signal(signal.SIGINT)
         assert stopping.is_set()
         signal.raise_signal(signal.SIGINT)
