@@ -5,7 +5,7 @@ from functools import partial
 
 import streamlit as st
 
-from dpviz.compare.comparison import Pin, to_file
+from dpviz.compare.pins import Pin, to_file
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace

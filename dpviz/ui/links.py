@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode
 
 import streamlit as st
 
-from dpviz.compare.comparison import pack, together, unpack
+from dpviz.compare.pins import pack, together, unpack
 from dpviz.errors import UserError
 from dpviz.ui import components, presenting
 from dpviz.ui.controls import Panel

@@ -12,7 +12,7 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Locator, Page, expect
 
-from dpviz.compare.comparison import Pin
+from dpviz.compare.pins import Pin
 from dpviz.families.accelerated.presets import PRESETS
 from dpviz.ui.appearance import PRESSED
 from dpviz.ui.experiment.sections import BACKGROUND, NAMES, RESULTS

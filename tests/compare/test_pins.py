@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpviz.compare import comparison
-from dpviz.compare.comparison import MOST_PACKED, MOST_TEXT, Pin, pack, unpack
+from dpviz.compare import pins
+from dpviz.compare.pins import MOST_PACKED, MOST_TEXT, Pin, pack, unpack
 from dpviz.datasets import UploadedTable
 from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
@@ -78,15 +78,15 @@ def test_a_pin_comes_through_a_link_and_a_file_as_it_was(preset: Any) -> None:
     pin = Pin("Größe = 3", preset.experiment)
     packed = pin.to_link()
     assert len(packed) < 1000 and set(packed) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-    assert comparison.from_link(packed) == pin
-    assert comparison.from_file(comparison.to_file([pin, PIN]).encode()) == (pin, PIN)
+    assert pins.from_link(packed) == pin
+    assert pins.from_file(pins.to_file([pin, PIN]).encode()) == (pin, PIN)
 
 
 def test_a_pin_of_a_file_of_ones_own_neither_leaves_nor_comes() -> None:
-    assert not FILE.travels and "income" not in comparison.to_file([FILE, PIN])
-    assert comparison.from_file(comparison.to_file([FILE, PIN]).encode()) == (PIN,)
+    assert not FILE.travels and "income" not in pins.to_file([FILE, PIN])
+    assert pins.from_file(pins.to_file([FILE, PIN]).encode()) == (PIN,)
     with pytest.raises(UserError, match="own file"):
-        comparison.from_link(FILE.to_link())
+        pins.from_link(FILE.to_link())
 
 
 def raw(data: bytes) -> str:
@@ -115,7 +115,7 @@ def raw(data: bytes) -> str:
 )
 def test_a_hostile_link_gets_a_sentence(packed: str, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        comparison.from_link(packed)
+        pins.from_link(packed)
 
 
 def test_a_bomb_is_not_unpacked() -> None:
@@ -138,7 +138,7 @@ def test_any_part_of_a_pin_may_be_hostile() -> None:
                 part = part[key]
             part[path[-1]] = value
             try:
-                comparison.from_link(pack(json.dumps(changed))).experiment.planned()
+                pins.from_link(pack(json.dumps(changed))).experiment.planned()
             except UserError as error:
                 refused += 1
                 assert str(error)
@@ -167,12 +167,12 @@ def _paths(tree: Any, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 )
 def test_a_hostile_file_gets_a_sentence(content: bytes) -> None:
     with pytest.raises(UserError, match=r"\."):
-        comparison.from_file(content)
+        pins.from_file(content)
 
 
 def test_a_file_holds_no_more_pins_than_all_pages() -> None:
     with pytest.raises(UserError, match="holds 16 pins"):
-        comparison.from_file(comparison.to_file([PIN] * 16).encode())
+        pins.from_file(pins.to_file([PIN] * 16).encode())
 
 
 @pytest.mark.parametrize("label", ["<i>x</i>", "x" * 30 + "<a href='//e.co'>here</a>", "x\n", ""])
@@ -180,12 +180,12 @@ def test_methods_have_no_names_with_markup_however_long(label: str) -> None:
     tree = {"name": "x", "experiment": json.loads(EXPERIMENT.to_json())}
     tree["experiment"]["arms"][0]["label"] = label
     with pytest.raises(UserError):
-        comparison.from_link(pack(json.dumps(tree)))
+        pins.from_link(pack(json.dumps(tree)))
 
 
 def test_names_hold_no_markup() -> None:
-    assert comparison.clean("  a <b>\n[x](y) :red[c] \u202e`$x$` " + "z" * 99) == "a bx(y) :redc x zzzzzzzzzzzzzz"
+    assert pins.clean("  a <b>\n[x](y) :red[c] \u202e`$x$` " + "z" * 99) == "a bx(y) :redc x zzzzzzzzzzzzzz"
     linked = Pin("<a href='x'>", EXPERIMENT.replaced(arms=(ARMS[0].replaced(label="<i>x</i>"), ARMS[1])))
     with pytest.raises(UserError, match="cannot be shown"):
-        comparison.from_link(linked.to_link())
-    assert comparison.from_link(Pin("<>", EXPERIMENT).to_link()).name == "Pin"
+        pins.from_link(linked.to_link())
+    assert pins.from_link(Pin("<>", EXPERIMENT).to_link()).name == "Pin"

@@ -17,7 +17,8 @@ import pandas as pd
 import pytest
 
 from dpviz.compare import comparison
-from dpviz.compare.comparison import Pin, Side
+from dpviz.compare.comparison import Side
+from dpviz.compare.pins import Pin
 from dpviz.datasets import (
     CategoricalUpload,
     CovertypeUpload,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpviz import families
-from dpviz.compare.comparison import clean
+from dpviz.compare.pins import clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import headlined

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare import comparison
-from dpviz.compare.comparison import Pin
+from dpviz.compare import pins
+from dpviz.compare.pins import Pin
 from dpviz.datasets import UploadedTable
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.summary import summary
@@ -81,7 +81,7 @@ def test_pins_are_those_of_the_pages_with_names_that_can_be_told_apart(load: Loa
     assert linked(app) == [app.session_state["accel_pins"][0].pin.to_link()]
     same = Pin("Pin 1", GAME.experiment)
     upload = next(field for field in app.file_uploader if field.label == "Pins from a file")
-    computed(upload.upload("pins.json", comparison.to_file([same]).encode(), "application/json").run())
+    computed(upload.upload("pins.json", pins.to_file([same]).encode(), "application/json").run())
     assert [pinned.pin for pinned in app.session_state["mirror_pins"]] == [same]
     assert {name.split(":")[0] for name in lines(app, "Share of the start")} == {"Pin 1 1", "Pin 1 2"}
     remove = next(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare import comparison
-from dpviz.compare.comparison import Pin
+from dpviz.compare import pins
+from dpviz.compare.pins import Pin
 from dpviz.families.accelerated import presets
 from dpviz.families.mirror_descent.presets import PRESETS as GAMES
 from dpviz.plots.pinned_overlay import OPACITY
@@ -94,7 +94,7 @@ def test_what_a_preset_compares_with_is_in_its_picture_and_leaves_with_its_setti
 def test_a_pin_stays_through_other_pages_and_is_in_the_link(load: Load) -> None:
     app = press(run(load("accelerated", **TINY)), "accel_pin")
     (packed,) = linked(app)
-    assert comparison.from_link(packed) == Pin("Pin 1", app.session_state["accel_job"].experiment)
+    assert pins.from_link(packed) == Pin("Pin 1", app.session_state["accel_job"].experiment)
     assert f"pin={packed}" in "".join(code.value for code in app.code)
     app.switch_page("pages/mirror_descent.py").run()
     assert not listed(app)
@@ -109,20 +109,16 @@ def test_there_are_at_most_three_with_names_of_ones_own(load: Load) -> None:
     assert len(listed(app)) == 3 and app.button(key="accel_pin").disabled and linked(app) == links
     field = next(field for field in app.text_input if field.value == "Pin 2")
     field.set_value("Six <b>steps").run()
-    assert not app.exception and [comparison.from_link(link).name for link in linked(app)] == [
-        "Pin 1",
-        "Six bsteps",
-        "Pin 3",
-    ]
+    assert not app.exception and [pins.from_link(link).name for link in linked(app)] == ["Pin 1", "Six bsteps", "Pin 3"]
     field = next(field for field in app.text_input if field.value == "Six bsteps")
     for typed, name in (("Pin 3", "Pin 3 2"), ("z" * 99, "z" * 30), (" <>\n", "z" * 30), ("Six bsteps", "Six bsteps")):
         field.set_value(typed).run()
         field = next(one for one in app.text_input if one.key == field.key)
-        assert not app.exception and field.value == name == comparison.from_link(linked(app)[1]).name
+        assert not app.exception and field.value == name == pins.from_link(linked(app)[1]).name
     assert "room for 3 pins" in text(app)
     remove = [button.key for button in app.button if (button.key or "").endswith("_remove")]
     press(press(app, remove[0]), "accel_pin")
-    assert [comparison.from_link(link).name for link in linked(app)] == ["Six bsteps", "Pin 3", "Pin 1"]
+    assert [pins.from_link(link).name for link in linked(app)] == ["Six bsteps", "Pin 3", "Pin 1"]
 
 
 def test_the_lines_of_a_pin_that_came_with_a_link_are_computed(load: Load) -> None:
@@ -151,7 +147,7 @@ def test_links_that_hold_no_pin_of_this_page_get_a_sentence_and_the_page_works(l
 
 def test_pins_go_through_a_file(load: Load) -> None:
     experiments = [preset.experiment.replaced(replicates=1) for preset in presets.PRESETS[:2]]
-    content = comparison.to_file([Pin(f"P{k}", experiment) for k, experiment in enumerate(experiments)]).encode()
+    content = pins.to_file([Pin(f"P{k}", experiment) for k, experiment in enumerate(experiments)]).encode()
     app = load("accelerated", **TINY)
     upload = next(field for field in app.file_uploader if field.label == "Pins from a file")
     upload.upload("pins.json", content, "application/json").run()

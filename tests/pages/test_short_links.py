@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare.comparison import pack
+from dpviz.compare.pins import pack
 from dpviz.ui import presenting
 from tests.pages.reading import Load, charts, link, said
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from streamlit.testing.v1 import AppTest
 
-from dpviz.compare import comparison
+from dpviz.compare import pins
 from dpviz.execution.runner import Runner
 from dpviz.ui import families
 from dpviz.ui.experiment.pins import Pinned
@@ -76,7 +76,7 @@ def test_a_pin_of_a_file_holds_no_table_is_in_no_link_and_in_no_file() -> None:
     assert "stays in this session" in " ".join(found.value for found in app.markdown)
     assert "pin" not in app.query_params and app.session_state["linked"] == {}
     assert app.session_state["visitor"].notes["p_pins"] == ()
-    assert not app.get("download_button") and '"pins": []' in comparison.to_file([pinned.pin])
+    assert not app.get("download_button") and '"pins": []' in pins.to_file([pinned.pin])
     sizes = [part.nbytes for ghost in pinned.drawn.pinned_lines for part in (ghost.x, ghost.y)]  # type: ignore[union-attr]
     assert max(sizes) <= 8 * 5  # four steps and the start, of a table of 40 rows
 

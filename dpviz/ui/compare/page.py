@@ -11,7 +11,8 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.compare import comparison
-from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Curve, Pin, Side, clean
+from dpviz.compare.comparison import MOST, PRIVACY, SHARE, Curve, Side
+from dpviz.compare.pins import Pin, clean
 from dpviz.experiments import changes
 from dpviz.experiments.plan import worst
 from dpviz.experiments.results import CONFIDENCE, Cost

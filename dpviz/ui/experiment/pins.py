@@ -9,8 +9,8 @@ from uuid import uuid4
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpviz.compare import comparison
-from dpviz.compare.comparison import MOST, MOST_NAME, Pin
+from dpviz.compare import pins
+from dpviz.compare.pins import MOST, MOST_NAME, Pin
 from dpviz.errors import UserError
 from dpviz.experiments.changes import differences
 from dpviz.experiments.experiment import Experiment
@@ -83,8 +83,8 @@ def address(panel: Panel, kept: Sequence[Pinned]) -> None:
 def linked(most: int) -> list[Read]:
     """What reads the pins of the address that the visitor came with, so many at most."""
     alone, as_one = (st.query_params.get_all(name)[:most] for name in (ADDRESS, links.PINS))
-    found: list[Read] = [partial(map, comparison.from_link, [link]) for link in alone]
-    return [*found, *(partial(comparison.from_together, link) for link in as_one)]
+    found: list[Read] = [partial(map, pins.from_link, [link]) for link in alone]
+    return [*found, *(partial(pins.from_together, link) for link in as_one)]
 
 
 def beneath(panel: Panel, draw: Draw, preset: Preset | None = None) -> Draw:
@@ -280,7 +280,7 @@ def _rename(page: str, key: str, widget: str) -> None:
     """Take the name that was typed, as far as it can stand in a chart, and show it so; an empty one changes nothing."""
     kept = of(page)
     (before,) = (one.pin.name for one in kept if one.key == key)
-    name = comparison.clean(st.session_state[widget]) or before
+    name = pins.clean(st.session_state[widget]) or before
     if any(one.pin.name == name for one in kept if one.key != key):
         taken = {one.pin.name for one in kept}
         name = next(free for number in count(2) if (free := f"{name[: MOST_NAME - 2]} {number}") not in taken)
@@ -296,7 +296,7 @@ def _remove(page: str, key: str) -> None:
 def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
     file = st.session_state[widget]
     if file is not None:
-        take([lambda: comparison.from_file(file.getvalue())], places, page)
+        take([lambda: pins.from_file(file.getvalue())], places, page)
 
 
 # ------------------------------------------------------------------------------------------------------------ computing

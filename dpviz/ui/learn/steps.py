@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import streamlit as st
 
-from dpviz.compare.comparison import Pin, clean
+from dpviz.compare.pins import Pin, clean
 from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
 from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side
