@@ -23,7 +23,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.results import UPPER
-from dpviz.exports.export import as_csv
+from dpviz.exports.spreadsheets import as_csv
 from dpviz.later import pd
 from dpviz.numbers import rounded_up
 from dpviz.privacy.budgets import ApproximateDP

@@ -3,14 +3,9 @@
 Notebooks are Jupyter's (nbformat 4.5): a program in cells, which anybody can run and change.
 """
 
-import csv
-import html
-import io
 import json
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,134 +17,14 @@ from dpviz.experiments import results
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
+from dpviz.exports import spreadsheets
 from dpviz.later import pd
-from dpviz.numbers import rounded_up, short, short_down, short_up
-from dpviz.privacy import tradeoffs
+from dpviz.numbers import rounded_up
 from dpviz.privacy.accounting import accountants
-from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.privacy.budgets import Budget
-from dpviz.privacy.events import described
-from dpviz.privacy.statistics import allocation
-from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
+from dpviz.privacy.statistics.analyses import Analyses
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
-
-_TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # directions: after one, 21 may read as 12
-
-
-def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day: str) -> str:
-    """The plan as a self-contained HTML page; every text in it is taken literally.
-
-    delta : at which ε is read. relative : the error that the rows needed are for. day : when it was made.
-    """
-    planned = plan.planned(budget)
-    total = allocation.together([p.share for p in planned], delta)
-    readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
-    readings.append((f"ε at δ = {short_up(delta)}", total.values.get("epsilon_at_delta")))
-    composed = allocation.composed([(p.share.analysis, p.event) for p in planned])
-    return templates.document(
-        "exports/templates/analyses_report.html.j2",
-        words=_text,
-        told=_told,
-        row=partial(_row, relative=relative),
-        version=dpviz.__version__,
-        day=day,
-        plan=plan,
-        budget=budget,
-        planned=planned,
-        readings=[(unit, short_up(value)) for unit, value in readings if value is not None],
-        # What the best attacker can do with these releases, which may be less than with any that have the guarantee.
-        right=short_up(50 * (1 + tradeoffs.advantage(composed))),
-        all_at_once=short_down(100 * CONFIDENCE ** len(planned)),  # the noises are independent
-    )
-
-
-def _told(p: Planned) -> str:
-    """Noise and error of one analysis, in words."""
-    unit, values = f" {p.statistic.unit}" * bool(p.statistic.unit), p.statistic.values
-    if p.standard_deviation is None:
-        noise = (
-            "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
-            "ranks is how many rows lie in between."
-        )
-    else:
-        to = f"each of its {values:,} numbers" if values > 1 else "it"
-        rounded = ", and what comes out is rounded to whole numbers, which costs no privacy" * p.statistic.whole
-        noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}"
-        noise += f"{rounded}."
-    what = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
-    most = p.largest_error
-    all_of_them = "" if most is None else f", and none of its {values:,} numbers by more than {short_up(most)}{unit}"
-    lost = " That is as much as so many rows can give: it says nothing." * p.drowned
-    return f"{noise} In 95 of 100 releases {what} is off by at most {short_up(p.error)}{unit}{all_of_them}.{lost}"
-
-
-def _row(p: Planned, relative: float) -> tuple[str, ...]:
-    """An analysis in the table: name, share, what it spends, its error, and the rows that it needs."""
-    return (
-        p.statistic.name,
-        f"{short(100 * (p.share.fraction or 0.0))} %",
-        described(p.event),
-        f"{short_up(p.error)} {p.statistic.unit or 'in the unit of the column'}",
-        f"{p.rows_needed(relative):,} for an error of {short(100 * relative)} % of {p.statistic.of}",
-    )
-
-
-def _text(sentence: str) -> str:
-    """The sentence, taken literally but for **bold** words. What would turn the text around is shown as its code."""
-    literal = html.escape(_TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", sentence))
-    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", literal)
-
-
-_RUN = r"[\s']*[=+\-@＝＋－＠]"  # what begins a formula; blanks before it are skipped by some
-_NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
-_IN_TEXT = re.compile(rf"(^|[;\t\r\n])(?={_RUN})|^(?='*[\t\r\n])")
-_IN_LINE = re.compile(rf"([,;\t])(?={_RUN})(?!{_NUMBER}(?:[,;\t\]}}]|$))")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
-_IN_STRING = re.compile(r'((?:^"|[,;])[\s\']*)([=+\-@＝＋－＠])')
-
-
-def as_text(value: Any) -> Any:
-    """A cell that no spreadsheet runs: a text with apostrophes where a formula would begin; all else as it is."""
-    return _IN_TEXT.sub(r"\1'", value) if isinstance(value, str) and not re.fullmatch(_NUMBER, value) else value
-
-
-def without_formulas(text: str) -> str:
-    """A text of a link, for a table that is saved as it stands: without what a formula would begin with."""
-    return re.sub(rf"(^|[;\t\r\n])({_RUN})+", r"\1", text)
-
-
-def neutral(frame: "pd.DataFrame", written: Callable[[Any], Any] = as_text) -> "pd.DataFrame":
-    """The table with all its texts, index and names of columns included, as `as_text` makes them."""
-    columns = [
-        column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(written, na_action="ignore")
-        for _, column in frame.items()
-    ]
-    found = pd.concat(columns, axis=1, keys=[written(name) for name in frame.columns]) if columns else frame.copy()
-    numbered = pd.api.types.is_numeric_dtype(found.index.dtype)
-    return found if numbered else found.set_axis(found.index.map(written), axis=0)
-
-
-def settings(text: str) -> str:
-    """JSON, for a line of `comments`: the same settings, with the code of what a formula would begin with."""
-    return _STRING.sub(lambda found: _IN_STRING.sub(_coded, found[0]), text)
-
-
-def _coded(found: re.Match[str]) -> str:
-    return f"{found[1]}\\u{ord(found[2]):04x}"
-
-
-def as_csv(frame: "pd.DataFrame", comments: Iterable[str] = ()) -> str:
-    """The table as CSV; lines that begin with "#", one for each comment, stand above it.
-
-    Text is quoted: a "#" in a label does not start a comment, and nothing in it starts a row.
-    """
-    out = io.StringIO()
-    for line in comments:
-        out.write(f"# {_IN_LINE.sub(lambda found: found[1] + chr(39), ' '.join(line.splitlines()))}\n")
-    neutral(frame).to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    return out.getvalue()
-
 
 NOT_PRIVATE = "_nonprivate"
 _INDEX = ("algorithm", "replicate", "iteration")
@@ -184,7 +59,7 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     >>> sorted(set(frame["replicate"]))
     [0, 1]
     """
-    return as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
+    return spreadsheets.as_csv(to_table(trace, plans), header(trace, experiment, plans, delta))
 
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
@@ -199,7 +74,7 @@ def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
 
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
-    return as_csv(sweep_to_table(result), sweep_header(result, sweep))
+    return spreadsheets.as_csv(sweep_to_table(result), sweep_header(result, sweep))
 
 
 def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
@@ -213,7 +88,7 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     """What the table of a sweep is about, line by line."""
     settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
     yield f"dpviz {dpviz.__version__}"
-    yield f"sweep: {settings(sweep.to_json())}"
+    yield f"sweep: {spreadsheets.settings(sweep.to_json())}"
     for name, fields in zip(("setting", "second_setting"), settings, strict=False):
         yield f"{name}: {fields}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
@@ -260,7 +135,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
     """What the table of a run is about, line by line."""
     yield f"dpviz {dpviz.__version__}"
-    yield f"settings: {settings(experiment.to_json())}"
+    yield f"settings: {spreadsheets.settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
     yield f"guarantee of one run of each method: {experiment.guarantee}"
     yield from _condition(experiment)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from dpviz.experiments.plan import conditional
-from dpviz.exports.export import as_csv
+from dpviz.exports.spreadsheets import as_csv
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.multiples import AGAIN

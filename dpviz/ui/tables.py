@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from dpviz.exports.export import as_text, neutral
+from dpviz.exports.spreadsheets import as_text, neutral
 
 NONE: Mapping[str, Any] = {}
 _OWN = r"[+-][\w ]+|-[\d.]+ ± [\d.]+"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
-from dpviz.exports.export import as_csv, as_text, neutral, settings
+from dpviz.exports.spreadsheets import as_csv, as_text, neutral, settings
 from tests.formulas import formulas
 
 HOSTILE = [

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from dpviz.exports.export import without_formulas
+from dpviz.exports.spreadsheets import without_formulas
 from dpviz.ui.controls import Panel
 
 MOST = 20  # rows that count

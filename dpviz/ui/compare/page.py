@@ -16,7 +16,7 @@ from dpviz.compare.pins import Pin, clean
 from dpviz.experiments import changes
 from dpviz.experiments.plan import worst
 from dpviz.experiments.results import CONFIDENCE, Cost
-from dpviz.exports.export import as_text
+from dpviz.exports.spreadsheets import as_text
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.plots.comparison_figures import compared
 from dpviz.plots.elements.chart import Chart, provenance

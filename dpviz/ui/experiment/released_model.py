@@ -11,7 +11,7 @@ from dpviz.datasets.base import DatasetFacts
 from dpviz.datasets.groups import GroupedFacts
 from dpviz.experiments.plan import worst
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.exports.export import as_csv
+from dpviz.exports.spreadsheets import as_csv
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts

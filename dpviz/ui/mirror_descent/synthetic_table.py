@@ -12,7 +12,7 @@ from dpviz.datasets.categories import CategoricalFacts
 from dpviz.datasets.uploads.lists import OTHER
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
-from dpviz.exports.export import as_csv
+from dpviz.exports.spreadsheets import as_csv
 from dpviz.families.mirror_descent import SyntheticData, bounds, texts
 from dpviz.numbers import rounded_up, short_up
 from dpviz.problems.base import ProblemSpecification

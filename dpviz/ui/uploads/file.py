@@ -18,7 +18,7 @@ from dpviz.datasets.uploads.limits import MAX_ROWS, MIN_COLUMNS
 from dpviz.datasets.uploads.upload import new_identity
 from dpviz.errors import UserError
 from dpviz.execution.reader import Reader
-from dpviz.exports.export import as_text
+from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import Specification
 from dpviz.ui import explain, visitors
 from dpviz.ui.controls import WHOLE, in_place

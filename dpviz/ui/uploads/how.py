@@ -10,7 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
-from dpviz.exports.export import as_text
+from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import sentences
 from dpviz.ui.markdown import plain
 from dpviz.ui.tables import columns
