@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 import dpviz
-from dpviz.exports.analyses_report import to_report
+from dpviz.exports.export import to_report
 from dpviz.numbers import short_up
 from dpviz.privacy import tradeoffs
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, PureDP, ZeroConcentratedDP

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 from dpviz import resources
 from dpviz.errors import NotYet, UserError, refusal
 from dpviz.exports import export
-from dpviz.exports.analyses_report import to_report
+from dpviz.exports.export import to_report
 from dpviz.numbers import rounded_up, short
 from dpviz.plots import planner_figures
 from dpviz.privacy.budgets import Budget
