@@ -27,6 +27,9 @@ from typing import IO, Any, Literal, NoReturn
 import numpy as np
 import psutil
 
+# ------------------------------------------------------------------ messages: a header in JSON and raw arrays behind it
+# Nothing is pickled: reading such bytes runs none of them.
+
 _LENGTH, _ALIGNED = struct.Struct("<Q"), 64  # arrays begin at multiples of this, as NumPy's own do
 _KINDS = "biufcSU"  # of dtypes that are nothing but their bytes
 
@@ -68,6 +71,8 @@ def unpack(message: bytes | bytearray) -> tuple[dict[str, Any], dict[str, np.nda
         raise ValueError("these bytes are no message") from error
 
 
+# ------------------------------------------------------------------------------------------------------------ processes
+
 Why = Literal["time", "memory", "crash"]
 Pieces = Iterable[bytes | memoryview]
 
@@ -79,7 +84,6 @@ MEMORY, TIME = 77, 78  # exit codes of a child that ended itself because it had 
 GONE = 0.1  # seconds that somebody waits for a process to be gone that was ended
 LATE = 1.0  # seconds beyond its limit that a run may take to end by itself
 _WATCH = 0.1  # seconds between two looks at what a child uses, where the kernel has no limit for it
-_LENGTH = struct.Struct("<Q")
 _LINUX = sys.platform == "linux"
 # A lower priority, and Ctrl+C for the parent alone; 0 elsewhere.
 _WINDOWS_FLAGS = sum(

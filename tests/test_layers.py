@@ -32,10 +32,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "displays specification",
         "arguments",
         "errors",
-        "checkpoints later messages numbers one_thread processes resources templates",
+        "checkpoints later numbers one_thread processes resources templates",
     ),
     "dpviz.families": (" ".join(FAMILIES),),
-    "dpviz.problems": ("values", "nonconvex", "games linear tuning", "planes", "base"),
+    "dpviz.problems": ("values", "nonconvex", "games linear tuning", "base"),
     # Noise and plans above budgets, budgets above accounting, accounting above events.
     "dpviz.privacy": (
         "statistics verification",
@@ -43,27 +43,22 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "conversions matrix_products running_sums",
         "batches",
         "releases",
-        "budgets ledger queries",
+        "budgets ledger",
         "optimal_sums",
         "audit matrix_factorisation tradeoffs",
         "accounting",
         "events",
     ),
-    # Answers above what is asked, that above how a budget is split.
-    "dpviz.privacy.statistics": ("answers", "analyses", "allocation", "noisy_means"),
+    # What is asked above how a budget is split.
+    "dpviz.privacy.statistics": ("analyses", "allocation", "noisy_means"),
     # Mistakes above tests, tests above what was released.
-    "dpviz.privacy.verification": (
-        "broken known_choices",
-        "implementation",
-        "choice_odds transcripts",
-        "standard_draws",
-    ),
+    "dpviz.privacy.verification": ("broken", "implementation", "transcripts"),
     # Accountants above single events, single events above closed forms.
     "dpviz.privacy.accounting": (
         "accountants",
         "currencies fine",
         "pld",
-        "quantise rounding textbook",
+        "rounding",
         "per_event",
         "rdp_tradeoffs subsampled_rdp",
         "closed_forms",

@@ -38,6 +38,8 @@ from dpviz.privacy.verification.implementation import Implementation, Watch, kno
 from dpviz.privacy.verification.transcripts import Departure, Transcript, log_likelihood
 from dpviz.problems.base import Problem, ProblemSpecification
 
+# --------------------------------------------------------------------------------------------------------------- claims
+
 # Of all ranges of a plan, the shares that are tried: those that are refuted are too small. 1 is one of them.
 _SHARES = np.array([*np.linspace(0.02, 1.0, 50), 1 + 1e-6, *np.linspace(1.02, 2.0, 50), *np.geomspace(2.1, 20, 15)])
 _LOSSES = np.linspace(-1.0, 1.0, 161)  # of the largest loss
@@ -95,6 +97,8 @@ def _least_range(ranges: tuple[float, ...], rate: Floats, false_rate: Floats) ->
     refuted = np.sum([(above > delta).any(axis=-1) for delta in deltas], axis=0)  # the smaller a share, the sooner
     return np.concatenate([[0.0], _SHARES])[refuted] * max(ranges)
 
+
+# --------------------------------------------------------------------------------------------------------------- audits
 
 Runs = Annotated[int, Between(2, 10**7, ends=True)]
 Looks = Annotated[int, Between(1, 100, ends=True)]
@@ -447,6 +451,9 @@ def _differ(one: Snapshot | None, other: Snapshot | None) -> np.ndarray | bool:
         if mine is not None:
             different |= np.asarray(mine) != np.asarray(its)
     return different
+
+
+# ------------------------------------------------------------------------- mistakes made on purpose, for audits to find
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
 
 
 def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Addresses and values of "epsilon=0.1,0.3": a name of `sweeps.settings`, or an address of one number.
+    """Addresses and values of "epsilon=0.1,0.3": a name of `sweep.settings`, or an address of one number.
 
     Raises UserError.
     """

@@ -23,6 +23,8 @@ from dpviz import resources
 from dpviz.cli import INTERRUPTED, WRONG
 from dpviz.errors import UserError
 
+# -------------------------------------------------------------- the dashboard, of an installed package or of a checkout
+
 
 @click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="Where it answers.")
@@ -46,6 +48,8 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
         return subprocess.call(program, env=environment)
     os.execve(sys.executable, program, environment)  # in its place, so that it gets the signals
 
+
+# --------------------------------------------------------------------------------------------------------- all commands
 
 _WORDS = resources.data(__package__, "commands.toml")
 COMMANDS = _WORDS["commands"]

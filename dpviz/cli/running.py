@@ -36,6 +36,8 @@ from dpviz.specification import sentences
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep, data_seed
 from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
+# ------------------------------------------------------------------- who computes, how far it is, and what Ctrl+C keeps
+
 STEPS = 1000  # of the bar
 
 
@@ -161,6 +163,8 @@ def stopped_by_ctrl_c() -> Iterator[threading.Event]:
     finally:
         signal.signal(signal.SIGINT, before)
 
+
+# --------------------------------------------------------------------------------------------------------- the commands
 
 LARGE = 1e9  # bytes of memory that a run may take without saying so
 

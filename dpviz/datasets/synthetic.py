@@ -216,7 +216,7 @@ def _blocks(count: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
+# ---------------------------------------------------------------------------------------- rows with a label or a target
 
 _SECONDS_PER_CAUCHY = 25e-9  # to draw one, which takes two normal numbers and a division
 _PAPER_ROWS = 100_000  # rows of the paper's matrix; a smaller n takes the first of them

@@ -17,6 +17,8 @@ from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, S
 from dpviz.experiments.trace import Trace
 from dpviz.processes import Child, Ended, Why, pack, unpack
 
+# ---------------------------------- the line: one visitor after the other, and of each visitor one task after the other
+
 T = TypeVar("T")
 _Tasks = OrderedDict[str, deque[T]]
 
@@ -95,6 +97,8 @@ def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | Non
         del visitors[visitor]
     return item
 
+
+# ---------------------------------------------------------------------------------------------------------------- slots
 
 WORKER = "dpviz.execution.worker"
 PATIENCE = 1.0  # seconds that a worker has to stop by itself

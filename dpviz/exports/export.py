@@ -33,6 +33,8 @@ from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 
+# ----------------------------------------------------- a plan for several analyses in plain words, for those who decide
+
 _TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # directions: after one, 21 may read as 12
 
 
@@ -99,6 +101,8 @@ def _text(sentence: str) -> str:
     literal = html.escape(_TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", sentence))
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", literal)
 
+
+# ------------------------------------------------------------------------------------ a run: numbers, program, notebook
 
 NOT_PRIVATE = "_nonprivate"
 _INDEX = ("algorithm", "replicate", "iteration")

@@ -323,6 +323,8 @@ def _word(value: float | int | str) -> str:
     return value if isinstance(value, str) else short(value)
 
 
+# ------------------------------------------------------------------------------------------ lessons on guarantees alone
+
 FALSE_ALARMS = 0.01
 _POINTS = 40  # of a curve
 

@@ -15,6 +15,8 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import Event, OneNumber, Relation
 from dpviz.privacy.matrix_factorisation import Factorisation
 
+# -------------------------------------------------------------------------------------------------------------- queries
+
 Norm = Literal["l1", "l2", "linf", "range"]
 
 
@@ -39,6 +41,8 @@ class Query(NamedTuple):
     batch: Sample | None = None
     relation: Relation = "replace-one"
 
+
+# ------------------------------------------------------------------------------------------------------------- releases
 
 Standard = Literal["laplace", "standard_normal"]
 _NODES = 100  # of the noisy threshold's law; what is left of a probability's error is far below a run's chance

@@ -290,6 +290,9 @@ def check_facts(problem: Problem, facts: Facts) -> None:
         raise refusal("data_and_plan")
 
 
+# -------------------------------------------------------------------- planes in which the replicates of a run are shown
+# They are functions of what methods release, and of settings.
+
 _TINY = float(np.finfo(float).tiny)
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 

@@ -22,6 +22,8 @@ from dpviz.numbers import short
 from dpviz.specification import Control, Specification, sentences
 from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
 
+# ----------------------------------------------------- the numbers among an experiment's settings, with their addresses
+
 SEED = "seed"
 _DIGITS = 3  # of the values between both ends
 
@@ -105,6 +107,8 @@ def numbers(owner: Specification) -> Iterator[Control]:
 def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
     return {control.name: Setting(control, (f"{address}.{control.name}",)) for control in numbers(owner)}
 
+
+# --------------------------------------------------------------------------------------------------------------- sweeps
 
 MOST_VALUES, MOST_POINTS = 24, 200
 Address = Sequence[str]  # the words between the points of "budget.epsilon"

@@ -21,6 +21,8 @@ from dpviz.later import pd
 from dpviz.numbers import short
 from dpviz.problems.base import Metric
 
+# ----------------------------------------------------- laws: growth with a setting, and where two methods change places
+
 _NORMAL = 1.959964  # standard errors on either side of a 95 % interval
 _LEAST_WEIGHT = 1e-6  # runs that diverged must not make a sum of squares zero
 
@@ -267,6 +269,8 @@ def orders(one: str, other: str, curves: Sequence[tuple[np.ndarray, np.ndarray, 
     by_number = sorted(found.items(), key=lambda item: -len(item[1]))
     return tuple(Order(leaders, np.array(places).reshape(len(places), -1)) for leaders, places in by_number)
 
+
+# -------------------------------------------------------------------------------------------------------------- results
 
 _LARGEST = 1e300  # sums and logarithms of numbers up to here are still finite
 

@@ -111,6 +111,8 @@ def _both_signs(delta: Floats, above: Floats, delta_reverse: Floats, above_rever
     return PLD(h, -len(below), np.maximum(p, 0.0), float(delta[-1]))
 
 
+# ---------------------------------------------------------------------------------------------------------- composition
+
 Counts = Mapping[Event, int] | Sequence[tuple[Event, int]]
 
 TAIL = 1e-3  # the share of δ that may be lost outside the window, and again outside the range of single losses

@@ -352,6 +352,11 @@ def _spread(planned: tuple[Planned, ...]) -> float:
     return math.fsum(math.log(p.standard_deviation) for p in planned if p.standard_deviation is not None)
 
 
+# ----------------------------------------------------------------------------------- the release, computed from columns
+# Each column's values are clipped, missing ones count as the lowest value of the range, and bins that were not declared
+# are not counted: a neighbour is as far away as the plan says at most, whatever the values are.
+
+
 def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int | None = None) -> list[Any]:
     """One private answer to every analysis: a number, or the numbers (B,) of a histogram.
 

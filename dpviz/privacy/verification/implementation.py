@@ -29,6 +29,10 @@ from dpviz.privacy.ledger import SLACK, FixedEvents, Ledger
 from dpviz.privacy.releases import Accepted, Query, Release, Selected, Standard, Summed
 from dpviz.privacy.verification.transcripts import Opened, Transcript, declared_scale, law_of, standard_draws
 
+# --------------------------------------------------------------------------------- ratios of other laws, on all choices
+# Under the declared law such a ratio has expectation 1, whatever utilities depend on: 1/x bounds the chance that it is
+# ever x or more (Ville 1939). So does 1 over the mean of several ratios.
+
 _SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise
 _TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of what was chosen before or in the run before
 _INDICES = 4
@@ -76,6 +80,10 @@ def _log_chances(weights: np.ndarray, chosen: np.ndarray) -> Floats:
     picked = np.take_along_axis(weights, chosen[:, None], axis=1)[:, 0]
     return np.asarray(picked - np.log(np.exp(weights).sum(axis=1)))
 
+
+# ---------------------------------------------------------------------------- choices at values that an auditor made up
+# The data sets of an audit are such that one row decides, which is not where the noise of choices shows best. So its
+# mechanisms, in the state in which they are audited, make choices at values of their own.
 
 _EACH = 8  # choices of each run, at least
 _MOST = 4  # different events
@@ -131,6 +139,8 @@ def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
     every = Accepted(np.tile(values, (len(rows), 1)), outcomes, rows, None, *scales)
     return values, np.exp(every.log_density(_NODES))
 
+
+# ------------------------------------------------------------------------------------------------------------ the tests
 
 Kind = Literal[
     "scale",

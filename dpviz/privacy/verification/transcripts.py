@@ -24,6 +24,10 @@ from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.privacy.releases import Multiplied, Noised, Release, Selected, Standard, Summed
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
+# ---------------------------------------------------------------------------- releases in units of their declared noise
+# The declared law follows from the event that was paid for and from the query's sensitivity, not from the law and the
+# scale that were really drawn with.
+
 
 def declared_scale(release: Release) -> Floats | None:
     """(R',) the declared scale of the noise, 0 where no row moves the query; None where there is no noise: of choices,
@@ -85,6 +89,8 @@ def _along_and_across(release: Multiplied, away: np.ndarray) -> np.ndarray:
     along = (away * release.unit).sum(axis=1, keepdims=True)
     return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", basis, away)], axis=1)
 
+
+# ---------------------------------------------------------------------------------------------------------- transcripts
 
 HANDED_OUT: Sequence[np.random.Generator] = []  # in place of the streams of noise: what leaves is what left before
 

@@ -21,6 +21,8 @@ from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification, evaluated_in_slices
 
+# ---------------------------------------------------------------------------------------------- the probability simplex
+
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 _CHECK_EVERY = 10
@@ -227,6 +229,8 @@ def _asked(
     values, gradients = zip(*found, strict=True)
     return np.concatenate(values), np.concatenate(gradients)
 
+
+# ------------------------------------------------------------------------------------------------------------- the game
 
 refusal = partial(errors.refusal, __package__)
 

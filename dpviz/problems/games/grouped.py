@@ -17,6 +17,10 @@ from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import SlicedGame
 
+# ---------------------------------------------------------------- shares of the groups that are not declared but bought
+# Shares decide how much a group counts in the game, and how much noise the game needs (a row of a group weighs
+# 1/share); wrong ones never break privacy.
+
 COST = 0.05  # ε of a release, at first
 SMALLEST = 0.02  # share that a group gets at least, at first (families/mirror_descent/THEORY.md, section 4.4)
 
@@ -56,6 +60,8 @@ def as_shares(counts: np.ndarray, smallest: float) -> tuple[float, ...]:
             return tuple(shares.tolist())
         low |= below
 
+
+# ---------------------------------------------------------------------------------------------- the loss of every group
 
 WORST_GROUP = Metric("worst_group_loss", "Highest mean loss of a group", headline=4)
 CLOSE = 0.1  # relative: declared shares this close to the found ones are taken to be right

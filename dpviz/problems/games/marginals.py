@@ -283,6 +283,9 @@ class MarginalGame(SlicedGame):
         return y[:, : self.marginals.queries] - y[:, self.marginals.queries :]
 
 
+# --------------------------------------------------------------------------------------- rows from a released histogram
+# Post-processing: however many rows are drawn, they cost no privacy beyond that of the histogram.
+
 SEED = 4_090_317_221  # of the public generator; the streams of a run are derived from hashes, never from this
 MOST_ROWS = 1_000_000
 _RESERVES = 4  # further draws, from which rows may be exchanged

@@ -20,6 +20,8 @@ from dpviz.privacy.batches import Batch
 from dpviz.problems import base
 from dpviz.specification import choice, number
 
+# --------------------------------------------------------------------------------------- sums over rows, block by block
+
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
 # (n, R) array is returned to the system and faulted in again at every iteration.
 BLOCK = 48_000
@@ -138,6 +140,8 @@ def bounded(x: np.ndarray) -> np.ndarray:
     """x without what is not finite or too large: a diverged replicate must not turn an argument into NaN."""
     return np.clip(np.nan_to_num(x), -1e100, 1e100)
 
+
+# ------------------------------------------------------------------------------------------------------------ the model
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 

@@ -15,6 +15,8 @@ from dpviz.problems.base import Metric, refusal
 from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, bounded, gradient_clip, norms
 from dpviz.specification import number
 
+# -------------------------------------------------------------------- a target that is a number: squared and Huber loss
+
 BOTH: tuple[Norm, Norm] = ("l1", "l2")
 
 
@@ -135,6 +137,8 @@ def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
     bent = size if caps is None else np.minimum(size, caps)
     return np.asarray(bent * (size - bent / 2))
 
+
+# ------------------------------------------------------------------------------------------- two classes: logistic loss
 
 _LARGEST_EXPONENT, _SHARED = 700.0, 600.0  # e to these is a finite number
 

@@ -30,6 +30,8 @@ from dpviz.problems.nonconvex.nonconvex_risk import (
 )
 from dpviz.specification import choice, number
 
+# --------------------------------------------------------------------------- losses and penalties, with their constants
+
 _V = 1 - 2 / math.sqrt(5)  # where t²/(1 + t²) has its largest third derivative: t² = v, 1 - 10v + 5v² = 0
 _THIRD = 12 * math.sqrt(_V) * (1 - _V) / (1 + _V) ** 4  # 2.334280, of t²/(2(1 + t²))
 
@@ -196,6 +198,8 @@ def _bell(arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     below *= below
     return np.divide(arguments, below, out=below), arguments
 
+
+# ------------------------------------------------------------------------------------------------------------ the risks
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of every field
 DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line

@@ -30,6 +30,8 @@ from dpviz.problems.tuning.tuning import (
 )
 from dpviz.specification import choice, number, switch
 
+# ---------------------------------------------------------------- losses that need no training: every user is protected
+
 ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a checkpoint after each round
 # One multiplication and addition of a product of matrices, and what else happens to a number of it.
 SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
@@ -211,6 +213,8 @@ class Huber(GradientProblem):
             checkpoint()
         return x
 
+
+# ----------------------------------------------------------------------- kernel models: training rows are not protected
 
 MODELS = {
     "svr": "Support vector regression",

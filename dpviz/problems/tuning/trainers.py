@@ -24,6 +24,10 @@ from dpviz.checkpoints import checkpoint
 from dpviz.one_thread import one_thread
 from dpviz.processes import Child, Ended, Parent, pack, unpack
 
+# ----------------------------------------------------------------------------------------- models with hyper-parameters
+# A learner is settings and arrays, so that it can be sent to a worker process; what it finds at a setting depends on
+# that setting alone.
+
 JITTER = 1e-10
 MOST_STEPS = 100_000  # of a support vector machine, which at some settings would go on for hours
 
@@ -183,6 +187,8 @@ def training_seconds(learner: str, m: int, v: int, p: int) -> float:
         fit = m**3 / 3 * SECONDS_PER_FACTORED
     return SECONDS_OF_A_TRAINING + kernels + fit
 
+
+# ------------------------------------------------------------------------------------------------- processes that train
 
 VARIABLE, MOST = "DPVIZ_TRAINERS", 3  # processes beside a run, unless the variable says otherwise; 0: none
 SLOW = 5e-3  # declared seconds of a training from which on it is worth to send it elsewhere

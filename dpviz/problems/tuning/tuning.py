@@ -21,6 +21,8 @@ from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSpecification
 from dpviz.specification import choice, number
 
+# -------------------------------------------------------------------------------------------- rows that belong to users
+
 
 def user_count(facts: DatasetFacts) -> int:
     """Users of a table; every row is one where nothing is said of users."""
@@ -90,6 +92,8 @@ def rows_of(
     alone = np.array_equal(mine[order], np.arange(len(chosen)))  # one row each
     return Rows(features[order], targets[order], Users(len(chosen), None if alone else mine[order]))
 
+
+# ---------------------------------------------------------------------------------------------------------- the problem
 
 CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 OBSERVATIONS = {

@@ -13,11 +13,13 @@ from dpviz.privacy.releases import Norm, Query
 from dpviz.problems.base import Facts, Metric, Problem, evaluated_in_slices
 from dpviz.problems.values.value_losses import ValueLoss
 
+# ------------------------------------------------------ random directions, public, from one bank of them that is turned
+
 Kind = Literal["iid", "orthonormal"]
 
 MOST_SETS, BANK_BYTES, FEWEST_SETS = 1024, 32_000_000, 16
 MOST_SEEN, AT_ONCE = 32, 400_000  # directions of a row in diagnostics; numbers that are drawn at once for these
-_SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
+_BANK_SEED = 3_141_592_653  # of the banks, which are public constants; the streams of a run are derived from hashes
 
 
 def haar(normals: np.ndarray) -> np.ndarray:
@@ -43,7 +45,7 @@ def bank_bytes(count: int, d: int) -> float:
 @lru_cache(maxsize=4)
 def bank(kind: Kind, count: int, d: int) -> np.ndarray:
     """(P, m, d) sets of m unit vectors, read-only: independent of each other, or orthonormal within a set (m ≤ d)."""
-    generator, size = np.random.default_rng((_SEED, count, d)), bank_size(count, d)
+    generator, size = np.random.default_rng((_BANK_SEED, count, d)), bank_size(count, d)
     if kind == "iid":
         sets = generator.standard_normal((size, count, d))
         sets /= np.linalg.norm(sets, axis=2, keepdims=True)
@@ -59,7 +61,7 @@ def bank(kind: Kind, count: int, d: int) -> np.ndarray:
 def seen(count: int, d: int, size: int) -> np.ndarray:
     """(m, size, k) coordinates of the first m = min(d, 32) of d orthonormal directions, in uniform position, along k
     fixed ones, read-only: what each of so many rows sees that looks at k numbers."""
-    generator, sets = np.random.default_rng((_SEED, count, d, size)), np.empty((min(d, MOST_SEEN), size, count))
+    generator, sets = np.random.default_rng((_BANK_SEED, count, d, size)), np.empty((min(d, MOST_SEEN), size, count))
     for part in np.array_split(sets, -(-size * d * count // AT_ONCE), axis=1):  # views
         checkpoint()
         part[:] = haar(generator.standard_normal((part.shape[1], d, count)))[:, :MOST_SEEN].transpose(1, 0, 2)
@@ -111,7 +113,10 @@ def spread(kind: Kind, count: int) -> float:
     return 1.0 if kind == "iid" else count**-0.5
 
 
-STEPS, ROUNDING = 300, 1e-9
+# ---------------------------------------------------- the shortest vector in a convex hull, for many replicates at once
+
+STEPS = 300
+ROUNDING = 1e-9  # relative: of lengths, of a clip that is not active, and of a point that is x itself
 
 
 def least_norm(vectors: np.ndarray) -> np.ndarray:
@@ -149,6 +154,8 @@ def shortest(vectors: np.ndarray) -> np.ndarray:
     return weights
 
 
+# ---------------------------------------------------------------------------------------------------------- the problem
+
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 BLOCK = 400_000  # values of the loss that are computed at once; their arguments are temporaries of 8 bytes each
 TEMPORARIES = 5  # of these, at once
@@ -156,7 +163,6 @@ HALF = 2000  # rows of each half of the sample that diagnostics look at
 POINTS = 20  # around an iterate, of which the least convex combination of gradients is sought
 FEWER = 1000  # rows of that sample that choose the combination; the others say how long it is
 GROUPS = 20  # of these others: how much their means differ tells the error
-ROUNDING = 1e-9  # relative, of a clip that is not active, and of a point that is x itself
 # Slices follow from these: a value at a point of its own, a row's gradient, each product in it, a value of all rows at
 # one point.
 SECONDS_PER_VALUE, SECONDS_PER_DIAGNOSED, SECONDS_PER_PRODUCT, SECONDS_PER_ROW = 5e-9, 8e-9, 0.15e-9, 10e-9
