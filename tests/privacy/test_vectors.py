@@ -145,8 +145,8 @@ def test_the_classic_gaussian_mechanism_wastes_noise_and_fails_for_large_epsilon
     ("rho", "delta", "excess"), [(0.01, 1e-6, 0.21), (2.0, 1e-6, 0.07), (0.01, 1e-3, 0.51), (2.0, 1e-3, 0.12)]
 )
 def test_the_textbook_conversion_of_zcdp_is_larger(rho, delta, excess):
-    forms = rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    assert forms / forms.zcdp_epsilon(rho, delta) - 1 == pytest.approx(excess, abs=0.006)
+    textbook = rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    assert textbook / forms.zcdp_epsilon(rho, delta) - 1 == pytest.approx(excess, abs=0.006)
 
 
 # --------------------------------------------------------------------- the exponential mechanism, by brute force over t
