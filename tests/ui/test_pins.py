@@ -34,7 +34,7 @@ def _page() -> None:
 
 def page() -> AppTest:
     """A run on somebody's file that has ended."""
-    app = AppTest.from_function(_page)
+    app = AppTest.from_function(_page, default_timeout=300)
     app.session_state["p_job"] = uploaded_run()
     app.run()
     assert not app.exception
@@ -101,7 +101,7 @@ def test_a_run_of_a_file_that_is_removed_ends_and_what_was_built_for_its_diagnos
     waiting = replace(
         ended, job=Runner(slots=0).submit(ended.experiment, dict(ended.tables)), tables=dict(ended.tables)
     )
-    app = AppTest.from_function(_removed)
+    app = AppTest.from_function(_removed, default_timeout=300)
     app.session_state["runs"] = [ended, waiting]
     assert not app.run().exception
     assert app.session_state["found"] == [(True, True), (False, False)] * 2, "the first time, another file is removed"
