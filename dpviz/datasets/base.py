@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import numpy as np
 
 from dpviz.checkpoints import checkpoint
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.specification import Specification, number
 
 MAX_BOUND = 1e100  # squares and sums of features this large still fit into float64
@@ -168,7 +168,10 @@ class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
         enforce_blocks(features, facts.numeric, facts.blocks)
         if facts.target is None:
             if not np.array_equal(np.abs(labels), np.ones(facts.n)):
-                raise refusal(__package__, "target_without_two_classes")
+                raise UserError(
+                    "Every label must be exactly -1 or +1. Choose the target column again.",
+                    title="The target is not a choice between two classes",
+                )
         else:
             labels[~np.isfinite(labels)] = sum(facts.target) / 2
             np.clip(labels, *facts.target, out=labels)

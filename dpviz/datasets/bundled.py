@@ -16,11 +16,9 @@ from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.parsing import numbers
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.specification import choice
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 DECLARED = resources.data(__package__, "bundled.toml")
 _POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {  # which values of the target are the class +1
@@ -52,7 +50,16 @@ class BundledTable(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.bundled.table"
     title: ClassVar[str] = "Published table"
-    table: Literal["breast_cancer", "digits", "health_insurance"] = choice("health_insurance", **CONTROLS["table"])
+    table: Literal["breast_cancer", "digits", "health_insurance"] = choice(
+        "health_insurance",
+        label="Table",
+        help="Real data that anyone may download. Small tables show how much noise few rows need.",
+        options={
+            "breast_cancer": "Breast cancer (569 rows, 30 features)",
+            "digits": "Digits, even or odd (1,797 rows, 64 features)",
+            "health_insurance": "Health insurance (20,190 rows, 9 features)",
+        },
+    )
 
     def facts(self) -> DatasetFacts:
         declared, bounds = DECLARED[self.table], self._bounds
@@ -165,7 +172,11 @@ class CovertypeUpload(Upload, _Covertype):
     def read(self, frame: "pd.DataFrame") -> RowsRead:
         """The cells as they are and the label -1 or +1; (n, 55)."""
         if len(frame.columns) != WIDTH + 1:
-            raise refusal(__package__, "this_file_has_columns", width=WIDTH, count=len(frame.columns))
+            raise UserError(
+                f"The file covtype.data has {WIDTH} columns and the class. Choose it, or declare the columns of your "
+                "own.",
+                title=f"This file has {len(frame.columns)} columns",
+            )
         classes = numbers(frame.iloc[:, -1])
         kept = (classes == SPRUCE) | (classes == PINE)
         table = np.empty((int(kept.sum()), WIDTH + 1))

@@ -21,7 +21,7 @@ from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, 
 from dpviz.datasets.uploads.parsing import as_number, classes
 from dpviz.datasets.uploads.reading import Reading
 from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
-from dpviz.errors import NotYet, refusal
+from dpviz.errors import NotYet, UserError
 from dpviz.later import pd
 
 Columns = tuple[tuple[str, tuple[str, ...]], ...]
@@ -218,12 +218,9 @@ def check_domain(sizes: Mapping[str, int]) -> None:
         drop.append(f"{shown(name)} ({sizes[name]:,} categories)")
         left //= sizes[name]
     if drop:
-        raise refusal(
-            __package__,
-            "too_many_combinations",
-            max_domain=MAX_DOMAIN,
-            columns=" and ".join(drop),
-            combinations=combinations,
+        raise UserError(
+            f"At most {MAX_DOMAIN:,} can be used. Leave out {' and '.join(drop)}, or merge categories.",
+            title=f"The columns have {combinations:,} combinations",
         )
 
 

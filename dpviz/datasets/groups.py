@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import DataSpecification, check_features, data_seed, enforce_bounds, rows_number
-from dpviz.datasets.bundled import CONTROLS, BundledTable
+from dpviz.datasets.bundled import BundledTable
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.parsing import class_label, classes
 from dpviz.datasets.uploads.reading import Reading
@@ -134,7 +134,9 @@ class GroupedSigns(GroupedSpecification):
     kind: ClassVar[str] = "datasets.groups.signs"
     title: ClassVar[str] = "Three groups that need different models"
     rows: int = rows_number(20_000, 200, 100_000)
-    dimension: int = number(30, 4, 200, **CONTROLS["GroupedSigns.dimension"])
+    dimension: int = number(
+        30, 4, 200, label="Features", symbol="d", scale="log", help="Four of them matter; the others are noise."
+    )
     seed: int = data_seed()
 
     def facts(self) -> GroupedFacts:
@@ -160,7 +162,9 @@ class GroupedLosses(GroupedSpecification):
     kind: ClassVar[str] = "datasets.groups.losses"
     title: ClassVar[str] = "Three specialists among many strategies"
     rows: int = rows_number(20_000, 200, 100_000)
-    dimension: int = number(30, 3, 500, **CONTROLS["GroupedLosses.dimension"])
+    dimension: int = number(
+        30, 3, 500, label="Strategies", symbol="d", scale="log", help="Three are specialists; the others fail everyone."
+    )
     seed: int = data_seed()
 
     @model_validator(mode="after")
@@ -191,7 +195,12 @@ class GroupedBundled(GroupedSpecification):
 
     kind: ClassVar[str] = "datasets.groups.bundled"
     title: ClassVar[str] = "Health insurance, by self-rated health"
-    grouping: Literal["four", "three"] = choice("four", **CONTROLS["grouping"])
+    grouping: Literal["four", "three"] = choice(
+        "four",
+        label="Groups",
+        help="The smallest group decides the noise: 2 % rate their health as poor, 10 % as fair or poor.",
+        options={"four": "Excellent, good, fair, poor", "three": "Excellent, good, fair or poor"},
+    )
 
     def facts(self) -> GroupedFacts:
         table = BundledTable(table="health_insurance").facts()

@@ -11,12 +11,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, data_seed, rows_number
 from dpviz.specification import Specification, choice, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 _WORD = 64
 _ENTRIES = 1 << 20  # of an unpacked block: several columns even of 100 000 rows
@@ -134,10 +131,19 @@ class LatentGame(Specification):
     kind: ClassVar[str] = "datasets.games.latent"
     title: ClassVar[str] = "Latent factors"
     public: ClassVar[bool] = True
-    structure: Literal["needle", "hide_seek"] = choice("needle", **CONTROLS["structure"])
+    structure: Literal["needle", "hide_seek"] = choice(
+        "needle",
+        label="Structure",
+        help="Needle: each player must find the one good strategy. Hide and seek: both must mix over three classes.",
+        options={"needle": "Needle in a haystack", "hide_seek": "Hide and seek"},
+    )
     rows: int = rows_number(5000, 20, 100_000, "Each row is one person.")
-    strategies_x: int = number(300, 2, 10_000, **CONTROLS["strategies_x"])
-    strategies_y: int = number(300, 2, 10_000, **CONTROLS["strategies_y"])
+    strategies_x: int = number(
+        300, 2, 10_000, label="Strategies of x", symbol="dₓ", scale="log", help="Choices of the minimising player."
+    )
+    strategies_y: int = number(
+        300, 2, 10_000, label="Strategies of y", symbol="dᵧ", scale="log", help="Choices of the maximising player."
+    )
     seed: int = data_seed()
 
     @property
@@ -227,7 +233,9 @@ def _dimension(default: int = 10) -> Any:
 
 
 def _signal(default: float = 4.0) -> Any:
-    return number(default, 0.1, 20.0, **CONTROLS["signal"])
+    return number(
+        default, 0.1, 20.0, label="Signal", scale="log", help="Size of the true weights: larger = clearer labels."
+    )
 
 
 @lru_cache(64)  # a page asks for them twenty times
@@ -286,7 +294,9 @@ class PaperLogistic(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.paper_logistic"
     title: ClassVar[str] = "Simulated data of the accelerated-gradient paper"
-    rows: int = number(10_000, 500, _PAPER_ROWS, **CONTROLS["PaperLogistic.rows"])
+    rows: int = number(
+        10_000, 500, _PAPER_ROWS, label="Rows", symbol="n", scale="log", help="The first n of the paper's 100,000 rows."
+    )
     dimension: int = _dimension(20)
     seed: int = data_seed(367)
 
@@ -313,7 +323,14 @@ class CorrelatedLogistic(DatasetSpecification):
     title: ClassVar[str] = "Correlated features (ill-conditioned)"
     rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
-    correlation: float = number(0.9, 0.0, 0.99, **CONTROLS["correlation"])
+    correlation: float = number(
+        0.9,
+        0.0,
+        0.99,
+        label="Correlation",
+        symbol="r",
+        help="Closer to 1 = harder to optimise: larger condition number.",
+    )
     signal: float = _signal(1.0)
     seed: int = data_seed()
 
@@ -341,7 +358,9 @@ class UniformLinear(DatasetSpecification):
     title: ClassVar[str] = "A number to predict (regression)"
     rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
-    noise: float = number(0.5, 0.01, 3.0, **CONTROLS["noise"])
+    noise: float = number(
+        0.5, 0.01, 3.0, label="Label noise", scale="log", help="Standard deviation, relative to that of the signal."
+    )
     outliers: float = number(0.02, 0.0, 0.5, label="Outliers", help="Share of targets with 20 times the noise.")
     seed: int = data_seed()
 
@@ -394,9 +413,15 @@ class Saddle(DatasetSpecification):
 
     kind: ClassVar[str] = "datasets.synthetic.saddle"
     title: ClassVar[str] = "Two sides of a line (saddle point)"
-    rows: int = number(20_000, 1000, 200_000, **CONTROLS["Saddle.rows"])
-    dimension: int = number(10, 2, 2000, **CONTROLS["Saddle.dimension"])
-    spike: float = number(0.85, 0.1, 0.99, **CONTROLS["spike"])
+    rows: int = number(
+        20_000, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
+    dimension: int = number(
+        10, 2, 2000, label="Features", symbol="d", scale="log", help="Noise is added to every coordinate."
+    )
+    spike: float = number(
+        0.85, 0.1, 0.99, label="Spike", help="How far the rows reach along the line: longer = steeper way down."
+    )
     seed: int = data_seed()
 
     def facts(self) -> DatasetFacts:
@@ -427,7 +452,14 @@ class HeavyTailed(DatasetSpecification):
     title: ClassVar[str] = "Heavy-tailed features (outliers)"
     rows: int = rows_number(10_000, 500, 1_000_000)
     dimension: int = _dimension()
-    bound: float = number(5.0, 0.5, 1000.0, **CONTROLS["bound"])
+    bound: float = number(
+        5.0,
+        0.5,
+        1000.0,
+        label="Declared bound",
+        scale="log",
+        help="Values beyond ±bound are clipped; noise grows with it.",
+    )
     signal: float = _signal(1.0)
     seed: int = data_seed()
 

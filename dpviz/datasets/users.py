@@ -16,7 +16,7 @@ from dpviz.datasets.uploads.from_data import ROWS
 from dpviz.datasets.uploads.limits import MAX_ROWS, check_columns, check_named, shown
 from dpviz.datasets.uploads.parsing import classes
 from dpviz.datasets.uploads.upload import Name, Prepared, RowsRead, UploadedTable, prepare, prepared
-from dpviz.errors import UserError, refusal
+from dpviz.errors import UserError
 from dpviz.later import pd
 
 MIN_USERS = 20
@@ -103,7 +103,11 @@ def prepare_users(
     wide = prepared(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
     count = count_users(wide.table)
     if count < MIN_USERS:
-        raise refusal(__package__, "there_are_too_few_users", user=shown(user), count=count, min_users=MIN_USERS)
+        raise UserError(
+            f"Column {shown(user)} names {count:,} of them, and {MIN_USERS} are needed: what one user has would drown "
+            "in noise, or everybody would see it.",
+            title="There are too few users",
+        )
     return replace(wide, specification=wide.specification.replaced(users=count))
 
 

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from scipy.optimize import brentq
 
-from dpviz.errors import UserError, refusal
+from dpviz.errors import UserError
 from dpviz.numbers import rounded_up, short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.specification import Control, Specification
@@ -36,7 +36,11 @@ class Best:
 
 def no_bound_in(budget: Budget) -> UserError:
     """What an error bound says to a currency that it does not know."""
-    return refusal(__package__, "no_error_bound_in_this_currency", budget=budget.name)
+    return UserError(
+        f"The error is known for a budget in pure ε, (ε, δ), ρ or μ, not for {budget.name}. State the guarantee in one "
+        "of these.",
+        title="No error bound in this currency",
+    )
 
 
 class ErrorBound(Specification, ABC):
@@ -114,15 +118,15 @@ def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
     if reached <= target:
         return
     if floor > target:
-        raise refusal(
-            __package__,
-            "out_of_reach_without_privacy",
-            floor=short_up(floor),
-            target=short(target),
-            advice=bound.advice,
+        raise UserError(
+            f"Even without privacy only an error of {short_up(floor)} is guaranteed, so none of {short(target)} can "
+            f"be. {bound.advice}",
+            title="Target out of reach",
         )
-    raise refusal(
-        __package__, "target_out_of_reach", largest=largest.describe(), reached=short_up(reached), floor=short_up(floor)
+    raise UserError(
+        f"The largest budget that can be set, {largest.describe()}, guarantees an error of {short_up(reached)} only. "
+        f"Without privacy it would be {short_up(floor)}: the noise is the limit. Use more rows or a larger target.",
+        title="Target out of reach",
     )
 
 

@@ -13,7 +13,7 @@ from dpviz.arguments import checked
 from dpviz.checkpoints import EVERY, at_checkpoints
 from dpviz.datasets.base import NO_TABLES
 from dpviz.displays import Displayed, bar
-from dpviz.errors import UserError, refusal
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, AnyAlgorithm, Snapshot
 from dpviz.experiments.plan import Plan, Privacy, privacy_of
 from dpviz.experiments.trace import CLOUD, LEAST_RECORDS, RECORDS, ArmTrace, Trace, recording_grid
@@ -197,7 +197,10 @@ class Experiment(Displayed, Specification):
         """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()
         if not isinstance(facts, arm.algorithm.facts_type()):
-            raise refusal(__package__, "algorithm_and_problem_do_not_fit", arm=arm.label, problem=self.problem.title)
+            raise UserError(
+                f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
+                title="Algorithm and problem do not fit",
+            )
         with one_thread:  # to the last digit what a run will plan
             found = arm.algorithm.plan(facts, arm.budget or self.budget)
         return replace(found, seeded=True) if self.seeded else found
@@ -310,7 +313,12 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
     """Raise UserError for a table that a problem would not read: it would train on other data than those given."""
     own = getattr(getattr(problem, "data", None), "identity", None)
     if set(tables) - {own}:
-        raise refusal(__package__, "table_that_is_not_read", problem=problem.title)
+        raise UserError(
+            "Tables are given by the identity that the settings declare, {problem.data.identity: array}, and the "
+            f'problem "{problem.title}" declares none of this identity. Leave the table out, or declare it as the '
+            "problem's data.",
+            title="This table would not be read",
+        )
 
 
 def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:

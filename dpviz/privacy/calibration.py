@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpviz.arguments import Between, checked
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget
@@ -141,7 +141,13 @@ def calibrate_gaussian(
     if m == n or not budget.allows_gaussian:
         return shares * budget.gaussian_rho(budget.left(prior))
     if not budget.amplifies_gaussian:
-        raise refusal(__package__, "no_amplification")
+        raise UserError(
+            "Random batches do not shrink the ρ or the μ of Gaussian noise: both promise something for every attack, "
+            "also for those that are almost never wrong, and these find a row that is in the batch as if all rows "
+            "were used. Use all rows (m = n), or state the budget as (ε, δ), as a Rényi divergence of one order, or "
+            "as an attack bound.",
+            title="No amplification in this currency",
+        )
     most = most_inner("gaussian", budget) ** 2 / 2
     return shares * _largest_multiple(
         "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), most=most
@@ -152,7 +158,10 @@ def _shares(weights: Floats, m: int, n: int) -> Floats:
     """The weights of steps on m of n rows, as shares of 1. Raises UserError for what are none."""
     steps = np.asarray(weights, dtype=float)
     if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
-        raise refusal(__package__, "no_steps")
+        raise UserError(
+            "Steps need a positive weight each, in one row, and a batch has no more rows than there are.",
+            title="There are no such steps",
+        )
     return np.asarray(steps / steps.sum())
 
 
@@ -308,7 +317,10 @@ def _largest_feasible(
         if -waste <= high_value <= 0:
             return high
         if step > 200 and low_value > 0:
-            raise refusal(__package__, "the_budget_cannot_be_planned")
+            raise UserError(
+                "No accountant can tell what so many steps cost at so small a δ. Raise δ or take fewer steps.",
+                title="The budget cannot be planned",
+            )
         if low_value > 0:
             high, high_value, low = low, low_value, low - step
             low_value = excess(low)
@@ -369,4 +381,10 @@ def most_inner(noise: Noise, budget: Budget) -> float:
 
 def refuse_rare_batches() -> NoReturn:
     """Raises the UserError for a budget that only batches with too little noise would use up."""
-    raise refusal(__package__, "drawn_rows_unprotected")
+    raise UserError(
+        "This guarantee would hold only because the batch is rare: a given row is drawn so seldom that the budget "
+        "allows releasing whole batches without any noise, or with so little that a row in the batch shows almost "
+        "surely. Choose a larger m/n or a smaller budget: a smaller δ, far below 1/n, a smaller ε, ρ or μ, or a "
+        "stricter attack bound.",
+        title="This budget does not protect those who are drawn",
+    )

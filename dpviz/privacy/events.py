@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar, assert_never
 
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.numbers import short_up
 
 T = TypeVar("T")
@@ -204,7 +204,11 @@ def relation(events: Iterable[Event]) -> Relation | None:
     """
     schemes = {scheme for event in objects(events) for scheme in _schemes(event)}
     if len(schemes) > 1:
-        raise refusal(__package__, "batches_of_two_kinds")
+        raise UserError(
+            "Batches without replacement hold if one row is replaced, Poisson batches if one is added or removed: two "
+            "guarantees that do not compose. Draw all batches in one way.",
+            title="These batches do not add up",
+        )
     if not schemes:
         return None
     return "replace-one" if "wor" in schemes else "add/remove-one"

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import fft
 from scipy.linalg import block_diag, cholesky, solve_triangular, toeplitz
 
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 
 Floats = NDArray[np.float64]
 Draw = Callable[[], Floats]
@@ -357,7 +357,11 @@ def checked(length: int, longest: int | None = None) -> int:
     if length < 1:
         raise ValueError(f"a running sum needs at least one step, got {length}")
     if longest is not None and length > longest:
-        raise refusal(__package__, "too_many_steps", longest=longest, length=length)
+        raise UserError(
+            f"This factorisation is computed for up to {longest:,} steps, not {length:,}. Take fewer steps, or the "
+            "normalised square root, which is almost as good and has no limit.",
+            title="Too many steps",
+        )
     return int(length)
 
 

@@ -4,20 +4,17 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 
-from dpviz import errors
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, DataSpecification
+from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.releases import Norm, Query
 from dpviz.specification import Specification
-
-refusal = partial(errors.refusal, __package__)
 
 
 @dataclass(frozen=True)
@@ -287,7 +284,10 @@ class SmoothProblem(Problem):
 def check_facts(problem: Problem, facts: Facts) -> None:
     """Raise UserError unless the problem that was built is the one that was planned for."""
     if problem.facts != facts:
-        raise refusal("data_and_plan")
+        raise UserError(
+            "The data do not have the size or bounds that the plan was made for. Load the data again.",
+            title="Data and plan differ",
+        )
 
 
 # -------------------------------------------------------------------- planes in which the replicates of a run are shown

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from dpviz.datasets.base import MAX_BOUND, is_range
-from dpviz.errors import NotYet, UserError, refusal
+from dpviz.errors import NotYet, UserError
 from dpviz.later import pd
 from dpviz.numbers import short
 
@@ -33,12 +33,19 @@ def shown(name: str) -> str:
 def too_few_rows(count: int, left: str = "") -> UserError:
     """The error for a table with fewer than MIN_ROWS rows; `left` ends its title where rows were dropped."""
     rows = f"{count} row{'s' if count != 1 else ''}{left}"
-    return refusal(__package__, "too_few_rows", rows=rows, min_rows=MIN_ROWS)
+    return UserError(
+        f"At least {MIN_ROWS} are needed. At ε = 1 the noise hides everything in a table this small; try 1,000 rows or "
+        "more.",
+        title=f"Only {rows}",
+    )
 
 
 def too_many_rows(limit: int) -> UserError:
     """The error for a table with more than `limit` rows."""
-    return refusal(__package__, "more_than_rows", limit=limit)
+    return UserError(
+        f"At most {limit:,} rows can be used. Use a random sample of {limit:,} rows, or shorten the file.",
+        title=f"More than {limit:,} rows",
+    )
 
 
 def too_big(message: str) -> UserError:
@@ -54,12 +61,23 @@ def unreadable(message: str = "") -> UserError:
 def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[str]:
     """The column names, or the UserError that they deserve. A column without a name gets one."""
     if len(names) < min_columns:
-        raise refusal(__package__, "one_column" if min_columns > 1 else "no_column")
+        number = "Only one column was found; two at least are needed, such as a feature and a target."
+        raise UserError(
+            f"{number if min_columns > 1 else 'No column was found.'} Put the column names into the first row and "
+            "separate the cells by commas, semicolons or tabs.",
+            title="This file is not a table",
+        )
     if len(names) > max_columns:
-        raise refusal(__package__, "this_file_has_columns", max_columns=max_columns, count=len(names))
+        raise UserError(
+            f"At most {max_columns} can be read. Keep the columns that you need.",
+            title=f"This file has {len(names):,} columns",
+        )
     names = [name.strip() or f"Column {position}" for position, name in enumerate(names, 1)]
     if any(len(name) > MAX_NAME for name in names):
-        raise refusal(__package__, "a_column_name_is_too_long", max_name=MAX_NAME)
+        raise UserError(
+            f"Column names may have at most {MAX_NAME} characters. Is the first row a header?",
+            title="A column name is too long",
+        )
     repeated = next((name for position, name in enumerate(names) if name in names[:position]), None)
     if repeated is not None:
         title = f"Two columns are called {shown(repeated)}"
@@ -87,7 +105,10 @@ def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | Non
     """Raise UserError if the table lacks the column that names the group, or the user, or has it another use."""
     check_columns(frame, (column,))
     if column == target or column in features:
-        raise refusal(__package__, "column_has_two_uses", what=what, column=shown(column))
+        raise UserError(
+            f"The column that names the {what} can be neither the target nor a feature. Choose another one.",
+            title=f"Column {shown(column)} has two uses",
+        )
 
 
 def check_positive(positive: str | None) -> None:
@@ -110,7 +131,11 @@ def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) 
     if categories and (d > MAX_FEATURES or n * d > MAX_CELLS):
         name, size = max(categories, key=lambda column: column[1])
         most = min(MAX_FEATURES, MAX_CELLS // n)
-        raise refusal(__package__, "the_columns_make_features", n=n, most=most, name=shown(name), size=size, d=d)
+        raise UserError(
+            f"Every category makes a feature, and {n:,} rows can have {most:,} of them. Column {shown(name)} alone has "
+            f"{size:,} categories: merge some, or leave the column out.",
+            title=f"The columns make {d:,} features",
+        )
 
 
 def check_choice(
@@ -128,7 +153,10 @@ def check_choice(
     if len(set(columns)) < len(columns):
         raise UserError("Choose every column once.", title="A feature is chosen twice")
     if target in columns:
-        raise refusal(__package__, "column_is_both_target_and_feature", target=shown(str(target)))
+        raise UserError(
+            "A feature that is the target itself makes the task trivial. Take it out of the features.",
+            title=f"Column {shown(str(target))} is both target and feature",
+        )
     for name in numeric:
         if not is_range(*bounds.get(name, UNDECLARED)):
             raise no_range(name, bounds.get(name, UNDECLARED))

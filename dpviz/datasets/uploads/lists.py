@@ -14,7 +14,7 @@ from pydantic import Field
 
 from dpviz.datasets.uploads.limits import MAX_NAME, shown
 from dpviz.datasets.uploads.parsing import class_label, classes, numbers
-from dpviz.errors import NotYet, UserError, refusal
+from dpviz.errors import NotYet, UserError
 from dpviz.later import pd
 
 MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through the noise
@@ -86,7 +86,10 @@ def _listed(name: str, declared: Declared) -> tuple[str, ...]:
         edges = declared.edges
         increasing = all(low < high for low, high in pairwise(edges))
         if not edges or not all(math.isfinite(edge) for edge in edges) or not increasing:
-            raise refusal(__package__, "the_edges_of_column_do_not_increase", name=shown(name))
+            raise UserError(
+                "Give at least one number, each larger than the one before.",
+                title=f"The edges of column {shown(name)} do not increase",
+            )
         categories = declared.labels
     else:
         categories = tuple(text for text in (text.strip() for text in declared) if text != OTHER)
@@ -95,7 +98,11 @@ def _listed(name: str, declared: Declared) -> tuple[str, ...]:
         raise (UserError if categories else NotYet)("List at least one category, and none that is empty.", title=title)
     if len(categories) > MAX_CATEGORIES:
         count = len(categories)
-        raise refusal(__package__, "too_many_categories", name=shown(name), count=count, most=MAX_CATEGORIES)
+        raise UserError(
+            f"They are {count:,}, at most {MAX_CATEGORIES:,} are possible. List the frequent ones; the rest becomes "
+            '"other". Of a numeric column, use ranges.',
+            title=f"The categories of column {shown(name)} cannot be used",
+        )
     if any(len(text) > MAX_NAME for text in categories):
         raise UserError(f"A category may have at most {MAX_NAME} characters. Leave out longer texts.", title=title)
     labels = [class_label(text) for text in categories]  # 1 and 1.0 are the same

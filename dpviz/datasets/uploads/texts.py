@@ -18,7 +18,7 @@ from dpviz.datasets.uploads.lines import (
 )
 from dpviz.datasets.uploads.parsing import numbers_in
 from dpviz.datasets.uploads.reading import Reading, read_cells
-from dpviz.errors import UserError, refusal
+from dpviz.errors import UserError
 from dpviz.later import pyarrow
 
 LOOKED_AT = 1000  # rows
@@ -83,11 +83,21 @@ def read_text(
     names = checked_names(header, min_columns, max_columns)
     kinds = reading.kinds or ("text",) * len(names)
     if len(kinds) != len(names):
-        raise refusal(__package__, "this_is_another_table", count=len(names), declared=len(kinds))
+        raise UserError(
+            f"It has {len(names)} columns, and how it is read was declared for {len(kinds)}.",
+            title="This is another table",
+        )
     if sum(kind != "unused" for kind in kinds) < min_columns:
-        raise refusal(__package__, "too_few_columns_are_used")
+        raise UserError(
+            "Say of more columns what they hold: two at least are needed, such as a feature and a target.",
+            title="Too few columns are used",
+        )
     if reading.below is None and not data.endswith(b"\r" if reading.rows == "returns" else b"\n"):
-        raise refusal(__package__, "no_line_break_at_the_end")
+        raise UserError(
+            "So nothing tells a last row that is blank from none. Add a line break at its end, or declare that its "
+            "last line is a row, by `reading=dpviz.datasets.Reading(below=0)` of `dpviz.read_table`.",
+            title="This file does not end in a line break",
+        )
     if max_rows is not None and len(rows) > max_rows:
         raise too_many_rows(max_rows)
     return _interpreted(rows, names, kinds, reading)

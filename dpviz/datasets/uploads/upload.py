@@ -24,7 +24,7 @@ from dpviz.datasets.uploads.from_data import ROWS, Mark, in_words
 from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.datasets.uploads.reading import Reading
-from dpviz.errors import UserError, refusal
+from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.specification import Specification, sentences
 
@@ -305,12 +305,19 @@ def _some(parts: Sequence[str]) -> str:
 def check_size(count: int, n: int) -> None:
     """Raise UserError unless a table has n rows."""
     if count != n:
-        raise refusal(__package__, "another_number_of_rows", count=count, n=n)
+        raise UserError(
+            f"It has {count:,} rows that can be used, and these settings are for {n:,}. Choose the file that they were "
+            "made for.",
+            title="This is another table",
+        )
 
 
 def table_is_gone() -> UserError:
     """The error for an uploaded table that is not among the tables, or has another shape."""
-    return refusal(__package__, "uploaded_table_is_gone")
+    return UserError(
+        "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
+        title="The uploaded table is no longer here",
+    )
 
 
 def prepare(

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from dpviz import resources
 from dpviz.arguments import Delta, checked
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.privacy import audit
 from dpviz.privacy.accounting import accountants, closed_forms, per_event, rdp_tradeoffs
 from dpviz.privacy.accounting.closed_forms import Floats
@@ -19,8 +18,6 @@ from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.privacy.budgets.base import Budget, Order
 from dpviz.privacy.events import Event
 from dpviz.specification import number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 
 def budget_number(default: float, low: float, high: float, symbol: str) -> Any:
@@ -70,7 +67,10 @@ class PureDP(AdditiveBudget):
         return self.epsilon
 
     def gaussian_rho(self, amount: float) -> float:
-        raise refusal(__package__, "no_gaussian_noise")
+        raise UserError(
+            "Gaussian noise never gives pure ε-DP. State the budget as (ε, δ), ρ or μ, or choose another noise.",
+            title="This budget does not exist for Gaussian noise",
+        )
 
     def about_rho(self, amount: float) -> float:
         return amount**2 / 8  # of a single selection; many are dearer under pure ε
@@ -221,7 +221,15 @@ class RenyiDP(Budget):
     amplifies_gaussian: ClassVar[bool] = True
     larger_is_more: ClassVar[tuple[str, ...]] = ("order",)
     epsilon: float = budget_number(1.0, 1e-4, 100.0, "ε")
-    order: float = number(8.0, 1.01, 1000.0, **CONTROLS["order"])
+    order: float = number(
+        8.0,
+        1.01,
+        1000.0,
+        label="Order",
+        symbol="α",
+        scale="log",
+        help="Larger = more privacy, more noise: larger orders come closer to pure ε.",
+    )
 
     def cost(self, events: tuple[Event, ...]) -> float:
         """Divergences of single events add up, even if these are chosen adaptively."""

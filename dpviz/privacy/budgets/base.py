@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from dpviz.arguments import Between, Delta, checked
 from dpviz.displays import Displayed
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.numbers import short_down, short_up
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.accounting.currencies import Currency, Noise, release
@@ -119,7 +119,11 @@ class Budget(Displayed, Specification):
         """
         total, used = self.amount, self._paid(prior)
         if not total - used > _NOTHING_LEFT * total:
-            raise refusal(__package__, "nothing_is_left_for_the_run")
+            raise UserError(
+                "What was released before the run has used up the whole budget. Raise the budget, or go back to "
+                "constants that cost nothing.",
+                title="Nothing is left for the run",
+            )
         return total - used
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
@@ -313,5 +317,8 @@ B = TypeVar("B", bound=Budget)
 def require(budget: Budget, kind: type[B]) -> B:
     """The budget itself, if it is stated in the currency `kind`; raises UserError otherwise."""
     if not isinstance(budget, kind):
-        raise refusal(__package__, "budget_does_not_fit_the_method", kind=kind.name, budget=budget.name)
+        raise UserError(
+            f"This method needs its budget as {kind.name}, but it was given as {budget.name}. Choose another currency.",
+            title="This budget does not fit the method",
+        )
     return budget

@@ -10,9 +10,8 @@ from pydantic import model_validator
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from dpviz import resources
 from dpviz.arguments import Delta, checked
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy import audit, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms, pld
@@ -22,8 +21,6 @@ from dpviz.privacy.budgets.additive import GaussianDP, ZeroConcentratedDP, budge
 from dpviz.privacy.budgets.base import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace, Parallel, StatedApproximateDP
 from dpviz.specification import number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 
 class ApproximateDP(Budget):
@@ -35,7 +32,15 @@ class ApproximateDP(Budget):
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
     epsilon: float = budget_number(2.0, 0.01, 50.0, "ε")
-    delta: float = number(1e-6, 1e-10, 1e-3, **CONTROLS["delta"])
+    delta: float = number(
+        1e-6,
+        1e-10,
+        1e-3,
+        label="Excess",
+        symbol="δ",
+        scale="log",
+        help="Keep it far below 1/n. Smaller = more privacy, more noise.",
+    )
 
     @property
     def symbol(self) -> str:
@@ -154,8 +159,26 @@ class TradeOff(Budget):
     adds_up: ClassVar[bool] = False
     amplifies_gaussian: ClassVar[bool] = True
     larger_is_more: ClassVar[tuple[str, ...]] = ("false_positive_rate",)
-    true_positive_rate: float = number(0.05, 0.0002, 0.999, **CONTROLS["true_positive_rate"])
-    false_positive_rate: float = number(0.01, 0.0001, 0.5, **CONTROLS["false_positive_rate"])
+    true_positive_rate: float = number(
+        0.05,
+        0.0002,
+        0.999,
+        label="Detection",
+        symbol="TPR",
+        scale="log",
+        help="The largest rate at which any attacker may notice a row, at these false alarms. Smaller = more privacy, "
+        "more noise.",
+    )
+    false_positive_rate: float = number(
+        0.01,
+        0.0001,
+        0.5,
+        label="False alarms",
+        symbol="FPR",
+        scale="log",
+        help="The rate of false alarms that the attacker accepts; guessing alone detects as often. Larger, at the "
+        "same detection = more privacy, more noise.",
+    )
 
     @model_validator(mode="after")
     def _above_guessing(self) -> "TradeOff":
@@ -184,7 +207,10 @@ class TradeOff(Budget):
         return float(ndtri(amount) - ndtri(self.false_positive_rate)) ** 2 / 2
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        raise refusal(__package__, "not_available_in_this_currency")
+        raise UserError(
+            "Selections cannot be planned for an attack bound here. State the guarantee in another currency.",
+            title="Not available in this currency",
+        )
 
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
         return audit.least_detection(rate, false_rate, self.false_positive_rate)

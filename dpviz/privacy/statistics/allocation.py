@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from scipy.optimize import brentq
 
-from dpviz import resources
-from dpviz.errors import UserError, refusal
+from dpviz.errors import UserError
 from dpviz.privacy import mechanisms
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency, Noise, release
@@ -18,8 +17,6 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Parallel, Seq
 from dpviz.privacy.statistics import noisy_means
 from dpviz.specification import Specification, choice, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 Rule = Literal["optimal", "proportional"]
 MECHANISMS: Mapping[str, str] = MappingProxyType(
@@ -44,9 +41,24 @@ class Analysis(Specification):
 
     kind: ClassVar[str] = "privacy.allocation.analysis"
     name: str = Field("Analysis", min_length=1, max_length=60)
-    noise: Noise = choice("laplace", MECHANISMS, **CONTROLS["Analysis.noise"])
-    weight: float = number(1.0, 1e-6, 1e6, **CONTROLS["Analysis.weight"])
-    sensitivity: float = number(1.0, 1e-9, 1e9, **CONTROLS["sensitivity"])
+    noise: Noise = choice(
+        "laplace",
+        MECHANISMS,
+        label="Mechanism",
+        help="What protects the analysis. A selection is one draw of the exponential mechanism.",
+    )
+    weight: float = number(
+        1.0, 1e-6, 1e6, label="Weight", symbol="w", scale="log", help="How much the variance of its noise matters."
+    )
+    sensitivity: float = number(
+        1.0,
+        1e-9,
+        1e9,
+        label="Sensitivity",
+        symbol="Δ",
+        scale="log",
+        help="How far one row moves the result: L1 norm for Laplace, L2 for Gaussian noise, range for a selection.",
+    )
     rows: str = Field("", max_length=60)  # the set of rows it uses, fixed without looking at them; "" = all of them
     budget: Budget | None = None  # a guarantee of its own, in its own currency; None: a share of the total
 
@@ -111,16 +123,28 @@ def _split_added(
 
 def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
     if analysis.noise == "gaussian" and not budget.allows_gaussian:
-        raise refusal(__package__, "no_gaussian_noise_for_a_share", analysis=analysis.name)
+        raise UserError(
+            f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
+            "(ε, δ), ρ or μ.",
+            title="This budget does not exist for Gaussian noise",
+        )
     if analysis.noise == "any" and rule == "optimal":
-        raise refusal(__package__, "nothing_to_optimise", analysis=analysis.name)
+        raise UserError(
+            f"{analysis.name}: what its noise costs in accuracy is unknown. Choose its mechanism, state its guarantee, "
+            "or split in proportion to the weights.",
+            title="Nothing to optimise",
+        )
 
 
 def _check_total(budget: Budget) -> None:
     if not budget.private:
         raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
     if budget.currency is None and budget.total_rho is None:
-        raise refusal(__package__, "this_currency_does_not_add_up", budget=budget.name)
+        raise UserError(
+            f"Budgets are split and added up in pure ε, (ε, δ), ρ and μ, not as {budget.name}. State it in one of "
+            "these.",
+            title="This currency does not add up",
+        )
 
 
 def _remaining(total: float, currency: Currency, paid: Sequence[Analysis]) -> float:
@@ -128,14 +152,21 @@ def _remaining(total: float, currency: Currency, paid: Sequence[Analysis]) -> fl
     parts = [(a, stated_event(a)) for a in paid]
     used = _price(composed(parts), currency)
     if used == math.inf:
-        raise refusal(__package__, "currencies_do_not_fit", without=_without(parts, currency))
+        raise UserError(
+            f"{_without(parts, currency)}, so nothing can be said of what is left of the total. State the total or "
+            "these analyses in another currency.",
+            title="Currencies do not fit",
+        )
     if not total - used > 1e-9 * total:
         raise _used_up()
     return total - used
 
 
 def _used_up() -> UserError:
-    return refusal(__package__, "nothing_is_left_to_split")
+    return UserError(
+        "The analyses with a guarantee of their own use up the total. Raise the total, or lower their guarantees.",
+        title="Nothing is left to split",
+    )
 
 
 def _price(events: Sequence[Event], currency: Currency) -> float:
@@ -224,7 +255,11 @@ def stated_event(analysis: Analysis) -> Event:
     if budget is None or not budget.private:
         raise UserError(f"State the guarantee of {analysis.name}, or leave it out.", title="A guarantee is missing")
     if noise == "gaussian" and not budget.allows_gaussian:
-        raise refusal(__package__, "this_guarantee_does_not_exist", analysis=analysis.name)
+        raise UserError(
+            f"{analysis.name}: Gaussian noise never gives pure ε-DP. State its guarantee in another currency, or "
+            "choose another mechanism.",
+            title="This guarantee does not exist",
+        )
     _check_total(budget)
     return budget.release(noise)
 

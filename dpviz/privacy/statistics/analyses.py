@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from scipy.special import ndtri
 
 from dpviz import resources
-from dpviz.errors import refusal
+from dpviz.errors import UserError
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting.currencies import Noise
 from dpviz.privacy.budgets import Budget
@@ -29,7 +29,6 @@ from dpviz.privacy.statistics import allocation
 from dpviz.privacy.statistics.allocation import Analysis, Share
 from dpviz.specification import Specification, choice, number
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 _WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
 
 CONFIDENCE = 0.95
@@ -61,7 +60,9 @@ class Statistic(Specification):
     of: ClassVar[str] = ""
     whole: ClassVar[bool] = False
     name: str = Field("Analysis", min_length=1, max_length=60)
-    weight: float = number(1.0, 1e-6, 1e6, **CONTROLS["weight"])
+    weight: float = number(
+        1.0, 1e-6, 1e6, label="Share", symbol="w", scale="log", help="Parts of the budget: 2 gets twice as much as 1."
+    )
 
     @property
     def values(self) -> int:
@@ -188,7 +189,9 @@ class Histogram(Statistic):
     unit: ClassVar[str] = "rows"
     of: ClassVar[str] = "the count in a bin"
     whole: ClassVar[bool] = True
-    bins: int = number(10, 2, 100_000, **CONTROLS["bins"])
+    bins: int = number(
+        10, 2, 100_000, label="Bins", symbol="B", scale="log", help="Categories or ranges, all declared beforehand."
+    )
 
     @property
     def values(self) -> int:
@@ -213,7 +216,9 @@ class Quantile(Ranged):
     unit: ClassVar[str] = "ranks"
     of: ClassVar[str] = "n"
     level: float = number(0.5, 0.001, 0.999, label="Level", symbol="q", help="0.5 is the median.")
-    candidates: int = number(101, 2, 1_000_000, **CONTROLS["candidates"])
+    candidates: int = number(
+        101, 2, 1_000_000, label="Values", symbol="N", scale="log", help="That can be released, evenly spaced."
+    )
 
     @property
     def asked(self) -> str:
@@ -319,7 +324,12 @@ class Analyses(Specification):
 
     kind: ClassVar[str] = "privacy.analyses.analyses"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    noise: Literal["smaller", "laplace", "gaussian"] = choice("smaller", NOISES, **CONTROLS["Analyses.noise"])
+    noise: Literal["smaller", "laplace", "gaussian"] = choice(
+        "smaller",
+        NOISES,
+        label="Noise of numbers",
+        help="Pure ε allows only Laplace noise. Under the other guarantees Gaussian noise is often smaller.",
+    )
     statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
 
     def planned(self, budget: Budget) -> tuple[Planned, ...]:
@@ -336,7 +346,10 @@ def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
     if plan.noise == "smaller" and not budget.allows_gaussian:
         noises = ("laplace",)
     elif plan.noise == "gaussian" and not budget.allows_gaussian:
-        raise refusal(__package__, "no_gaussian_noise")
+        raise UserError(
+            "Gaussian noise never gives pure ε-DP. Choose Laplace noise, or state the budget as (ε, δ), ρ or μ.",
+            title="This budget does not exist for Gaussian noise",
+        )
     return min((_shared(plan, budget, noise) for noise in noises), key=_spread)
 
 
@@ -389,7 +402,10 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
     except (TypeError, ValueError):
         numbers = None
     if numbers is None or numbers.shape != (p.rows,):
-        raise refusal(__package__, "column_does_not_fit_the_plan", statistic=p.statistic.name, rows=p.rows)
+        raise UserError(
+            f"{p.statistic.name} needs {p.rows:,} numbers, or True or False, one for each row.",
+            title="This column does not fit the plan",
+        )
     return numbers
 
 

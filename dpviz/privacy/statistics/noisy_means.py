@@ -19,8 +19,6 @@ from dpviz.privacy.events import Event, Gaussian, Laplace, Parallel, Relation, S
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.specification import Specification, choice, number
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
-
 STEPS_LIMIT = 20_000  # affordable steps are counted up to here
 Scheme = Literal["all", "wor", "poisson", "blocks"]
 SCHEMES: Mapping[str, str] = MappingProxyType(
@@ -34,12 +32,33 @@ class NoisyMeans(Specification):
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    sampling: Scheme = choice("wor", SCHEMES, **CONTROLS["sampling"])
-    batch_fraction: float = number(1.0, 0.0001, 1.0, **CONTROLS["batch_fraction"])
-    iterations: int = number(100, 1, 10_000, **CONTROLS["iterations"])
-    clip: float = number(1.0, 0.001, 1000.0, **CONTROLS["clip"])
+    sampling: Scheme = choice(
+        "wor",
+        SCHEMES,
+        label="Sampling",
+        help="Which rows each mean uses. It also decides who is protected: whether a row is exchanged, or comes and "
+        "goes.",
+    )
+    batch_fraction: float = number(
+        1.0,
+        0.0001,
+        1.0,
+        label="Batch",
+        symbol="m/n",
+        scale="log",
+        help="Share of the rows in each mean, unless it uses all rows. 1 = all rows, no sampling.",
+    )
+    iterations: int = number(
+        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy means that share the budget."
+    )
+    clip: float = number(
+        1.0, 0.001, 1000.0, label="Clip", symbol="C", scale="log", help="Largest norm of one row's contribution."
+    )
     noise: Literal["laplace", "gaussian"] = choice(
-        "laplace", {"laplace": "Laplace", "gaussian": "Gaussian"}, **CONTROLS["noise"]
+        "laplace",
+        {"laplace": "Laplace", "gaussian": "Gaussian"},
+        label="Noise",
+        help="Laplace noise needs the clip in the L1 norm, Gaussian noise in the L2 norm.",
     )
 
     @property

@@ -8,13 +8,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from dpviz import errors
 from dpviz.checkpoints import checkpoint, slices
+from dpviz.errors import UserError
 from dpviz.numbers import short_up
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
@@ -232,8 +232,6 @@ def _asked(
 
 # ------------------------------------------------------------------------------------------------------------- the game
 
-refusal = partial(errors.refusal, __package__)
-
 Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
 
@@ -383,7 +381,11 @@ class Game(Problem):
         added: a row moves each by no more than it moves F anywhere. Raises UserError where the gap is not exact.
         """
         if not self.facts.gap_change:
-            raise refusal("no_exact_gap")
+            raise UserError(
+                "The gap of this game is bracketed by an iteration, not computed exactly, so it is not known how far "
+                "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
+                title="Algorithm and problem do not fit",
+            )
         found = self.evaluate({"x": x, "y": y}, expensive=True)
         return Query(found[DUALITY_GAP.name], self.facts.gap_change / self.facts.n, norm)
 

@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz import resources
 from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.groups import GroupedDataset, GroupedLosses, GroupedSigns, GroupedSpecification
@@ -30,8 +29,6 @@ from dpviz.problems.games.games import (
 from dpviz.problems.games.grouped import WORST_GROUP, GroupedGame, Rates, rates
 from dpviz.problems.games.matrix_games import Equilibrium, bilinear_gap, equilibrium
 from dpviz.specification import choice, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
 BLOCK = 16_000
@@ -60,8 +57,15 @@ class GroupLoss(GameSpecification):
     kind: ClassVar[str] = "problems.group_loss.worst_group"
     title: ClassVar[str] = "Worst group loss"
     data: GroupedSpecification = GroupedSigns()
-    loss: Literal["squared", "logistic"] = choice("squared", **CONTROLS["loss"])
-    radius: float = number(1.0, 0.5, 5.0, **CONTROLS["GroupLoss.radius"])
+    loss: Literal["squared", "logistic"] = choice(
+        "squared",
+        label="Loss",
+        help="Squared: ½ (prediction - label)². Logistic: ln(1 + exp(-label × prediction)).",
+        options={"squared": "Squared", "logistic": "Logistic"},
+    )
+    radius: float = number(
+        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r. Larger = more noise."
+    )
 
     def _plane(self) -> Plane | None:
         data = self.data.facts()

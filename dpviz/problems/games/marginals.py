@@ -16,20 +16,12 @@ from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
 from dpviz.datasets.uploads.lists import OTHER
+from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import base
 from dpviz.problems.base import Metric, Plane
-from dpviz.problems.games.games import (
-    DUALITY_GAP,
-    GameFacts,
-    GameSpecification,
-    Pair,
-    Player,
-    SlicedGame,
-    project,
-    refusal,
-)
+from dpviz.problems.games.games import DUALITY_GAP, GameFacts, GameSpecification, Pair, Player, SlicedGame, project
 from dpviz.specification import number
 
 _PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a sum
@@ -336,7 +328,10 @@ def synthetic_table(marginals: Marginals, shares: np.ndarray, rows: int, without
     """
     kept = np.where(others(marginals.domain), 0.0, shares) if without_other else shares
     if not kept.sum() > 0:
-        raise refusal("only_other")
+        raise UserError(
+            "Every released row has it in some column. Let rows have “other”, or choose another method.",
+            title="Nothing is left without “other”",
+        )
     generator = np.random.default_rng(SEED)
     drawn = np.array([_systematic(kept, rows, generator) for _ in range(1 + _RESERVES)])
     counts = _exchanged(marginals, marginals.answers(kept[None] / kept.sum()), drawn)

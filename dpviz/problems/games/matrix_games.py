@@ -12,9 +12,10 @@ from scipy.optimize import linprog
 from dpviz.checkpoints import checkpoint
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.synthetic import LatentGame, Signs
+from dpviz.errors import UserError
 from dpviz.privacy.releases import Query
 from dpviz.problems.base import Metric
-from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair, refusal
+from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
 
 POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
 
@@ -100,7 +101,11 @@ class MatrixGameProblem(Game):
         """
         facts = self.facts
         if facts.d_x * facts.d_y > MAX_ENTRIES:
-            raise refusal("large_payoffs", d_x=facts.d_x, d_y=facts.d_y)
+            raise UserError(
+                f"A payoff matrix of {facts.d_x:,} × {facts.d_y:,} entries does not fit into memory. Choose fewer "
+                "strategies, or leave out the noisy matrix.",
+                title="The payoff matrix is too large",
+            )
         # Replacing a row changes every entry by at most twice its bound, divided by n.
         sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
         matrix = self._payoffs.matrix()
@@ -109,7 +114,10 @@ class MatrixGameProblem(Game):
     def equilibrium(self) -> "Equilibrium":
         """Value and optimal strategies on the data. Raises UserError for more than 500 strategies of a player."""
         if max(self.facts.d_x, self.facts.d_y) > _MAX_LINEAR_PROGRAM:
-            raise refusal("many_strategies", most=_MAX_LINEAR_PROGRAM)
+            raise UserError(
+                f"The exact equilibrium is computed for up to {_MAX_LINEAR_PROGRAM} strategies. Choose fewer.",
+                title="Too many strategies for a linear program",
+            )
         return equilibrium(self._payoffs.matrix())
 
     def value(self) -> float:

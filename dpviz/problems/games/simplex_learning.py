@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz import resources
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
@@ -17,8 +16,6 @@ from dpviz.problems.base import Metric, Plane
 from dpviz.problems.games import games
 from dpviz.problems.games.games import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
 from dpviz.specification import choice, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 MAX_CELLS = 20_000_000
 _OPTIMUM_TOLERANCE = 1e-6
@@ -58,9 +55,15 @@ class SparseRegression(_Learning):
 
     kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"
     title: ClassVar[str] = "Sparse regression"
-    rows: int = number(10_000, 200, 100_000, **CONTROLS["SparseRegression.rows"])
-    dimension: int = number(500, 3, 2000, **CONTROLS["SparseRegression.dimension"])
-    radius: float = number(1.0, 0.5, 5.0, **CONTROLS["SparseRegression.radius"])
+    rows: int = number(
+        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
+    dimension: int = number(
+        500, 3, 2000, label="Features", symbol="d", scale="log", help="Three of them matter; the others are noise."
+    )
+    radius: float = number(
+        1.0, 0.5, 5.0, label="Radius", symbol="r", help="The model's weights have ‖w‖₁ ≤ r; the true ones have norm 1."
+    )
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     def _plane(self) -> Plane | None:
@@ -88,9 +91,15 @@ class Portfolio(_Learning):
 
     kind: ClassVar[str] = "problems.simplex_learning.portfolio"
     title: ClassVar[str] = "Portfolio choice"
-    rows: int = number(10_000, 200, 100_000, **CONTROLS["Portfolio.rows"])
-    dimension: int = number(100, 3, 2000, **CONTROLS["Portfolio.dimension"])
-    risk_aversion: float = number(1.0, 0.0, 5.0, **CONTROLS["risk_aversion"])
+    rows: int = number(
+        10_000, 200, 100_000, label="Periods", symbol="n", scale="log", help="One row is one period's returns."
+    )
+    dimension: int = number(
+        100, 3, 2000, label="Assets", symbol="d", scale="log", help="Three of them have a positive mean return."
+    )
+    risk_aversion: float = number(
+        1.0, 0.0, 5.0, label="Risk aversion", symbol="γ", help="Weight of the squared return; 0 = mean return only."
+    )
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     @property
@@ -127,11 +136,20 @@ class PolytopeRegression(games.GameSpecification):
 
     kind: ClassVar[str] = "problems.simplex_learning.polytope_regression"
     title: ClassVar[str] = "Regression over a polytope"
-    shape: Literal["box", "monotone", "own"] = choice("monotone", **CONTROLS["shape"])
+    shape: Literal["box", "monotone", "own"] = choice(
+        "monotone",
+        label="Polytope",
+        help="A box has 2^d vertices and is wide in every direction; rising weights have d + 1 vertices.",
+        options={"box": "Box, |w_j| ≤ r", "monotone": "Rising weights, 0 ≤ w_1 ≤ … ≤ r", "own": "My own vertices"},
+    )
     dimension: int = number(5, 1, 10, label="Features", symbol="d", help="Of a box or of rising weights.")
-    radius: float = number(0.2, 0.01, 5.0, **CONTROLS["PolytopeRegression.radius"])
+    radius: float = number(
+        0.2, 0.01, 5.0, label="Radius", symbol="r", scale="log", help="Size of the box or of the largest weight."
+    )
     vertices: tuple[tuple[float, ...], ...] = ()
-    rows: int = number(10_000, 200, 100_000, **CONTROLS["PolytopeRegression.rows"])
+    rows: int = number(
+        10_000, 200, 100_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each."
+    )
     seed: int = number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
     @model_validator(mode="after")

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz import resources
 from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLogistic
@@ -143,8 +142,6 @@ def bounded(x: np.ndarray) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------------------------ the model
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
-
 _NORMS = 4096  # rows
 
 
@@ -170,19 +167,55 @@ class LinearModel(base.ProblemSpecification):
 
     curvature: ClassVar[float] = 1.0
     data: DatasetSpecification = UniformLogistic()
-    regularisation: float = number(0.01, 1e-5, 1.0, **CONTROLS["regularisation"])
-    scaling: Literal["unit", "centred"] = choice("unit", **CONTROLS["scaling"])
-    intercept: Literal["no", "yes"] = choice("no", **CONTROLS["intercept"])
-    clip: float | None = gradient_clip("the bound that the declared features imply (clips nothing)")
-    clip_norm: Literal["l1", "l2"] = choice("l1", **CONTROLS["clip_norm"])
-    clipping: Literal["gradients", "rows"] = choice("gradients", **CONTROLS["clipping"])
-    smoothness: float | None = number(None, 1e-4, 1000.0, **CONTROLS["LinearModel.smoothness"])
-    smoothness_source: Literal["bounds", "declared", "estimated", "released"] = choice(
-        "bounds", **CONTROLS["smoothness_source"]
+    regularisation: float = number(
+        0.01, 1e-5, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ‖x‖²; μ = 2λ."
     )
-    smoothness_cost: float | None = number(None, 1e-6, 50.0, **CONTROLS["smoothness_cost"])
+    scaling: Literal["unit", "centred"] = choice(
+        "unit",
+        label="Feature scaling",
+        help="Ranges are mapped to this interval. Centring halves the sensitivity and quarters L.",
+        options={"unit": "[0, 1]", "centred": "[-½, ½]"},
+    )
+    intercept: Literal["no", "yes"] = choice(
+        "no", label="Constant column", help="Adds a column of 1 (½ if centred).", options={"no": "No", "yes": "Yes"}
+    )
+    clip: float | None = gradient_clip("the bound that the declared features imply (clips nothing)")
+    clip_norm: Literal["l1", "l2"] = choice(
+        "l1", label="Clip norm", help="The norm in which the clip C is meant.", options={"l1": "L1", "l2": "L2"}
+    )
+    clipping: Literal["gradients", "rows"] = choice(
+        "gradients",
+        label="What is clipped",
+        help="Clipping gradients minimises a Huberised loss; clipping rows keeps the loss of scaled rows.",
+        options={"gradients": "Gradients", "rows": "Feature rows"},
+    )
+    smoothness: float | None = number(
+        None, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="Empty: what the ranges imply."
+    )
+    smoothness_source: Literal["bounds", "declared", "estimated", "released"] = choice(
+        "bounds",
+        label="Smoothness L",
+        help="Where L comes from. An estimate from the data is not private; a private release spends budget.",
+        options={
+            "bounds": "From the ranges",
+            "declared": "My own value",
+            "estimated": "Estimated from data (not private)",
+            "released": "Released privately",
+        },
+    )
+    smoothness_cost: float | None = number(
+        None, 1e-6, 50.0, label="Cost of L", symbol="ε_L", scale="log", help="Pure ε that the private release spent."
+    )
     start: float = number(0.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
-    initial_gap: float | None = number(None, 1e-6, 1e6, **CONTROLS["initial_gap"])
+    initial_gap: float | None = number(
+        None,
+        1e-6,
+        1e6,
+        label="Initial gap",
+        symbol="E₀",
+        scale="log",
+        help="A guess of F(x₀) - F*. Empty: the bound that holds for every data set (V₀ ≤ ln 2 at x₀ = 0).",
+    )
 
     @model_validator(mode="after")
     def _smoothness_is_stated(self) -> Self:

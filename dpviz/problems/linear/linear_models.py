@@ -10,9 +10,10 @@ from pydantic import model_validator
 
 from dpviz.datasets.base import NO_TABLES, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
+from dpviz.errors import UserError
 from dpviz.privacy.releases import Norm
-from dpviz.problems.base import Metric, refusal
-from dpviz.problems.linear.linear_base import CONTROLS, LinearModel, LinearProblem, Rows, bounded, gradient_clip, norms
+from dpviz.problems.base import Metric
+from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, Rows, bounded, gradient_clip, norms
 from dpviz.specification import number
 
 # -------------------------------------------------------------------- a target that is a number: squared and Huber loss
@@ -59,7 +60,16 @@ class HuberRegression(LinearModel):
     kind: ClassVar[str] = "problems.regression.huber"
     title: ClassVar[str] = "Huber regression"
     data: DatasetSpecification = UniformLinear()
-    threshold: float = number(0.25, 0.01, 2.0, **CONTROLS["threshold"])
+    threshold: float = number(
+        0.25,
+        0.01,
+        2.0,
+        label="Threshold",
+        symbol="δ",
+        scale="log",
+        help="Of the Huber loss: residuals beyond it count linearly. In half widths of the target's range. The "
+        "sensitivity grows with it.",
+    )
 
     def largest_loss(self, prediction: float) -> float:
         return float(_huber(np.array(prediction + 1), np.array(self.threshold)))
@@ -153,7 +163,10 @@ class LogisticRegression(LinearModel):
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
         if self.data.facts().target is not None:
-            raise refusal("no_classes_logistic")
+            raise UserError(
+                "The logistic loss needs two classes. Choose the squared or the Huber loss, or another target.",
+                title="The target is a number",
+            )
         return self
 
     def largest_loss(self, prediction: float) -> float:

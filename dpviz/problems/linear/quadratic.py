@@ -5,15 +5,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.datasets.base import NO_TABLES
 from dpviz.numbers import short
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.releases import Norm, Query
 from dpviz.problems import base
 from dpviz.specification import choice, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 
 class Quadratic(base.ProblemSpecification):
@@ -27,10 +24,21 @@ class Quadratic(base.ProblemSpecification):
     title: ClassVar[str] = "Quadratic test bench"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
     dimension: int = number(10, 2, 200, label="Parameters", symbol="d", scale="log", help="Number of eigenvalues.")
-    strong_convexity: float = number(0.02, 1e-5, 10.0, **CONTROLS["strong_convexity"])
-    smoothness: float = number(1.0, 1e-4, 1000.0, **CONTROLS["Quadratic.smoothness"])
-    spacing: Literal["log", "ends"] = choice("log", **CONTROLS["spacing"])
-    clip: float = number(10.0, 1e-3, 1e4, **CONTROLS["clip"])
+    strong_convexity: float = number(
+        0.02, 1e-5, 10.0, label="Strong convexity", symbol="μ", scale="log", help="The smallest eigenvalue."
+    )
+    smoothness: float = number(
+        1.0, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="The largest eigenvalue."
+    )
+    spacing: Literal["log", "ends"] = choice(
+        "log",
+        label="Spectrum",
+        help="How eigenvalues are spread.",
+        options={"log": "Log-uniform", "ends": "Only μ and L"},
+    )
+    clip: float = number(
+        10.0, 1e-3, 1e4, label="Gradient clip", symbol="C", scale="log", help="Largest norm of one row's gradient."
+    )
     start: float = number(1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
 
     def eigenvalues(self) -> np.ndarray:

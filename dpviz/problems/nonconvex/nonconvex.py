@@ -10,10 +10,10 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
-from dpviz import resources
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import Saddle
+from dpviz.errors import UserError
 from dpviz.privacy.events import Laplace
 from dpviz.problems import base
 from dpviz.problems.base import Metric
@@ -201,7 +201,6 @@ def _bell(arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 # ------------------------------------------------------------------------------------------------------------ the risks
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of every field
 DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line
 
 
@@ -216,15 +215,64 @@ class NonconvexModel(base.ProblemSpecification):
 
     risk: ClassVar[type[NonconvexRisk]]
     data: DatasetSpecification = Saddle()
-    scaling: Literal["ranges", "none"] = choice("ranges", **CONTROLS["scaling"])
-    divisor: float = number(1.0, 0.1, 100.0, **CONTROLS["divisor"])
-    smoothness: float | None = number(None, 1e-3, 1000.0, **CONTROLS["smoothness"])
-    hessian_lipschitz: float | None = number(None, 1e-3, 1000.0, **CONTROLS["hessian_lipschitz"])
-    hessian_bound: Literal["tight", "spectral"] = choice("tight", **CONTROLS["hessian_bound"])
-    start: Literal["zero", "random"] = choice("zero", **CONTROLS["start"])
-    start_seed: int = number(0, 0, 2**31 - 1, **CONTROLS["start_seed"])
-    gap: float | None = number(None, 1e-3, 1e6, **CONTROLS["gap"])
-    gap_cost: float | None = number(None, 1e-9, 50.0, **CONTROLS["gap_cost"])
+    scaling: Literal["ranges", "none"] = choice(
+        "ranges",
+        label="Feature scaling",
+        help="Scaled rows that are longer than 1 are shortened to length 1: that bounds what one row can change.",
+        options={"ranges": "Declared ranges to [-1, 1]", "none": "None: the numbers as they are"},
+    )
+    divisor: float = number(
+        1.0, 0.1, 100.0, label="Divide rows by", scale="log", help="Larger: fewer rows are shortened, all weigh less."
+    )
+    smoothness: float | None = number(
+        None,
+        1e-3,
+        1000.0,
+        label="Smoothness",
+        symbol="G",
+        scale="log",
+        help="Upper bound on curvature, for step sizes. Empty: what holds for every data set; less is an assumption.",
+    )
+    hessian_lipschitz: float | None = number(
+        None,
+        1e-3,
+        1000.0,
+        label="Hessian's Lipschitz constant",
+        symbol="M",
+        scale="log",
+        help="How fast curvature can change. Empty: what holds for every data set; less is an assumption.",
+    )
+    hessian_bound: Literal["tight", "spectral"] = choice(
+        "tight",
+        label="Sensitivity of the Hessian",
+        help="One row's Hessian has rank one, so its Frobenius norm needs no factor √d.",
+        options={"tight": "Tight", "spectral": "√d times the spectral norm, as published"},
+    )
+    start: Literal["zero", "random"] = choice(
+        "zero",
+        label="Start",
+        help="Where runs begin.",
+        options={"zero": "Zero", "random": "Random, the same in all repeats"},
+    )
+    start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed draws another N(0, I).")
+    gap: float | None = number(
+        None,
+        1e-3,
+        1e6,
+        label="Initial gap",
+        symbol="Γ",
+        scale="log",
+        help="Bound on f(x₀) - inf f. Empty: what holds for every data set; less is an assumption, unless released.",
+    )
+    gap_cost: float | None = number(
+        None,
+        1e-9,
+        50.0,
+        label="Cost of Γ",
+        symbol="ε_Γ",
+        scale="log",
+        help="What a private release of f(x₀) spent to find the gap. Empty: it was not released.",
+    )
 
     @model_validator(mode="after")
     def _what_was_paid_for_is_stated(self) -> Self:
@@ -338,12 +386,17 @@ def shorten(rows: np.ndarray) -> int:
 class MarginModel(NonconvexModel):
     """A loss of margins zᵢ⟨uᵢ, x⟩, labels zᵢ = ±1, plus Tukey's penalty λ Σ xⱼ²/(1 + xⱼ²)."""
 
-    regularisation: float = number(1e-3, 1e-6, 1.0, **CONTROLS["tukey"])
+    regularisation: float = number(
+        1e-3, 1e-6, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ Σ xⱼ²/(1 + xⱼ²)."
+    )
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:
         if self.data.facts().target is not None:
-            raise base.refusal("no_classes")
+            raise UserError(
+                "The loss needs two classes. Choose the robust principal component, or another target.",
+                title="The target is a number",
+            )
         return self
 
     @property
@@ -374,7 +427,9 @@ class RobustComponent(NonconvexModel):
     kind: ClassVar[str] = "problems.nonconvex.robust_component"
     title: ClassVar[str] = "Robust principal component"
     risk: ClassVar[type[NonconvexRisk]] = RobustRisk
-    regularisation: float = number(0.05, 1e-4, 1.0, **CONTROLS["ridge"])
+    regularisation: float = number(
+        0.05, 1e-4, 1.0, label="Regularisation", symbol="μ", scale="log", help="Weight of μ/2 ‖x‖²."
+    )
 
     @property
     def penalty(self) -> Penalty:

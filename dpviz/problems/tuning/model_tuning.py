@@ -16,7 +16,6 @@ from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Metric, Plane
 from dpviz.problems.tuning.trainers import LEARNERS, Learner, ProcessLearner, Trainers, training_seconds
 from dpviz.problems.tuning.tuning import (
-    CONTROLS,
     GradientProblem,
     Rows,
     TuningFacts,
@@ -40,7 +39,9 @@ SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
 class DirectTuning(TuningSpecification):
     """f_i(θ) follows from the user's rows at once; of a user with several rows, the mean over them."""
 
-    start: float | None = number(None, -4.0, 4.0, **CONTROLS["DirectTuning.start"])
+    start: float | None = number(
+        None, -4.0, 4.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
+    )
     reach: ClassVar[float] = 4.0  # the box is [-reach, reach]
     spread: ClassVar[float] = 1.0  # declared ranges of features become [-spread, spread]
 
@@ -100,7 +101,9 @@ class NormalLocation(DirectTuning):
     spread: ClassVar[float] = 3.0
     data: DatasetSpecification = NormalDraws()
     loss_cap: float = loss_cap(40.0)
-    start: float | None = number(-3.0, -6.0, 6.0, **CONTROLS["NormalLocation.start"])
+    start: float | None = number(
+        -3.0, -6.0, 6.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
+    )
 
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return names
@@ -145,9 +148,13 @@ class HuberRegression(DirectTuning):
     title: ClassVar[str] = "Robust regression (Huber)"
     spread: ClassVar[float] = math.sqrt(3)
     data: DatasetSpecification = RegressionDraws()
-    corner: float = number(1.345, 0.1, 10.0, **CONTROLS["corner"])
+    corner: float = number(
+        1.345, 0.1, 10.0, label="Corner", symbol="c", scale="log", help="Residuals beyond it count linearly."
+    )
     weighted: bool = switch(True, label="Mallows weights", help="Long rows count less, so that gradients are bounded.")
-    start: float | None = number(0.0, -4.0, 4.0, **CONTROLS["HuberRegression.start"])
+    start: float | None = number(
+        0.0, -4.0, 4.0, label="Start", symbol="β₀", help="Every coordinate. Empty: each run draws its own in the box."
+    )
 
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
         return ("intercept", *names)
@@ -226,11 +233,27 @@ FURTHEST = 5.0  # standard deviations of the training rows; features beyond are 
 
 
 def _training_rows(default: int) -> Any:
-    return number(default, 20, 2000, **CONTROLS["training_rows"])
+    return number(
+        default,
+        20,
+        2000,
+        label="Training rows",
+        symbol="m",
+        scale="log",
+        help="Not protected. At most half of the users are used for training; a training's time grows with the cube.",
+    )
 
 
 def _validation_users(default: int) -> Any:
-    return number(default, 20, 20_000, **CONTROLS["validation_users"])
+    return number(
+        default,
+        20,
+        20_000,
+        label="Validation users",
+        symbol="n",
+        scale="log",
+        help="Protected. At most what training leaves. More users need less noise each.",
+    )
 
 
 class ModelTuning(TuningSpecification):
@@ -242,7 +265,14 @@ class ModelTuning(TuningSpecification):
 
     training_rows: int = _training_rows(300)
     validation_users: int = _validation_users(1000)
-    declared_seconds: float | None = number(None, 1e-5, 60.0, **CONTROLS["declared_seconds"])
+    declared_seconds: float | None = number(
+        None,
+        1e-5,
+        60.0,
+        label="Seconds per training",
+        scale="log",
+        help="For the axis in seconds. Empty, or too little: what the sizes suggest.",
+    )
 
     @property
     @abstractmethod
@@ -351,7 +381,15 @@ class LengthScales(ModelTuning):
     data: DatasetSpecification = ProcessDraws()
     training_rows: int = _training_rows(200)
     validation_users: int = _validation_users(500)
-    noise: float | None = number(None, 1e-3, 100.0, **CONTROLS["noise"])
+    noise: float | None = number(
+        None,
+        1e-3,
+        100.0,
+        label="Noise given to the model",
+        scale="log",
+        help="Standard deviation of the target's noise, in its unit. Empty: that of drawn data, or a tenth of the "
+        "standard deviation of the training targets.",
+    )
 
     @property
     def learner(self) -> str:
@@ -384,7 +422,12 @@ class KernelMachine(ModelTuning):
     kind: ClassVar[str] = "problems.model_tuning.kernel_machine"
     title: ClassVar[str] = "Kernel machine"
     data: DatasetSpecification = FactorDraws()
-    model: Literal["svr", "ridge", "svc"] = choice("svr", MODELS, **CONTROLS["model"])
+    model: Literal["svr", "ridge", "svc"] = choice(
+        "svr",
+        MODELS,
+        label="Model",
+        help="Of a number, or of two classes. To classify a number, its training mean decides.",
+    )
 
     @property
     def learner(self) -> str:

@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.checkpoints import LONGEST, checkpoint, slices
 from dpviz.datasets.base import NO_TABLES, Dataset, DatasetFacts, DatasetSpecification
 from dpviz.datasets.users import UserDataset, UserFacts
@@ -95,7 +94,6 @@ def rows_of(
 
 # ---------------------------------------------------------------------------------------------------------- the problem
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 OBSERVATIONS = {
     "own": "Independent for every user, as published",
     "shared": "One draw for all users, as of one noisy model",
@@ -169,18 +167,42 @@ class TuningFacts(Facts):
 
 def loss_cap(default: float) -> Any:
     """The field M."""
-    return number(default, 0.1, 1000.0, **CONTROLS["loss_cap"])
+    return number(
+        default,
+        0.1,
+        1000.0,
+        label="Loss cap",
+        symbol="M",
+        scale="log",
+        help="For methods that release losses: a user's loss counts as M at most. Declare it without looking.",
+    )
 
 
 class TuningSpecification(ProblemSpecification):
     """F(θ) = (1/n) Σ fᵢ(θ), fᵢ the loss of user i of the validation data for the model that was trained with θ."""
 
     loss_cap: float = loss_cap(4.0)
-    observation_sd: float = number(0.0, 0.0, 10.0, **CONTROLS["observation_sd"])
-    observation: Literal["own", "shared"] = choice("own", OBSERVATIONS, **CONTROLS["observation"])
+    observation_sd: float = number(
+        0.0,
+        0.0,
+        10.0,
+        label="Observation noise",
+        symbol="σ",
+        help="Standard deviation of the noise in every evaluation, such as that of a training that is itself private. "
+        "It buys no privacy for the validation users.",
+    )
+    observation: Literal["own", "shared"] = choice(
+        "own", OBSERVATIONS, label="Observation noise is", help="What all users share does not average out over them."
+    )
     observation_seed: int = number(0, 0, 2**31 - 1, label="Seed of it", help="Another seed, other observation noise.")
     data: DatasetSpecification
-    most_features: int = number(100, 1, 117, **CONTROLS["most_features"])
+    most_features: int = number(
+        100,
+        1,
+        117,
+        label="Most features",
+        help="Of a table with more, so many are drawn at random: the number of parameters is what tuning pays for.",
+    )
 
     @property
     def public(self) -> bool:

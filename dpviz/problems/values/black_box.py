@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.checkpoints import slices
 from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetSpecification
 from dpviz.datasets.synthetic import UniformLinear
@@ -26,8 +25,6 @@ from dpviz.problems.values.value_problem import (
     ValueProblem,
 )
 from dpviz.specification import choice, number, switch
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 
 def _rows(default: int) -> Any:
@@ -57,9 +54,34 @@ class Function(NamedTuple):
 class BlackBox(ProblemSpecification):
     """F(x) = (1/n) Σ f(x, zᵢ), smoothed over a ball of radius r: F̂_r(x) = E F(x + rv), v uniform in the unit ball."""
 
-    radius: float = number(0.1, 0.01, 1.0, **CONTROLS["radius"])
-    lipschitz: float | None = number(None, 0.1, 10.0, **CONTROLS["lipschitz"])
-    gap: float | None = number(None, 1e-3, 100.0, **CONTROLS["gap"])
+    radius: float = number(
+        0.1,
+        0.01,
+        1.0,
+        label="Smoothing radius",
+        symbol="r",
+        scale="log",
+        help="Values are compared at distance r. Larger: less noise, but kinks are looked at from farther away.",
+    )
+    lipschitz: float | None = number(
+        None,
+        0.1,
+        10.0,
+        label="Lipschitz constant",
+        symbol="L",
+        scale="log",
+        help="Declared: values that differ by more than L times the distance are clipped. Empty: what holds for every "
+        "row. Too small costs accuracy, never privacy.",
+    )
+    gap: float | None = number(
+        None,
+        1e-3,
+        100.0,
+        label="Initial gap",
+        symbol="F*",
+        scale="log",
+        help="A guess of F(x₀) - inf F, for bounds only, which rest on it. Empty: what holds for every data set.",
+    )
 
     def _plane(self) -> Plane | None:
         return base.first_two(("Parameter x₁", "Parameter x₂"))
@@ -115,9 +137,21 @@ class TableModel(BlackBox):
 
     data: DatasetSpecification = UniformLinear()
     intercept: bool = switch(True, label="Intercept", help="A further feature that is the same in all rows.")
-    divisor: float | None = number(None, 0.1, 100.0, **CONTROLS["divisor"])
+    divisor: float | None = number(
+        None,
+        0.1,
+        100.0,
+        label="Divide rows by",
+        scale="log",
+        help="Rows longer than 1 are shortened. Empty: by the root of the number of features, so that no row is.",
+    )
 
-    targets: Literal["symmetric", "unit"] = choice("symmetric", **CONTROLS["targets"])
+    targets: Literal["symmetric", "unit"] = choice(
+        "symmetric",
+        label="Target's range becomes",
+        help="Runs begin at 0, or near it: choose the range in which most targets are near 0, too.",
+        options={"symmetric": "[-1, 1]", "unit": "[0, 1]"},
+    )
 
     @property
     def public(self) -> bool:
@@ -192,7 +226,12 @@ class PhaseRetrieval(BlackBox):
     title: ClassVar[str] = "Phase retrieval"
     rows: int = _rows(50_000)
     dimension: int = number(6, 2, 100, label="Parameters", symbol="d", scale="log", help="Each gets noise.")
-    form: Literal["absolute", "squared"] = choice("absolute", **CONTROLS["form"])
+    form: Literal["absolute", "squared"] = choice(
+        "absolute",
+        label="Loss",
+        help="The squared one is steeper the farther away x is: no Lipschitz constant holds.",
+        options={"absolute": "||⟨a, x⟩| - y|", "squared": "|⟨a, x⟩² - y²|: not Lipschitz, shows clipping"},
+    )
     seed: int = _seed()
 
     def function(self) -> Function:
@@ -217,7 +256,12 @@ class Votes(BlackBox):
     kind: ClassVar[str] = "problems.black_box.votes"
     title: ClassVar[str] = "Up-votes and down-votes"
     rows: int = _rows(60_000)
-    answer: Literal["rating", "vote"] = choice("vote", **CONTROLS["answer"])
+    answer: Literal["rating", "vote"] = choice(
+        "vote",
+        label="Users give",
+        help="What is asked.",
+        options={"rating": "A rating in [0, 1]", "vote": "A vote, 0 or 1"},
+    )
     seed: int = _seed()
 
     def function(self) -> Function:
