@@ -1,4 +1,4 @@
-"""What the documents say of the code is so: the class of CONTRIBUTING.md, examples, what help() shows."""
+"""What the documents say of the code is so: examples, what help() shows."""
 
 import doctest
 import importlib
@@ -18,13 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()
 GENERATED = "api"  # by the build, from docstrings
 DOCS = {path.stem: path.read_text() for path in sorted((ROOT / ".docs").glob("*.md")) if path.stem != GENERATED}
-CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
-
-
-def test_the_class_in_contributing_is_cut_from_the_file_that_the_tests_run() -> None:
-    name, shown = re.findall(r"<!-- (tests/\S+\.py) -->\n```python\n(.*?)```", CONTRIBUTING, re.DOTALL)[0]
-    code = (ROOT / name).read_text()
-    assert shown.strip() == code.split("# [example]\n")[1].split("# [end of the example]")[0].strip()
 
 
 EXAMPLES = {
@@ -55,7 +48,7 @@ def test_every_public_entry_point_has_an_example_that_gives_what_it_says(module:
 
 
 def blocks(text: str) -> list[str]:
-    """The Python programs of a document, but for the class that CONTRIBUTING.md has whole."""
+    """The Python programs of a document, but for the outline of a class."""
     return [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if not block.startswith("class ")]
 
 

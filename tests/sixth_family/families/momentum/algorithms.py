@@ -1,4 +1,4 @@
-"""The method. What stands between the two marks is shown in CONTRIBUTING.md."""
+"""Gradient descent with momentum: the example of CONTRIBUTING.md."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -14,7 +14,6 @@ from dpviz.problems.base import SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import number
 
 
-# [example]
 class MomentumDescent(Algorithm[SmoothProblem, SmoothFacts]):
     """Gradient descent with momentum (Polyak 1964), Laplace noise: x_t = x_{t-1} - α g̃_t + β (x_{t-1} - x_{t-2})."""
 
@@ -52,6 +51,3 @@ class MomentumDescent(Algorithm[SmoothProblem, SmoothFacts]):
             lost |= ~(np.abs(after).max(axis=1) < DIVERGED)
             x, before = np.where(lost[:, None], x, after), x  # frozen where it was, and marked
             yield Snapshot(t, {"x": x}, status=divergence_status(lost))
-
-
-# [end of the example]
