@@ -88,9 +88,10 @@ def plain(figure: go.Figure, key: str, alt: str) -> None:
 
 def sent(chart: Chart) -> dict[str, Any]:
     """A chart as this visitor's browser is sent it; made once for each look of the page."""
-    if look() not in chart.sent:
-        chart.sent[look()] = _sent(chart)
-    return chart.sent[look()]
+    if (style := look()) not in chart.sent:
+        chart.sent[style] = _sent(chart)
+    drawing: dict[str, Any] = chart.sent[style]
+    return drawing
 
 
 def look() -> tuple[bool, bool]:
