@@ -15,7 +15,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import columns, final_table
 from dpviz.experiments.trace import Trace
 from dpviz.exports.export import NOT_PRIVATE, to_csv, to_script
-from dpviz.families.accelerated import GradientDescent, HeavyBall, smoothness
+from dpviz.families.accelerated import GradientDescent, HeavyBall, planning
 from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon
@@ -136,14 +136,14 @@ def test_releases_of_the_smoothness_have_noise_of_their_own_and_repeat_exactly()
     def noise(model: LogisticRegression, epsilon: float) -> float:
         """In units of the scale b = R²/(n ε), with the margin b ln(1/2β)."""
         scale = radius / (2_000 * epsilon)
-        excess = 4 * (smoothness.released(model, epsilon, 7) - smoothness.estimated(model))
-        return excess / scale - np.log(1 / (2 * smoothness.UNDERESTIMATE))
+        excess = 4 * (planning.released(model, epsilon, 7) - planning.estimated(model))
+        return excess / scale - np.log(1 / (2 * planning.UNDERESTIMATE))
 
     assert noise(problem, 0.5) == noise(problem, 0.5)
     assert abs(noise(problem, 0.5) - noise(problem, 1.0)) > 1e-3
     other = problem.replaced(regularisation=0.07)
     assert abs(noise(problem, 0.5) - noise(other, 0.5)) > 1e-3
-    fresh = {smoothness.released(problem, 0.5, None) for _ in range(3)}
+    fresh = {planning.released(problem, 0.5, None) for _ in range(3)}
     assert len(fresh) == 3
 
 

@@ -22,8 +22,8 @@ from dpviz.families import zeroth_order
 from dpviz.families.accelerated import HeavyBall
 from dpviz.families.accelerated import presets as accelerated
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.families.accelerated.planning import assumed
 from dpviz.families.accelerated.quadratic import published_log_bound
-from dpviz.families.accelerated.smoothness import assumed
 from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import VertexSampling, planning, rates
 from dpviz.families.mirror_descent import presets as games

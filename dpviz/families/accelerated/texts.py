@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dpviz import resources
-from dpviz.families.accelerated.smoothness import UNDERESTIMATE
+from dpviz.families.accelerated.planning import UNDERESTIMATE
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")

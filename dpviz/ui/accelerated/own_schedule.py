@@ -8,7 +8,7 @@ import streamlit as st
 from dpviz.families.accelerated import texts, theory
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared
-from dpviz.families.accelerated.smoothness import assumed
+from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.ui import number_table

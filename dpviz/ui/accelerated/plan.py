@@ -11,7 +11,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.families.accelerated.comparison import Compared, compare
-from dpviz.families.accelerated.smoothness import assumed
+from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart

@@ -6,7 +6,7 @@ import streamlit as st
 
 from dpviz.families.accelerated import HeavyBall, certificate, figures, texts
 from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.families.accelerated.smoothness import assumed
+from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short, short_down, short_up
 from dpviz.plots import plan_figures
 from dpviz.problems.base import SmoothFacts

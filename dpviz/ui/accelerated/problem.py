@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from dpviz.datasets import DatasetSpecification, UniformLogistic
-from dpviz.families.accelerated import smoothness, texts
+from dpviz.families.accelerated import planning, texts
 from dpviz.numbers import short
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.linear.linear_base import LinearModel
@@ -78,14 +78,14 @@ def _with_smoothness(draft: problem_menu.Draft) -> Mapping[str, Any]:
     if source == "estimated":
         bought.elsewhere(value, None)
         st.badge("estimated from the data: not private", icon=":material/visibility:", color="orange")
-        compute = partial(smoothness.estimated, problem, tables)
+        compute = partial(planning.estimated, problem, tables)
         st.button("Estimate L", key=panel.key("estimate"), on_click=bought.keep, args=(None, compute))
     elif source == "released":
         cost = fields["smoothness_cost"]
         if cost is not None:
             bought.elsewhere(value, cost)
-        spend = smoothness.suggested_cost(budget) if cost is None else cost
-        bought.offer_release(value, spend, partial(smoothness.released, problem, spend, seed, tables))
+        spend = planning.suggested_cost(budget) if cost is None else cost
+        bought.offer_release(value, spend, partial(planning.released, problem, spend, seed, tables))
     if source in ("declared", "released") and value is not None:
         fields = _as_found(panel, bought, fields, value)
         source = fields["smoothness_source"]
