@@ -17,8 +17,7 @@ import pytest
 from dpviz import families
 from dpviz.audits.audit import Audit, Case, Neighbours
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated.audits import PROBLEM
-from dpviz.families.accelerated.broken import Halved, OneFewer
+from dpviz.families.accelerated.audits import PROBLEM, Halved, OneFewer
 from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.batches import Batch, Replicates
 from dpviz.privacy.budgets import Budget, PureDP, ZeroConcentratedDP

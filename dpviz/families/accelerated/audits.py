@@ -6,15 +6,41 @@ The ordinary row is a 0 on D', as all others. Where batches are random, what tak
 there all others are as the one on D'. Small batches are drawn, in others each row is marked: each has a case.
 """
 
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
 import numpy as np
 
+from dpviz.audits import audit
 from dpviz.audits.audit import KNOWN, Case, Neighbours
 from dpviz.audits.one_run import OneRun
 from dpviz.datasets import UploadedTable
+from dpviz.experiments.algorithm import Algorithm, Snapshot
+from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import algorithms
-from dpviz.privacy.budgets import GaussianDP, PureDP
-from dpviz.problems.base import SmoothProblem
-from dpviz.problems.linear.linear_models import LogisticRegression
+from dpviz.families.accelerated.algorithms import GradientDescent
+from dpviz.privacy import batches, events, matrix_factorisation, releases
+from dpviz.privacy.accounting.closed_forms import Floats
+from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy, PureDP, require
+from dpviz.privacy.mechanisms import Mechanisms
+from dpviz.privacy.verification.broken import (
+    Again,
+    LevelMissing,
+    OneBatch,
+    OneStream,
+    Quieter,
+    Reusing,
+    RoundedOff,
+    TenthLess,
+    Twice,
+    Unsampled,
+)
+from dpviz.privacy.verification.transcripts import Transcript
+from dpviz.problems.base import SmoothFacts, SmoothProblem
+from dpviz.problems.linear.linear_models import LogisticProblem, LogisticRegression
 
 ROWS = 20
 IDENTITY = "a" * 32
@@ -90,3 +116,188 @@ def tossed(coins: np.ndarray) -> SmoothProblem:
 
 
 ONE_RUN = OneRun(algorithms.GradientDescent(iterations=1), CANARIES, tossed)
+
+
+# ----------------------------------------------------------------------------------------------------- too little noise
+
+
+class Halved(SmoothProblem):
+    """Says of gradients that one row moves them by C/n: true of a row that is added, not of one that is replaced."""
+
+    def __init__(self, problem: SmoothProblem) -> None:
+        self.facts, self._problem = problem.facts, problem
+
+    def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        return self._problem.evaluate(output, expensive)
+
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
+        query = self._problem.mean_gradient(x, batch, norm)
+        return query._replace(sensitivity=query.sensitivity / 2)
+
+    def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
+        return self._problem.regulariser_gradient(x)
+
+
+def halved(problem: type[Halved] = Halved, pair: Callable[[], audit.Neighbours] = neighbours) -> audit.Neighbours:
+    """Neighbours with a mistake in their queries."""
+    data = pair()
+    assert isinstance(data.one, SmoothProblem) and isinstance(data.other, SmoothProblem)
+    return audit.Neighbours(problem(data.one), problem(data.other))
+
+
+class OneFewer(Halved):
+    """Divides the sum of gradients by n - 1."""
+
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
+        query, n = self._problem.mean_gradient(x, batch, norm), self.facts.n
+        return query._replace(value=query.value * n / (n - 1))
+
+
+class EuclideanNorm(Halved):
+    """Says of the L1 norm of a gradient what is true of its L2 norm."""
+
+    def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
+        query = self._problem.mean_gradient(x, batch, norm)
+        return query._replace(sensitivity=query.sensitivity / math.sqrt(self.facts.d))
+
+
+class Unnoised(GradientDescent):
+    """The reference without privacy under a budget's name."""
+
+    kind: ClassVar[str] = ""
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        return replace(super().plan(facts, NoPrivacy()), budget=budget)
+
+
+# ----------------------------------------------------------------------------------------------------- noise used twice
+
+
+class Both(Algorithm[SmoothProblem, SmoothFacts]):
+    """Two methods that begin at the same point, with a third and with two thirds of the budget: their first steps."""
+
+    kind: ClassVar[str] = ""
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        epsilon = require(budget, PureDP).epsilon
+        return Plan.fixed(facts, budget, (events.Laplace(epsilon / 3), events.Laplace(2 * epsilon / 3)))
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        x = problem.facts.starting_point(mechanisms.replicates)
+        yield Snapshot(0, {"x": x})
+        for t, event in enumerate(plan.events, 1):
+            batch = mechanisms.batch(event)
+            noisy = batch.laplace(problem.mean_gradient(x, batch, "l1"))
+            yield Snapshot(t, {"x": x - noisy / problem.facts.smoothness})
+
+
+def without_noise(transcript: Transcript) -> Floats:
+    """-g/s, which is larger on D: of g + s z and g + s z/2, twice the second less the first is g."""
+    one, other = transcript.released
+    scale = 2 * PROBLEM.facts().gradient_bound_l1 / ROWS
+    return np.asarray((one - 2 * other)[:, 0] / scale)
+
+
+class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
+    """Asks with the sparse vector technique in which of two directions the loss rises first."""
+
+    kind: ClassVar[str] = ""
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        return Plan.fixed(facts, budget, (events.StatedPureDP(require(budget, PureDP).epsilon),))
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        x = problem.facts.starting_point(mechanisms.replicates)
+        yield Snapshot(0, {"x": x})
+        (event,) = plan.events
+        batch = mechanisms.batch(event)
+        gradient = problem.mean_gradient(x, batch, "l1")
+        query = gradient._replace(value=gradient.value * [1.0, -1.0], norm="linf")
+        yield Snapshot(1, {"x": batch.above_threshold(query)[:, None].astype(float)})
+
+
+# --------------------------------------------------------------------------------------------- data where nobody looked
+
+
+class DataStep(GradientDescent):
+    """Takes its step size from the largest eigenvalue of the data, which is released by the steps."""
+
+    kind: ClassVar[str] = ""
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        assert isinstance(problem, LogisticProblem)
+        smoothness = float(problem.curvature().value[0]) / 4 + problem.facts.strong_convexity
+        steps = np.full(plan.iterations, self.relative_step / smoothness)
+        return super().run(problem, replace(plan, schedule={**plan.schedule, "step_size": steps}), mechanisms)
+
+
+def longer() -> audit.Neighbours:
+    """One row is half as long on D'; its clipped gradient is the same."""
+    return audit.Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.5, 1.0))
+
+
+class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
+    """Running sums of gradients at the start, each on rows of its own: a binary tree of four leaves."""
+
+    kind: ClassVar[str] = ""
+    leaves: ClassVar[int] = 4
+
+    def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        event = events.Gaussian(require(budget, GaussianDP).mu)
+        return Plan.fixed(facts, budget, (event,), charged_at=np.ones(1, dtype=int), iterations=self.leaves)
+
+    def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        facts, x = problem.facts, problem.facts.starting_point(mechanisms.replicates)
+        yield Snapshot(0, {"x": x})
+        size, (event,) = facts.n // self.leaves, plan.events
+        leaves = mechanisms.leaves([size] * self.leaves, facts.n)
+        change = facts.gradient_sensitivity("l2", size)
+        sums = mechanisms.prefix_sums(event, matrix_factorisation.binary_tree(self.leaves), leaves, change, (facts.d,))
+        for t in range(1, self.leaves + 1):
+            yield Snapshot(t, {"x": sums.add(problem.mean_gradient(x, leaves.next(), "l2"))})
+
+
+# ------------------------------------------------------------------------------------------------------------- the list
+
+DESCENT = GradientDescent(iterations=1)
+ONE = audit.Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours)
+SAMPLED = replace(
+    ONE, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
+)
+PAIR = replace(ONE, name="two_methods", title="Two methods", algorithm=Both())
+SVT = replace(ONE, name="first_above", title="Sparse vector", algorithm=FirstAbove())
+STEP = replace(
+    ONE,
+    name="step_size",
+    title="DP-GD, one step",
+    data=longer,
+    canary="One row is half as long on D' as on D; its clipped gradient is the same.",
+)
+TREE = replace(
+    ONE, name="running_sums", title="Running sums", algorithm=RunningGradient(), budgets=(GaussianDP(mu=1.0),)
+)
+THREE = replace(ONE, name="three_steps", title="DP-GD, three steps", algorithm=GradientDescent(iterations=3))
+DEALT = replace(
+    ONE, name="two_batches", title="DP-SGD, two steps", algorithm=GradientDescent(iterations=2, batch_fraction=0.25)
+)
+PLANE = replace(ONE, name="one_step_two_features", data=two_features)
+BROKEN = audit.load(
+    __package__,
+    {
+        "quieter": (replace(ONE, source=Quieter), ONE),
+        "add_remove": (replace(ONE, data=halved), ONE),
+        "unsampled": (replace(SAMPLED, source=Unsampled), SAMPLED),
+        "one_stream": (replace(PAIR, source=OneStream, score=without_noise), PAIR),
+        "reused_noise": (replace(SVT, source=Reusing), SVT),
+        "data_step": (replace(STEP, algorithm=DataStep(iterations=1)), STEP),
+        "unnoised": (replace(ONE, algorithm=Unnoised(iterations=1)), ONE),
+        "leaf_twice": (replace(TREE, source=Twice), TREE),
+        "noise_again": (replace(THREE, source=Again), THREE),
+        "one_batch": (replace(DEALT, source=OneBatch), DEALT),
+        "level_missing": (replace(TREE, source=LevelMissing), TREE),
+        "one_fewer": (replace(ONE, data=partial(halved, OneFewer)), ONE),
+        "tenth_less": (replace(THREE, source=TenthLess), THREE),
+        "euclidean_norm": (replace(PLANE, data=partial(halved, EuclideanNorm, two_features)), PLANE),
+        "rounded_off": (replace(ONE, source=RoundedOff), ONE),
+    },
+)
