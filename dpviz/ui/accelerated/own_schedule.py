@@ -6,8 +6,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.families.accelerated import texts, theory
-from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.families.accelerated.comparison import Compared
+from dpviz.families.accelerated.algorithms import Compared, GradientMethod
 from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements.sheets import Ruler, Sheet

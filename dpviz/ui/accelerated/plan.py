@@ -9,8 +9,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, texts
-from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.families.accelerated.comparison import Compared, compare
+from dpviz.families.accelerated.algorithms import Compared, GradientMethod, compare
 from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short
 from dpviz.plots import plan_figures

@@ -23,8 +23,7 @@ from dpviz.families.accelerated import (
     story,
     theory,
 )
-from dpviz.families.accelerated.algorithms import GradientMethod
-from dpviz.families.accelerated.comparison import compare
+from dpviz.families.accelerated.algorithms import GradientMethod, compare
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
