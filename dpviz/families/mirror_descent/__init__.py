@@ -1,11 +1,10 @@
 """Private mirror descent for saddle points, by sampling vertices (González, Guzmán, Paquette 2024)."""
 
 from dpviz.families.mirror_descent.accuracy import GameBound
-from dpviz.families.mirror_descent.methods.algorithms import SyntheticData, VertexSampling
+from dpviz.families.mirror_descent.methods.algorithms import CertifiedSampling, SyntheticData, VertexSampling
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.methods.best_responses import FictitiousPlay, TwoDraws
 from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.methods.certified import CertifiedSampling
 from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.families.mirror_descent.methods.reference import TunedReference

@@ -17,7 +17,7 @@ from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.families.mirror_descent.methods import algorithms, best_responses, bias_reduced, certified, minimisation
+from dpviz.families.mirror_descent.methods import algorithms, best_responses, bias_reduced, minimisation
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
@@ -72,7 +72,7 @@ SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
 GAUSSIAN: tuple[Budget, ...] = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
     "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION),
-    "certified_sampling": (certified.CertifiedSampling(iterations=3), SELECTION),
+    "certified_sampling": (algorithms.CertifiedSampling(iterations=3), SELECTION),
     "bias_reduced": (bias_reduced.BiasReduced(stop_level=4), SELECTION),
     "fictitious_play": (best_responses.FictitiousPlay(responses=3), SELECTION),
     "two_draws": (best_responses.TwoDraws(), SELECTION),

@@ -14,7 +14,7 @@ import numpy as np
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import accuracy, planning, rates, theory
-from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, certified, noisy_gradients
+from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, noisy_gradients
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.privacy.accounting.closed_forms import Floats, zcdp_epsilon
 from dpviz.privacy.budgets import ApproximateDP, Budget
@@ -185,7 +185,7 @@ def paper_costs(plan: Plan) -> dict[str, float]:
 
 
 Split = (
-    algorithms.VertexSampling | bias_reduced.BiasReduced | certified.CertifiedSampling | noisy_gradients.NoisyGradients
+    algorithms.VertexSampling | bias_reduced.BiasReduced | algorithms.CertifiedSampling | noisy_gradients.NoisyGradients
 )  # the methods whose players share a budget
 
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from dpviz.families.mirror_descent import advice, bounds, planning, presets, sampling_bias, theory
 from dpviz.families.mirror_descent.figures import bounded
-from dpviz.families.mirror_descent.methods import certified
+from dpviz.families.mirror_descent.methods import algorithms
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
@@ -66,8 +66,8 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
     budget that pays for it; and how much shorter the steps of the game get."""
     widths, shorter = [], []
     for share in CERTIFICATE_SHARES.tolist():
-        event = certified.certifying_event(budget.share(share, facts.released))
-        widths.append(certified.upper_quantile(event, noise_scale(event, facts.gap_change / facts.n)))
+        event = algorithms.certifying_event(budget.share(share, facts.released))
+        widths.append(algorithms.upper_quantile(event, noise_scale(event, facts.gap_change / facts.n)))
         shorter.append(1 - (1 - share if budget.pure else math.sqrt(1 - share)))
     marks = []
     if chosen is not None:

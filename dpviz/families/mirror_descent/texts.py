@@ -11,7 +11,7 @@ import numpy as np
 from dpviz import resources
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.advice import SMALLEST, Expectation
-from dpviz.families.mirror_descent.methods.certified import CONFIDENCE
+from dpviz.families.mirror_descent.methods.algorithms import CONFIDENCE
 from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.grouped import Rates

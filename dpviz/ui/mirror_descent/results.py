@@ -7,7 +7,7 @@ import streamlit as st
 
 from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
-from dpviz.families.mirror_descent.methods.certified import CERTIFIED_GAP
+from dpviz.families.mirror_descent.methods.algorithms import CERTIFIED_GAP
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.games.games import GameSpecification, Player

@@ -12,7 +12,7 @@ from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.mirror_descent import CertifiedSampling, VertexSampling
-from dpviz.families.mirror_descent.methods.certified import CERTIFIED_GAP, certifying_event
+from dpviz.families.mirror_descent.methods.algorithms import CERTIFIED_GAP, certifying_event
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import zcdp_rho
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
