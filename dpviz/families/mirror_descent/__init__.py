@@ -2,9 +2,14 @@
 
 from dpviz.families.mirror_descent.accuracy import GameBound
 from dpviz.families.mirror_descent.methods.algorithms import CertifiedSampling, SyntheticData, VertexSampling
-from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
-from dpviz.families.mirror_descent.methods.best_responses import FictitiousPlay, TwoDraws
+from dpviz.families.mirror_descent.methods.baselines import (
+    FictitiousPlay,
+    GaussianMarginals,
+    MultiplicativeWeights,
+    NoisyPayoffs,
+    TunedReference,
+    TwoDraws,
+)
 from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
 from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
-from dpviz.families.mirror_descent.methods.reference import TunedReference

@@ -17,7 +17,7 @@ from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.families.mirror_descent.methods import algorithms, best_responses, bias_reduced, minimisation
+from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, minimisation
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
@@ -74,8 +74,8 @@ METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
     "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION),
     "certified_sampling": (algorithms.CertifiedSampling(iterations=3), SELECTION),
     "bias_reduced": (bias_reduced.BiasReduced(stop_level=4), SELECTION),
-    "fictitious_play": (best_responses.FictitiousPlay(responses=3), SELECTION),
-    "two_draws": (best_responses.TwoDraws(), SELECTION),
+    "fictitious_play": (baselines.FictitiousPlay(responses=3), SELECTION),
+    "two_draws": (baselines.TwoDraws(), SELECTION),
     "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN),
     "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN),
     "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN),

@@ -6,7 +6,7 @@ from typing import Any
 from dpviz.experiments import preset
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.mirror_descent.methods.reference import TunedReference
+from dpviz.families.mirror_descent.methods.baselines import TunedReference
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games import marginals, quadratic_games
 from dpviz.problems.games.group_loss import LossMatrix

@@ -1,6 +1,7 @@
 """What vertex sampling is compared with: a noisy payoff matrix, MWEM, and noisy marginal tables."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
@@ -10,17 +11,225 @@ from dpviz.checkpoints import sliced, slices
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
-from dpviz.families.mirror_descent.methods.algorithms import softmax
+from dpviz.families.mirror_descent.methods.algorithms import frequencies, softmax
 from dpviz.families.mirror_descent.planning import CONTROLS
-from dpviz.privacy import calibration
+from dpviz.privacy import calibration, events, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 from dpviz.privacy.mechanisms import Mechanisms, noise_scale
+from dpviz.privacy.releases import Query
 from dpviz.problems.base import Memory, Metric, check_facts
-from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, Pair
 from dpviz.problems.games.marginals import MarginalGame
 from dpviz.problems.games.matrix_games import MAX_ENTRIES, MatrixGameProblem
 from dpviz.specification import choice, number
+
+
+class BestResponses(planning.GameAlgorithm[Game]):
+    """Private fictitious play (Brown 1951): in turn, x first, each player draws a vertex by the exponential mechanism
+    against the average of what the other one has drawn, uniform at first. Who plays alone draws every time, against
+    the average of its own vertices. The averages are output. All rows enter every draw, so all cost the same.
+    """
+
+    sparse: ClassVar[bool] = True
+
+    def has_internal(self, facts: GameFacts) -> bool:
+        """All that is played is released."""
+        return False
+
+    def vertices(self, plan: Plan) -> float:
+        """Vertices in the average of all that one of two players drew, half-way."""
+        return max(1.0, plan.iterations / 4)
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many vertices are drawn in all."""
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        count = self.count()
+        turns = self._turns(facts)
+        private = budget.private
+        eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
+        event: events.Event = events.ExpMech(eta) if private else events.Laplace(math.inf)
+        return Plan.fixed(
+            facts,
+            budget,
+            (event,) * count,
+            resolved={"rounds": count},
+            range_x=np.array([eta * (turn == 0) for turn in turns]),
+            range_y=np.array([eta * (turn == 1) for turn in turns]),
+            batch_size=np.full(count, facts.n),
+        )
+
+    def _turns(self, facts: GameFacts) -> list[int]:
+        """Who draws in every round, 0: x, 1: y. Raises UserError where a player's scores need no data."""
+        having_choices = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
+        if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in having_choices):
+            raise planning.refusal("best_responses")
+        return [having_choices[t % len(having_choices)] for t in range(self.count())]
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts = problem.facts
+        changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]
+        drawn = [0, 0]
+        played: Pair = facts.uniform(mechanisms.replicates)
+        yield Snapshot(0, {"x": played[0], "y": played[1]})
+        for t, (player, event) in enumerate(zip(self._turns(facts), plan.events, strict=True)):
+            # All replicates begin at the same point, whose gradient may be expensive.
+            g_x, g_y = problem.gradients(*(played if t else facts.uniform(1)))
+            utilities = np.broadcast_to((-g_x, g_y)[player], played[player].shape)
+            if isinstance(event, events.Laplace):  # no privacy: the best response itself
+                best = mechanisms.laplace(releases.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
+            else:
+                best = mechanisms.exponential(releases.Query(utilities, changes[player], "range"), event)[:, 0]
+            drawn[player] += 1
+            step = 1 / drawn[player]
+            moved = (1 - step) * played[player] + step * frequencies(best[:, None], played[player].shape[1])
+            played = (moved, played[1]) if player == 0 else (played[0], moved)
+            yield Snapshot(t + 1, {"x": played[0], "y": played[1]})
+
+
+class TwoDraws(BestResponses):
+    """x draws against uniform y, then y against that x: one vertex each, the simplest private way to play."""
+
+    kind: ClassVar[str] = "families.mirror_descent.two_draws"
+    title: ClassVar[str] = "Two draws"
+    hue: ClassVar[int] = 3
+
+    def count(self) -> int:
+        return 2
+
+
+class FictitiousPlay(BestResponses):
+    """More than two: the averages of many best responses approach an equilibrium that needs mixing."""
+
+    kind: ClassVar[str] = "families.mirror_descent.fictitious_play"
+    title: ClassVar[str] = "Fictitious play"
+    hue: ClassVar[int] = 3
+    dash: ClassVar[int] = 1
+    responses: int = number(
+        32, 2, 1024, label="Best responses", scale="log", help="Vertices drawn in all, in turn, x first."
+    )
+
+    def count(self) -> int:
+        return self.responses
+
+
+STEPS = 2.0 ** np.arange(-4, 8)  # × 1/L₁
+
+
+class TunedReference(planning.GameAlgorithm[Game]):
+    """What the game allows without privacy: the best strategies found so far, of many runs side by side.
+
+    Optimistic mirror descent (Rakhlin, Sridharan 2013) with 12 step sizes, and predictive regret matching (Farina,
+    Kroer, Sandholm 2021), which has none. In rounds 1, 2, 4, ... their last strategies and their averages (weights t)
+    are compared by the duality gap on the data, player by player. That is tuning on the data, which nothing private may
+    do; here nothing is private. Deterministic: all replicates are alike.
+    """
+
+    kind: ClassVar[str] = "families.mirror_descent.reference"
+    title: ClassVar[str] = "Without privacy, tuned"
+    hue: ClassVar[int] = 4
+    rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
+
+    def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        if budget.private:
+            raise planning.refusal("no_private_version")
+        each = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        return Plan.fixed(
+            facts,
+            budget,
+            (Laplace(math.inf),) * (each * self.rounds),
+            charged_at=np.repeat(np.arange(1, self.rounds + 1), each),
+            iterations=self.rounds,
+            resolved={"rounds": self.rounds},
+            batch_size=np.full(self.rounds, facts.n),
+        )
+
+    def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        check_facts(problem, plan.facts)
+        facts = problem.facts
+        steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)
+        start = facts.uniform(1)
+        tried = facts.uniform(len(STEPS) + 1)
+        sums, regrets, totals = ([np.zeros_like(p) for p in tried] for _ in range(3))
+        yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
+        best = _Best.of(problem, start)
+        for t in range(1, plan.iterations + 1):
+            g_x, g_y = problem.gradients(*tried)
+            played = []
+            for p, utilities in enumerate((-g_x, g_y)):
+                sums[p] += utilities
+                gain = utilities - (utilities * tried[p]).sum(axis=1, keepdims=True)
+                regrets[p] = np.maximum(regrets[p] + gain, 0.0)
+                # Both expect the last gradient once more: that is what makes them optimistic.
+                descent = softmax(steps * (sums[p] + utilities)[:-1])
+                played.append(np.vstack([descent, _shares(regrets[p] + gain)[-1:]]))
+                totals[p] += t * played[p]
+            tried = (played[0], played[1])
+            if t & (t - 1) == 0 or t == plan.iterations:
+                weight = t * (t + 1) / 2
+                candidates = [np.vstack([tried[p], totals[p] / weight]) for p in range(2)]
+                best.consider(candidates)
+            yield Snapshot(t, self._shown(best.pair, mechanisms, plan, t))
+
+    def _shown(self, pair: Pair, mechanisms: Mechanisms, plan: Plan, t: int) -> dict[str, np.ndarray]:
+        """The best pair for all replicates; what has a choice is charged as a release without noise."""
+        events = iter(plan.events[int(np.searchsorted(plan.charged_at, t)) :])
+        shown = {}
+        for name, strategy in zip("xy", pair, strict=True):
+            value = np.repeat(strategy, mechanisms.replicates, axis=0)
+            if value.shape[1] > 1:
+                event = next(events)
+                assert isinstance(event, Laplace)
+                value = mechanisms.laplace(Query(value, 2.0, "l1"), event)
+            shown[name] = value
+        return shown
+
+    def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Count the runs that are tried, once for all replicates, and what these show."""
+        return (len(STEPS) + 1) * problem.replicate + 3 * 8.0 * replicates * plan.facts.d
+
+
+class _Best:
+    """The best strategy of each player so far. The gap is max_v F(x, v) - min_u F(u, y): the first part depends on x
+    alone and the second on y alone, so each is compared with the other player's held fixed."""
+
+    def __init__(self, problem: Game, start: Pair) -> None:
+        self._problem, self._start = problem, start
+        self.pair = start
+        self._losses = [math.inf] * 2
+
+    @classmethod
+    def of(cls, problem: Game, start: Pair) -> "_Best":
+        """The start is the best so far."""
+        best = cls(problem, start)
+        (start_gap,) = best._gaps(*start)
+        best._losses = [float(start_gap)] * 2
+        return best
+
+    def consider(self, candidates: list[np.ndarray]) -> None:
+        """Keep the best of (k, d) candidates of each player, if it is better than what there was."""
+        found = list(self.pair)
+        for p, rows in enumerate(candidates):
+            other = np.repeat(self._start[1 - p], len(rows), axis=0)
+            gaps = self._gaps(rows, other) if p == 0 else self._gaps(other, rows)
+            at = int(gaps.argmin())
+            if gaps[at] < self._losses[p]:
+                self._losses[p], found[p] = float(gaps[at]), rows[[at]]
+        self.pair = (found[0], found[1])
+
+    def _gaps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return self._problem.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
+
+
+def _shares(regrets: np.ndarray) -> np.ndarray:
+    """Rows (k, d) in proportion to the positive parts; uniform where there are none."""
+    positive = np.maximum(regrets, 0.0)
+    total = positive.sum(axis=1, keepdims=True)
+    return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / regrets.shape[1])
+
 
 # Slices follow from these: per entry of a matrix, to draw, add and look at its noise; to multiply it.
 SECONDS_PER_NOISE, SECONDS_PER_PRODUCT = 30e-9, 0.6e-9
