@@ -11,5 +11,9 @@ from dpviz.families.mirror_descent.methods.baselines import (
     TwoDraws,
 )
 from dpviz.families.mirror_descent.methods.bias_reduced import BiasReduced
-from dpviz.families.mirror_descent.methods.minimisation import AnytimeSampling, FrankWolfe
-from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
+from dpviz.families.mirror_descent.methods.noisy_gradients import (
+    AnytimeSampling,
+    EuclideanGradient,
+    FrankWolfe,
+    GaussianMirrorDescent,
+)

@@ -17,7 +17,7 @@ from dpviz.audits.audit import KNOWN, WORST, Case, Neighbours, Row
 from dpviz.datasets.categories import CategoricalUpload
 from dpviz.datasets.synthetic import LatentGame, Signs
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, minimisation
+from dpviz.families.mirror_descent.methods import algorithms, baselines, bias_reduced, noisy_gradients
 from dpviz.families.mirror_descent.methods.baselines import GaussianMarginals, MultiplicativeWeights, NoisyPayoffs
 from dpviz.families.mirror_descent.methods.noisy_gradients import EuclideanGradient, GaussianMirrorDescent
 from dpviz.privacy.budgets import Budget, GaussianDP, PureDP
@@ -79,8 +79,8 @@ METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
     "euclidean_gradient": (EuclideanGradient(gradient_rounds=3), GAUSSIAN),
     "gaussian_mirror_descent": (GaussianMirrorDescent(gradient_rounds=3), GAUSSIAN),
     "noisy_payoffs": (NoisyPayoffs(matrix_rounds=20), GAUSSIAN),
-    "anytime_sampling": (minimisation.AnytimeSampling(iterations=3), SELECTION),
-    "frank_wolfe": (minimisation.FrankWolfe(chosen_vertices=3), SELECTION),
+    "anytime_sampling": (noisy_gradients.AnytimeSampling(iterations=3), SELECTION),
+    "frank_wolfe": (noisy_gradients.FrankWolfe(chosen_vertices=3), SELECTION),
     "synthetic_data": (algorithms.SyntheticData(iterations=3), SELECTION),
     "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION),
     "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN),

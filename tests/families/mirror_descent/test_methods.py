@@ -31,7 +31,7 @@ from dpviz.families.mirror_descent import (
     VertexSampling,
     theory,
 )
-from dpviz.families.mirror_descent.methods.minimisation import _mixture
+from dpviz.families.mirror_descent.methods.noisy_gradients import _mixture
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.closed_forms import exponential_delta, exponential_rho, gdp_mu
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
