@@ -2,7 +2,7 @@
 
 from dpviz.experiments.experiment import Experiment
 from dpviz.families.second_order import presets as second_order_presets
-from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz.families.second_order.theory import Constants, Ladder
 from dpviz.families.zeroth_order import presets as zeroth_order_presets
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 from dpviz.problems.values.black_box import PhaseRetrieval

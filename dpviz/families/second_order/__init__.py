@@ -1,7 +1,7 @@
 """Private second-order solutions of smooth non-convex risks: minima, not just flat places (Gao and Wright 2023)."""
 
-from dpviz.families.second_order.constants import Constants, Ladder
 from dpviz.families.second_order.methods.algorithms import MiniBatch, ShortStep
 from dpviz.families.second_order.methods.escape import PerturbedDescent
 from dpviz.families.second_order.methods.line_search import LineSearch
 from dpviz.families.second_order.methods.trust_region import MiniBatchTrustRegion, TrustRegion
+from dpviz.families.second_order.theory import Constants, Ladder

@@ -10,14 +10,95 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import model_validator
+from scipy.optimize import brentq
 from scipy.special import gammainc
 
-from dpviz.families.second_order.constants import Constants, Ladder
+from dpviz import resources
 from dpviz.families.second_order.noise_spectrum import log_chance
-from dpviz.families.second_order.searches import Searching
+from dpviz.specification import Specification, number
+
+CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of every field
+
+
+class Constants(Specification):
+    """Shares of the tolerances that noise may use up.
+
+    The stopping test uses ε_g = α/(1 + c₁) and ε_H/(1 + c), so that a point that passes it has ‖∇f‖ ≤ α and
+    λ_min ≥ -ε_H as long as the noise stays within its shares (THEORY.md, "Decrease").
+    """
+
+    kind: ClassVar[str] = "families.second_order.constants"
+    c_1: float = number(0.1, 0.02, 0.45, **CONTROLS["c_1"])
+    c: float = number(0.1, 0.01, 0.3, **CONTROLS["c"])
+    c_2: float = number(1 / 12, 0.005, 0.3, **CONTROLS["c_2"])
+
+    @model_validator(mode="after")
+    def _steps_decrease(self) -> "Constants":
+        if self.c + self.c_2 >= 1 / 3:
+            raise ValueError("c + c₂ must be below 1/3, or a curvature step need not decrease the objective")
+        return self
+
+
+class Ladder(Specification):
+    """The step sizes that a line search tries, and when it accepts one (THEORY.md, "Line search")."""
+
+    kind: ClassVar[str] = "families.second_order.ladder"
+    c_g: float = number(0.6, 0.05, 0.9, **CONTROLS["c_g"])
+    c_h: float = number(0.25, 0.01, 0.7, **CONTROLS["c_h"])
+    beta_g: float = number(0.6, 0.1, 0.95, **CONTROLS["beta_g"])
+    beta_h: float = number(0.5, 0.1, 0.95, **CONTROLS["beta_h"])
+    b_g: float | None = number(None, 1.0, 50.0, **CONTROLS["b_g"])
+    b_h: float = number(20.0, 1.0, 50.0, **CONTROLS["b_h"])
+
+    def refused_with(self, constants: Constants) -> str:
+        """Why these do not go together; empty if they do."""
+        if constants.c_1 + self.c_g >= 1:
+            return "c₁ + c_g must be below 1, or the line search has no gradient step that it is sure to accept"
+        if (1 - constants.c - self.c_h) ** 2 / 4 <= 2 * constants.c_2 / 3:
+            return "(1 - c - c_H)²/4 must be above 2c₂/3, or it has no curvature step that it is sure to accept"
+        return ""
+
+
+@dataclass(frozen=True)
+class Searching:
+    """The noise of the sparse vectors of a run.
+
+    epsilon : of each. sensitivity : 2B/n, of a query per length of the direction. candidates : steps of one search, at
+    most. allowed : by how much noise may turn a query, per length of the direction.
+    """
+
+    epsilon: float
+    sensitivity: float
+    candidates: int
+    allowed: float
+
+    def error(self, failure: float) -> float:
+        """q_f: no candidate of one search seems larger than it is, beside the threshold, by more than this times the
+        length of the direction, but with probability `failure` at most."""
+        return self.sensitivity / self.epsilon * search_quantile(self.candidates, failure)
+
+
+def search_quantile(candidates: int, failure: float) -> float:
+    """By how much, in units of Δ/ε, the noise of the values of a sparse vector exceeds that of its threshold, anywhere
+    among so many values, with probability `failure` at most: a union bound over the values.
+
+    Laplace noise of scales a = 2/ε₂ on a value and b = 1/ε₁ on the threshold, ε₁ : ε₂ = 1 : 2^{2/3}: the difference
+    exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)).
+    """
+    b = 1 + 2 ** (2 / 3)
+    a = 2 * b / 2 ** (2 / 3)
+    each = min(failure / candidates, 0.5)
+
+    def above(z: float) -> float:
+        return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - each
+
+    most = a * math.log(a**2 / (a**2 - b**2) / (2 * each)) + 1  # where the first term alone is below
+    return float(brentq(above, 0.0, most))
+
 
 Shape = Literal["goe", "upper"]
 Light = Literal["green", "amber", "red"]

@@ -12,7 +12,7 @@ from dpviz.families.second_order import LineSearch, ShortStep, advice, planning,
 from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.methods.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
 from dpviz.families.second_order.methods.steps import Certificate
-from dpviz.families.second_order.searches import Searching, search_quantile
+from dpviz.families.second_order.theory import Searching, search_quantile
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import StatedPureDP
 from dpviz.privacy.ledger import FixedEvents, Ledger

@@ -8,8 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from dpviz.families.second_order import theory
-from dpviz.families.second_order.constants import Constants, Ladder
-from dpviz.families.second_order.theory import Analysis, Search, Stopping
+from dpviz.families.second_order.theory import Analysis, Constants, Ladder, Search, Stopping
 
 LOOSE = Analysis(1.0, 1.0, 0.06)
 TIGHT = Analysis(1.0, 1.0, 0.03)

@@ -16,11 +16,11 @@ from pydantic import model_validator
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.constants import CONTROLS, Constants
 from dpviz.families.second_order.methods import steps
 from dpviz.families.second_order.methods.releases import Releases, Separate, Together
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE, KIND, NOISY_CURVATURE, NOISY_GRADIENT, State
 from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
+from dpviz.families.second_order.theory import CONTROLS, Constants
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms

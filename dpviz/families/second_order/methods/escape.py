@@ -8,12 +8,12 @@ import numpy as np
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.constants import CONTROLS
 from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, NonconvexMethod
 from dpviz.families.second_order.methods.releases import Releases, Separate, Together
 from dpviz.families.second_order.methods.states import GRADIENT, KIND, NOISY_GRADIENT, PERTURBATION, State
 from dpviz.families.second_order.methods.steps import Measured
 from dpviz.families.second_order.planning import BudgetSplit
+from dpviz.families.second_order.theory import CONTROLS
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk

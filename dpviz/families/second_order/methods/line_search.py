@@ -5,7 +5,7 @@ from typing import ClassVar, Self
 from pydantic import model_validator
 
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import constants, planning, searches, theory
+from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods.algorithms import GRADIENT_CHARGED, HESSIAN_CHARGED, SERIES, WholeTable
 from dpviz.families.second_order.methods.releases import Releases, Separate
 from dpviz.families.second_order.methods.states import GRADIENT_NOISE
@@ -28,8 +28,8 @@ class LineSearch(WholeTable):
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
-    search_share: float | None = number(None, 0.05, 0.9, **constants.CONTROLS["search_share"])
-    ladder: constants.Ladder = constants.Ladder()
+    search_share: float | None = number(None, 0.05, 0.9, **theory.CONTROLS["search_share"])
+    ladder: theory.Ladder = theory.Ladder()
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
@@ -67,13 +67,13 @@ class LineSearch(WholeTable):
         schedule = {"search_epsilon": planning.in_each(stretches, epsilons)}
         return planning.filtered(purse, stretches, facts, budget, resolved, notes, **schedule)
 
-    def searching_noise(self, plan: Plan) -> searches.Searching:
+    def searching_noise(self, plan: Plan) -> theory.Searching:
         """The noise of the line searches of a plan, in the phase that has most of it."""
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
         steps = max(len(search.gradient_steps), len(search.curvature_steps) * asks)
-        return searches.Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
+        return theory.Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
         assert isinstance(releases, Separate)

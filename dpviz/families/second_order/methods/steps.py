@@ -11,10 +11,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpviz.checkpoints import sliced
-from dpviz.families.second_order.constants import CONTROLS
 from dpviz.families.second_order.methods import states
 from dpviz.families.second_order.methods.releases import Releases, Separate
-from dpviz.families.second_order.theory import Analysis, Search
+from dpviz.families.second_order.theory import CONTROLS, Analysis, Search
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, lanczos, smallest_eigenpair, unpacked
 from dpviz.specification import number

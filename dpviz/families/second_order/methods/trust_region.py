@@ -10,7 +10,6 @@ import numpy as np
 from dpviz.checkpoints import sliced
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.constants import CONTROLS
 from dpviz.families.second_order.methods.algorithms import (
     BATCH,
     HESSIAN_SHARE,
@@ -21,6 +20,7 @@ from dpviz.families.second_order.methods.algorithms import (
 from dpviz.families.second_order.methods.releases import Releases, Separate, Together
 from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT, TRUST_REGION, State
 from dpviz.families.second_order.methods.steps import Measured
+from dpviz.families.second_order.theory import CONTROLS
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Metric
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts, NonconvexRisk
