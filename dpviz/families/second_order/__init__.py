@@ -2,6 +2,5 @@
 
 from dpviz.families.second_order.methods.algorithms import MiniBatch, ShortStep
 from dpviz.families.second_order.methods.escape import PerturbedDescent
-from dpviz.families.second_order.methods.line_search import LineSearch
-from dpviz.families.second_order.methods.trust_region import MiniBatchTrustRegion, TrustRegion
+from dpviz.families.second_order.methods.trust_region import LineSearch, MiniBatchTrustRegion, TrustRegion
 from dpviz.families.second_order.theory import Constants, Ladder

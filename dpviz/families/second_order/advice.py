@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace, last_numbers
 from dpviz.families.second_order import planning, theory
-from dpviz.families.second_order.methods import algorithms, line_search
+from dpviz.families.second_order.methods import algorithms, trust_region
 from dpviz.families.second_order.theory import Analysis, Guarantee, Light, Stopping
 from dpviz.numbers import short_up
 from dpviz.privacy.accounting import accountants, currencies
@@ -112,7 +112,7 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.Nonconv
     facts = NonconvexFacts.of(plan.facts)
     failure = FAILURE - algorithms.CERTIFICATE_FAILURE * ("certificate" in plan.noise)
     failure -= algorithms.LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
-    searching = method.searching_noise(plan) if isinstance(method, line_search.LineSearch) else None
+    searching = method.searching_noise(plan) if isinstance(method, trust_region.LineSearch) else None
     return theory.guarantee(analysis, stopping, failure, plan.iterations, searching)
 
 

@@ -14,8 +14,7 @@ from dpviz.audits.audit import KNOWN, Case, Neighbours, Row
 from dpviz.datasets import UploadedTable
 from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.escape import PerturbedDescent
-from dpviz.families.second_order.methods.line_search import LineSearch
-from dpviz.families.second_order.methods.trust_region import MiniBatchTrustRegion, TrustRegion
+from dpviz.families.second_order.methods.trust_region import LineSearch, MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 

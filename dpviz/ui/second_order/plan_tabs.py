@@ -10,7 +10,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, comparison, figures, presets, shares, texts
 from dpviz.families.second_order.comparison import EPSILONS, TABLES, Mode, Tolerances
 from dpviz.families.second_order.methods.algorithms import EVEN, NonconvexMethod, ShortStep
-from dpviz.families.second_order.methods.line_search import LineSearch
+from dpviz.families.second_order.methods.trust_region import LineSearch
 from dpviz.families.second_order.shares import Compared
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpviz.families.second_order import advice, planning, presets, shares
 from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
-from dpviz.families.second_order.methods.line_search import LineSearch
+from dpviz.families.second_order.methods.trust_region import LineSearch
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import price
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
