@@ -12,8 +12,7 @@ import numpy as np
 
 from dpviz.audits.audit import KNOWN, Case, Neighbours, Row
 from dpviz.datasets import UploadedTable
-from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, ShortStep
-from dpviz.families.second_order.methods.escape import PerturbedDescent
+from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, PerturbedDescent, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch, MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP
 from dpviz.problems.nonconvex.nonconvex import RobustComponent

@@ -23,8 +23,7 @@ from dpviz.families.second_order import (
     shares,
     theory,
 )
-from dpviz.families.second_order.methods.algorithms import NonconvexMethod
-from dpviz.families.second_order.methods.escape import in_ball
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod, in_ball
 from dpviz.families.second_order.methods.releases import Separate
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP, ZeroConcentratedDP
