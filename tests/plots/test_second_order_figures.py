@@ -7,7 +7,7 @@ import pytest
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
-from dpviz.families.second_order.methods.states import KIND
+from dpviz.families.second_order.methods.releases import KIND
 from dpviz.plots import landscape
 from dpviz.plots.elements.style import PALETTE, ArmStyle
 from dpviz.plots.elements.words import in_words

@@ -8,7 +8,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.families.second_order.methods.states import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
+from dpviz.families.second_order.methods.releases import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.theory import GREEN
 from dpviz.numbers import short, short_up

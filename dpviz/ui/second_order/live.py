@@ -9,7 +9,7 @@ from dpviz.datasets import Saddle
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import advice, texts
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
-from dpviz.families.second_order.methods.states import NOISY_GRADIENT
+from dpviz.families.second_order.methods.releases import NOISY_GRADIENT
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import short
 from dpviz.plots import landscape as plane

@@ -9,7 +9,7 @@ from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import PerturbedDescent, advice, figures, texts
 from dpviz.families.second_order.methods.algorithms import Descent
-from dpviz.families.second_order.methods.states import NOISY_CURVATURE, NOISY_GRADIENT
+from dpviz.families.second_order.methods.releases import NOISY_CURVATURE, NOISY_GRADIENT
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import UNITS
 from dpviz.problems.nonconvex.nonconvex import NonconvexModel

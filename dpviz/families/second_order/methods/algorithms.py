@@ -18,15 +18,17 @@ from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
 from dpviz.families.second_order.methods import steps
-from dpviz.families.second_order.methods.releases import Releases, Separate, Together
-from dpviz.families.second_order.methods.states import (
+from dpviz.families.second_order.methods.releases import (
     GRADIENT,
     GRADIENT_NOISE,
     KIND,
     NOISY_CURVATURE,
     NOISY_GRADIENT,
     PERTURBATION,
+    Releases,
+    Separate,
     State,
+    Together,
 )
 from dpviz.families.second_order.methods.steps import Measured
 from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose

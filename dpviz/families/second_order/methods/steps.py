@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dpviz.checkpoints import sliced
-from dpviz.families.second_order.methods import states
+from dpviz.families.second_order.methods import releases as states
 from dpviz.families.second_order.methods.releases import Releases, Separate
 from dpviz.families.second_order.theory import CONTROLS, Analysis, Search
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk

@@ -21,13 +21,15 @@ from dpviz.families.second_order.methods.algorithms import (
     NonconvexMethod,
     WholeTable,
 )
-from dpviz.families.second_order.methods.releases import Releases, Separate, Together
-from dpviz.families.second_order.methods.states import (
+from dpviz.families.second_order.methods.releases import (
     GRADIENT_NOISE,
     NOISY_CURVATURE,
     NOISY_GRADIENT,
     TRUST_REGION,
+    Releases,
+    Separate,
     State,
+    Together,
 )
 from dpviz.families.second_order.methods.steps import Backtracking, Measured, StepRule
 from dpviz.families.second_order.planning import BudgetSplit, Purpose
