@@ -53,7 +53,7 @@ def audits() -> "Mapping[str, tuple[Case, ...]]":
 
 def broken() -> "tuple[Broken, ...]":
     """Mistakes that were made on purpose, for audits to find."""
-    return tuple(found for _, module in _modules("broken") for found in module.BROKEN)
+    return tuple(mistake for _, module in _modules("audits") for mistake in getattr(module, "BROKEN", ()))
 
 
 def _modules(part: str) -> Iterator[tuple[str, Any]]:

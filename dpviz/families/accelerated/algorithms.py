@@ -253,6 +253,10 @@ class MultistageNesterov(Nesterov):
 
 
 # Influences below this share of the largest are raised to it: every step needs some budget, and these hardly any.
+
+
+# --------------------------------------------------------- a schedule of one's own next to the even and the optimal one
+
 _SMALLEST = 1e-30
 
 

@@ -121,6 +121,9 @@ ONE_RUN = OneRun(algorithms.GradientDescent(iterations=1), CANARIES, tossed)
 # ----------------------------------------------------------------------------------------------------- too little noise
 
 
+# --------------------------------------------------------------------- mistakes made on purpose: no class is registered
+
+
 class Halved(SmoothProblem):
     """Says of gradients that one row moves them by C/n: true of a row that is added, not of one that is replaced."""
 

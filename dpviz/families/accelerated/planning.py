@@ -18,6 +18,10 @@ from dpviz.privacy.mechanisms import Mechanisms, Purpose, drawn_seed, noise_scal
 from dpviz.problems.base import ProblemSpecification, SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel
 
+# ------------------------------------------------------------ the smoothness L of a linear model, estimated or released
+# L = c λ_max(UᵀU/n) + 2λ, because the loss has a second derivative of at most c: 1/4 for the logistic, 1 for the squared
+# and the Huber loss. Too small an L costs accuracy, never privacy.
+
 SHARE = 0.05  # of the budget, for the release
 UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
 
@@ -78,6 +82,9 @@ def assumed(problem: ProblemSpecification) -> tuple[str, ...]:
     short_start = facts.initial_gap < follows.initial_gap or facts.lyapunov < follows.lyapunov
     read = problem.smoothness_source != "released" and facts.smoothness < follows.smoothness
     return ("L",) * read + ("E₀",) * short_start
+
+
+# --------------------------------------------------------------------------------------------------- budget and horizon
 
 
 class Method(Protocol):

@@ -10,11 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpviz.audits.audit import KNOWN, Case, Neighbours, Row
+from dpviz.audits.audit import KNOWN, Case, Neighbours, Row, load
 from dpviz.datasets import UploadedTable
 from dpviz.families.second_order.methods.algorithms import MiniBatch, NonconvexMethod, PerturbedDescent, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch, MiniBatchTrustRegion, TrustRegion
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP
+from dpviz.privacy.verification.broken import QuietBeside
 from dpviz.problems.nonconvex.nonconvex import RobustComponent
 
 ROWS = 20
@@ -92,3 +93,9 @@ CASES: tuple[Case, ...] = (
     ),
     *(case.ordinary(ORDINARY, ordinary) for case in WORST),
 )
+
+
+# -------------------------------------------------------------------------------------------- a mistake made on purpose
+
+(SOUND,) = (case for case in CASES if case.name == "short_step_curvature")
+BROKEN = load(__package__, {"quiet_beside": (replace(SOUND, source=QuietBeside), SOUND)})
