@@ -19,7 +19,7 @@ from dpviz.problems.base import ProblemSpecification, SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel
 
 # ------------------------------------------------------------ the smoothness L of a linear model, estimated or released
-# L = c λ_max(UᵀU/n) + 2λ, because the loss has a second derivative of at most c: 1/4 for the logistic, 1 for the squared
+# L = c λ_max(UᵀU/n) + 2λ, as the loss has a second derivative of at most c: 1/4 for the logistic, 1 for the squared
 # and the Huber loss. Too small an L costs accuracy, never privacy.
 
 SHARE = 0.05  # of the budget, for the release
