@@ -1,7 +1,5 @@
 """Errors that a user can cause and mend."""
 
-from dpviz import resources
-
 
 class UserError(Exception):
     """A mistake that the user can mend: shown as a sentence at its place, never as a traceback.
@@ -21,10 +19,3 @@ class UserError(Exception):
 
 class NotYet(UserError):
     """Something that the user has not said yet: shown as the next thing to do, not as a mistake."""
-
-
-def refusal(package: str, name: str, /, **values: object) -> UserError:
-    """The error `name` among those that a package keeps in its `errors.toml`, with these values in its words."""
-    words = resources.data(package, "errors.toml")[name]
-    kind = NotYet if words.get("not_yet") else UserError
-    return kind(words["message"].format(**values), title=words["title"].format(**values))

@@ -1,7 +1,6 @@
 """Data beside the code: read once, by one loader; every text is used, exists, and gets what it asks for."""
 
 import ast
-import importlib
 import re
 import string
 import tomllib
@@ -14,17 +13,13 @@ import pytest
 
 import dpviz
 from dpviz import resources
-from dpviz.specification import Specification, registered
 
 PACKAGE = Path(dpviz.__file__).parent
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 OF_EVERY_PAGE = {"NOT_COVERED", "QUESTION", "TITLE"}  # of a family: `FamilyPage` asks for them
 TEXTS = sorted(PACKAGE.rglob("texts.toml"))
-CONTROLS = sorted(PACKAGE.rglob("controls.toml"))
-SAID_BY = {"phrase": "PHRASES", "refusal": "REFUSALS", "chart": "CHARTS"}  # the function that says what a table has
+SAID_BY = {"phrase": "PHRASES", "chart": "CHARTS"}  # the function that says what a table has
 NOT_WORDS = {"provenance", "to_download"}  # of the arguments of `chart`
-ERRORS = sorted(PACKAGE.rglob("errors.toml"))
-REFUSING = {path.parent for path in ERRORS}
 
 
 def module_of(path: Path) -> str:
@@ -103,13 +98,12 @@ def calls(package: Path) -> Iterator[tuple[str, list[str], ast.Call]]:
     """What a package says by name: the table, patterns of the names, and the call. Folders below that have words of
     their own are left out."""
     for source in sorted(package.rglob("*.py")):
-        nearest = next(folder for folder in source.parents if folder in REFUSING or (folder / "texts.toml").exists())
+        nearest = next(folder for folder in source.parents if (folder / "texts.toml").exists())
         for node in ast.walk(tree(source)) if nearest == package else ():
             if isinstance(node, ast.Call) and node.args:
                 said_by = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 if said_by in SAID_BY:
-                    named = node.args[1 if ast.unparse(node.args[0]) == "__package__" else 0]
-                    yield SAID_BY[said_by], names_of(named), node
+                    yield SAID_BY[said_by], names_of(node.args[0]), node
 
 
 def names_of(node: ast.expr) -> list[str]:
@@ -122,12 +116,9 @@ def names_of(node: ast.expr) -> list[str]:
     return [re.escape(str(node.value))]
 
 
-@pytest.mark.parametrize("package", sorted(SAYING | REFUSING), ids=lambda package: package.name)
-def test_every_phrase_refusal_and_chart_exists_is_used_and_gets_the_fields_that_it_has(package: Path) -> None:
-    name = module_of(package)
-    texts = resources.data(name, "texts.toml") if (package / "texts.toml").exists() else {}
-    if package in REFUSING:
-        texts = {**texts, "REFUSALS": resources.data(name, "errors.toml")}
+@pytest.mark.parametrize("package", sorted(SAYING), ids=lambda package: package.name)
+def test_every_phrase_and_chart_exists_is_used_and_gets_the_fields_that_it_has(package: Path) -> None:
+    texts = resources.data(module_of(package), "texts.toml")
     used: set[tuple[str, str]] = set()
     for table, patterns, call in calls(package):
         given = {keyword.arg for keyword in call.keywords} - NOT_WORDS
@@ -145,18 +136,3 @@ def test_every_phrase_refusal_and_chart_exists_is_used_and_gets_the_fields_that_
             else:  # a value that one of them does not need does no harm
                 assert all(asked <= given for asked in wanted.values())
     assert used == {(table, name) for table in SAID_BY.values() for name in texts.get(table, {})}
-
-
-@pytest.mark.parametrize("path", CONTROLS, ids=lambda path: path.parent.name)
-def test_every_control_that_a_file_describes_exists_and_is_used(path: Path) -> None:
-    package = module_of(path).rpartition(".")[0]
-    used: set[str] = set()
-    for source in path.parent.rglob("*.py"):
-        if names := re.findall(r'\bCONTROLS\["([^"]+)"\]', source.read_text(encoding="utf-8")):
-            used.update(names)
-            importlib.import_module(module_of(source))
-    own = [kind for kind in registered(Specification) if kind.__module__.startswith(package)]
-    described = {(control.label, control.help) for kind in own for control in kind.controls()}
-    controls = resources.data(package, "controls.toml")
-    assert {(words["label"], words["help"]) for words in controls.values()} <= described
-    assert used == set(controls)

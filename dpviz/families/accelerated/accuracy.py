@@ -6,16 +6,20 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.accelerated import planning, theory
-from dpviz.families.accelerated.algorithms import GradientDescent, GradientMethod, MultistageNesterov, Nesterov
+from dpviz.families.accelerated.algorithms import (
+    NOISE,
+    NOISES,
+    GradientDescent,
+    GradientMethod,
+    MultistageNesterov,
+    Nesterov,
+)
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.problems.base import SmoothFacts
 from dpviz.specification import choice, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 _METHODS: Mapping[str, type[GradientMethod]] = MappingProxyType(
     {"gradient_descent": GradientDescent, "nesterov": Nesterov, "multistage_nesterov": MultistageNesterov}
@@ -34,17 +38,43 @@ class SmoothConvexBound(ErrorBound):
     advice: ClassVar[str] = "Allow more steps, or choose a larger target."
     levers: ClassVar[Mapping[str, Literal["more", "less"]]] = MappingProxyType({"rows": "more", "dimension": "less"})
     method: Literal["gradient_descent", "nesterov", "multistage_nesterov"] = choice(
-        "nesterov", {name: method.title for name, method in _METHODS.items()}, **CONTROLS["method"]
+        "nesterov",
+        {name: method.title for name, method in _METHODS.items()},
+        label="Method",
+        help="Gradient descent, Nesterov's accelerated method, or the latter in stages of shrinking steps.",
     )
-    noise: Literal["laplace", "gaussian"] = choice("laplace", **CONTROLS["noise"])
-    schedule: Literal["uniform", "optimal"] = choice("optimal", **CONTROLS["SmoothConvexBound.schedule"])
+    noise: Literal["laplace", "gaussian"] = choice("laplace", NOISES, label="Noise", help=NOISE)
+    schedule: Literal["uniform", "optimal"] = choice(
+        "optimal",
+        label="Noise schedule",
+        help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
+        options={"uniform": "Uniform", "optimal": "Optimal (bound)"},
+    )
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    dimension: int = number(10, 1, 100_000, **CONTROLS["dimension"])
-    smoothness: float = number(1.0, 1e-4, 1000.0, **CONTROLS["smoothness"])
-    strong_convexity: float = number(0.02, 1e-5, 10.0, **CONTROLS["strong_convexity"])
-    clip: float = number(1.0, 0.001, 1000.0, **CONTROLS["clip"])
-    initial_gap: float = number(0.7, 1e-6, 1e6, **CONTROLS["initial_gap"])
-    iterations: int = number(1000, 1, 10_000, **CONTROLS["SmoothConvexBound.iterations"])
+    dimension: int = number(
+        10, 1, 100_000, label="Parameters", symbol="d", scale="log", help="Parameters of the model; each gets noise."
+    )
+    smoothness: float = number(
+        1.0, 1e-4, 1000.0, label="Smoothness", symbol="L", scale="log", help="Largest curvature of the objective."
+    )
+    strong_convexity: float = number(
+        0.02, 1e-5, 10.0, label="Strong convexity", symbol="μ", scale="log", help="Smallest curvature, at most L."
+    )
+    clip: float = number(
+        1.0,
+        0.001,
+        1000.0,
+        label="Gradient clip",
+        symbol="C",
+        scale="log",
+        help="Largest norm of one row's gradient, L1 for Laplace, L2 for Gaussian noise; taken to cut nothing off.",
+    )
+    initial_gap: float = number(
+        0.7, 1e-6, 1e6, label="Initial gap", symbol="E₀", scale="log", help="Bound on the excess loss at the start."
+    )
+    iterations: int = number(
+        1000, 1, 10_000, label="Steps at most", symbol="T", scale="log", help="The best number up to this is taken."
+    )
 
     def facts(self) -> SmoothFacts:
         """The same numbers as a problem states them; V₀ ≤ 2 E₀ by strong convexity."""

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.accelerated import planning, quadratic, theory
@@ -23,8 +22,8 @@ from dpviz.privacy.releases import Norm
 from dpviz.problems.base import Metric, SmoothFacts, SmoothProblem, check_facts
 from dpviz.specification import choice, number, numbers
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
-
+NOISES = {"laplace": "Laplace", "gaussian": "Gaussian"}
+NOISE = "Laplace noise gives pure ε-DP. Gaussian noise needs (ε, δ), ρ or μ; smaller in high dimension."
 LESS = "Choose a smaller step size c or less momentum."
 
 
@@ -36,15 +35,45 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log"),
     )
     dynamics: ClassVar[quadratic.Kind]  # which recursion its error follows on quadratics
-    iterations: int = number(100, 1, 10_000, **CONTROLS["GradientMethod.iterations"])
-    relative_step: float = number(1.0, 0.05, 1.0, **CONTROLS["relative_step"])
-    batch_fraction: float = number(1.0, 0.0001, 1.0, **CONTROLS["batch_fraction"])
-    noise: Literal["laplace", "gaussian"] = choice("laplace", **CONTROLS["noise"])
-    schedule: Literal["uniform", "optimal", "envelope", "own"] = choice(
-        "uniform", **CONTROLS["GradientMethod.schedule"]
+    iterations: int = number(
+        100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released. More steps, more noise."
     )
-    knots: theory.Knots = numbers(theory.EVEN, **CONTROLS["knots"])
-    horizon: Literal["fixed", "bound"] = choice("fixed", **CONTROLS["horizon"])
+    relative_step: float = number(
+        1.0, 0.05, 1.0, label="Step size", symbol="c", unit="1/L", scale="log", help="Step size α = c/L."
+    )
+    batch_fraction: float = number(
+        1.0,
+        0.0001,
+        1.0,
+        label="Batch",
+        symbol="m/n",
+        scale="log",
+        help="Share of the rows in each gradient, drawn afresh without replacement. 1 = all rows, no sampling.",
+    )
+    noise: Literal["laplace", "gaussian"] = choice("laplace", NOISES, label="Noise", help=NOISE)
+    schedule: Literal["uniform", "optimal", "envelope", "own"] = choice(
+        "uniform",
+        label="Noise schedule",
+        help="How the budget is spread over the steps. Optimal: more noise early, less noise late.",
+        options={
+            "uniform": "Uniform",
+            "optimal": "Optimal (bound)",
+            "envelope": "Optimal (quadratics)",
+            "own": "Your own",
+        },
+    )
+    knots: theory.Knots = numbers(
+        theory.EVEN,
+        label="Your own schedule",
+        help="Powers of ten of the noise, from the first step to the last, straight in between. Only the shape "
+        "counts: the noise is scaled until the guarantee holds.",
+    )
+    horizon: Literal["fixed", "bound"] = choice(
+        "fixed",
+        label="Number of steps",
+        help="Run T steps, or as many (at most T) as minimise the error bound.",
+        options={"fixed": "Exactly T", "bound": "Best T by the bound"},
+    )
 
     @property
     def look(self) -> tuple[int, int]:
@@ -201,7 +230,17 @@ class HeavyBall(GradientMethod):
     if_diverged: ClassVar[str] = LESS
     hue: ClassVar[int] = 1
     dynamics: ClassVar[quadratic.Kind] = "heavy_ball"
-    momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice("nesterov", **CONTROLS["momentum_rule"])
+    momentum_rule: Literal["nesterov", "optimal", "polyak", "own"] = choice(
+        "nesterov",
+        label="Momentum rule",
+        help="q = √(μα). Polyak's pair also sets the step size, above 1/L.",
+        options={
+            "nesterov": "(1-q)/(1+q), the paper's",
+            "optimal": "(1-q)², best for this α",
+            "polyak": "Polyak's pair (α, β)",
+            "own": "My own β",
+        },
+    )
     momentum: float = number(0.8, 0.0, 0.99, label="Momentum", symbol="β", help="Used with the rule 'My own β'.")
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
@@ -244,7 +283,12 @@ class MultistageNesterov(Nesterov):
     kind: ClassVar[str] = "families.accelerated.multistage_nesterov"
     title: ClassVar[str] = "DP-MASG"
     hue: ClassVar[int] = 3
-    stage_lengths: Literal["corrected", "paper"] = choice("corrected", **CONTROLS["stage_lengths"])
+    stage_lengths: Literal["corrected", "paper"] = choice(
+        "corrected",
+        label="Stage lengths",
+        help="The paper's lengths ignore the step size c; at c = 0.1 the method then stalls.",
+        options={"corrected": "Depend on c", "paper": "As in the paper"},
+    )
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         return theory.multistage(

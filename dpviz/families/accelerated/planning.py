@@ -143,7 +143,11 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
         return worst ** (1 / 3 if method.noise == "laplace" else 1 / 2)
     recursion = method.recursion(facts, steps)
     if recursion is None:
-        raise theory.refusal("no_bound", method=method.title)
+        raise UserError(
+            f"{method.title} has no error bound to optimise. Use the uniform schedule or 'Optimal (quadratics)', and "
+            "set T yourself.",
+            title="No bound for this method",
+        )
     return best_split(method, facts, budget, recursion)
 
 
@@ -178,10 +182,16 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
     limit = method.iterations
     recursion = method.recursion(facts, method.steps(facts, limit))
     if recursion is None or method.schedule == "envelope":
-        raise theory.refusal("no_bound_for_schedule", method=method.title)
+        raise UserError(
+            f"{method.title} has no error bound for this schedule. Set the number of steps yourself.",
+            title="No bound to choose T by",
+        )
     full_batch = method.batch_size(facts) == facts.n
     if method.noise == "gaussian" and not full_batch:
-        raise theory.refusal("no_quick_bound")
+        raise UserError(
+            "With Gaussian noise on batches no quick bound is known. Set the number of steps yourself or use all rows.",
+            title="No bound to choose T by",
+        )
     if method.schedule == "own" and method.noise == "gaussian":
         horizons, bounds = theory.bounds_by_search(recursion, _gaussian_bound(method, facts, budget, recursion))
         return horizons, bounds, int(horizons[np.argmin(bounds)])

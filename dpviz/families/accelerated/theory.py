@@ -10,7 +10,6 @@ noise of scale b_t in d dimensions, d sigma_t^2 / 2 for Gaussian noise; batch sa
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -18,10 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from scipy.optimize import brentq
 
-from dpviz import errors
+from dpviz.errors import UserError
 from dpviz.numbers import short, short_down, short_up
-
-refusal = partial(errors.refusal, __package__)
 
 Floats = NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
@@ -183,13 +180,16 @@ def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness
 
 def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: float) -> None:
     if not 0 < strong_convexity <= smoothness:
-        raise refusal("strong_convexity", smoothness=short(smoothness, 4), strong_convexity=short(strong_convexity, 4))
+        raise UserError(
+            f"Strong convexity must lie between 0 and the smoothness {short(smoothness, 4)}, but it is "
+            f"{short(strong_convexity, 4)}. Increase the regularisation.",
+            title="No error bound",
+        )
     if steps.step_size.max() * smoothness > largest * (1 + 1e-12):
-        raise refusal(
-            "steps_too_long",
-            relative=short(largest, 6),
-            largest=short_down(largest / smoothness),
-            step=short_up(steps.step_size.max(), 4),
+        raise UserError(
+            f"The error bound holds for step sizes up to {short(largest, 6)}/L = {short_down(largest / smoothness)} "
+            f"only, but the largest step is {short_up(steps.step_size.max(), 4)}. Choose a smaller step.",
+            title="No error bound",
         )
 
 

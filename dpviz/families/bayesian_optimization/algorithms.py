@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.checkpoints import checkpoint
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization import kernels, planning, posterior
@@ -40,11 +41,37 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
     iterations: int = number(30, 1, 200, label="Steps", symbol="T", scale="log", help="Noisy gradients released.")
-    clip: float = number(0.5, 0.01, 10.0, **kernels.CONTROLS["clip"])
+    clip: float = number(
+        0.5,
+        0.01,
+        10.0,
+        label="Clip",
+        symbol="B",
+        scale="log",
+        help="Longest gradient of one user that counts. Noise grows with it; what is longer is shortened.",
+    )
     step_size: float = number(0.4, 0.01, 2.0, label="Step size", symbol="η", scale="log", help="Of every step.")
-    rule: Literal["adagrad", "sgd"] = choice("adagrad", RULES, **kernels.CONTROLS["rule"])
-    clip_always: bool = switch(True, **kernels.CONTROLS["clip_always"])
-    share: float = number(1.0, 0.01, 1.0, **kernels.CONTROLS["share"])
+    rule: Literal["adagrad", "sgd"] = choice(
+        "adagrad",
+        RULES,
+        label="Steps are",
+        help="AdaGrad's first step moves every coordinate by η, whatever the gradient.",
+    )
+    clip_always: bool = switch(
+        True,
+        label="Clip without privacy, too",
+        help="Only privacy needs a clip. On, the gap to a run without privacy is the price of noise alone; off, it is "
+        "that of clip and noise, and GIBO is as published.",
+    )
+    share: float = number(
+        1.0,
+        0.01,
+        1.0,
+        label="Share of the budget",
+        unit="μ",
+        scale="log",
+        help="How much of the budget's μ all steps together spend: less is more privacy, and more noise.",
+    )
 
     def released_settings(self) -> str:
         return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
@@ -184,9 +211,33 @@ class Gibo(Descent):
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
     title: ClassVar[str] = "DP-GIBO"
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, BATCH_SIZE, UNEXPLAINED, UNCERTAINTY, NOISY_NORM)
-    bias_level: float = number(0.02, 0.001, 0.95, **kernels.CONTROLS["bias_level"])
-    batch_size: int | None = number(None, 1, 250, **kernels.CONTROLS["batch_size"])
-    noise_factor: float = number(1.0, 0.001, 100.0, **kernels.CONTROLS["noise_factor"])
+    bias_level: float = number(
+        0.02,
+        0.001,
+        0.95,
+        label="Bias level",
+        symbol="ω",
+        scale="log",
+        help="Share of the gradient's variance that a step may leave unexplained. Smaller = more trainings, less bias.",
+    )
+    batch_size: int | None = number(
+        None,
+        1,
+        250,
+        label="Evaluations per step",
+        symbol="b",
+        scale="log",
+        help="Empty: as many as the bias level asks for.",
+    )
+    noise_factor: float = number(
+        1.0,
+        0.001,
+        100.0,
+        label="Noise assumed",
+        unit="of the declared",
+        scale="log",
+        help="The process takes the noise of every evaluation for so many times its standard deviation: 1 is right.",
+    )
     surrogate: kernels.Surrogate = kernels.Surrogate()
     placing: Placing = Placing()
 
@@ -239,7 +290,10 @@ class GradientDescent(Descent):
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         if not facts.has_gradients:
-            raise planning.refusal("no_gradients")
+            raise UserError(
+                "The gradients of this problem are not known. Choose a method that needs losses only.",
+                title="Algorithm and problem do not fit",
+            )
         return super().plan(facts, budget)
 
     def _trainings(self, facts: TuningFacts) -> float:

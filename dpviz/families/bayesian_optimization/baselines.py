@@ -10,7 +10,7 @@ from dpviz.checkpoints import at_checkpoints, checkpoint
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization.algorithms import SECONDS, TRAININGS, taken
-from dpviz.families.bayesian_optimization.kernels import CONTROLS, Matern
+from dpviz.families.bayesian_optimization.kernels import Matern
 from dpviz.families.bayesian_optimization.posterior import JITTER, solved
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
@@ -34,7 +34,9 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     title: ClassVar[str] = "Private random search"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS)
-    trainings: int = number(175, 2, 2000, **CONTROLS["trainings"])
+    trainings: int = number(
+        175, 2, 2000, label="Trainings", symbol="N", scale="log", help="Settings that are tried, a training each."
+    )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         if not budget.private:
@@ -83,10 +85,16 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_LOSS)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or fewer trainings."
-    trainings: int = number(175, 1, 1000, **CONTROLS["global_search_trainings"])
-    length_scale: float = number(4.0, 0.1, 50.0, **CONTROLS["length_scale"])
+    trainings: int = number(
+        175, 1, 1000, label="Trainings", symbol="N", scale="log", help="Each releases a noisy mean loss."
+    )
+    length_scale: float = number(
+        4.0, 0.1, 50.0, label="Length scale", symbol="ℓ", scale="log", help="Of the Matérn kernel on the whole box."
+    )
     first: int = number(10, 1, 100, label="Random points first", scale="log", help="Before the process is asked.")
-    candidates: int = number(1000, 10, 5000, **CONTROLS["candidates"])
+    candidates: int = number(
+        1000, 10, 5000, label="Candidates", scale="log", help="In each step: half anywhere, half near the best so far."
+    )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         steps = np.ones(self.trainings)

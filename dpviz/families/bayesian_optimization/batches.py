@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpviz.families.bayesian_optimization import designs
-from dpviz.families.bayesian_optimization.kernels import CONTROLS, Surrogate
+from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
 from dpviz.specification import Specification, choice, number
 
@@ -25,11 +25,39 @@ class Placing(Specification):
     """How the points of a batch are chosen."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.placing"
-    design: Literal["adaptive", "joint", "central"] = choice("adaptive", DESIGNS, **CONTROLS["design"])
-    nearest: float = number(0.2, 0.02, 1.0, **CONTROLS["nearest"])
-    least: int = number(0, 0, 50, **CONTROLS["least"])
-    repeats: int = number(1, 1, 20, **CONTROLS["repeats"])
-    window: float = number(10.0, 2.0, 200.0, **CONTROLS["window"])
+    design: Literal["adaptive", "joint", "central"] = choice(
+        "adaptive",
+        DESIGNS,
+        label="Points",
+        help="Along the directions in which the gradient is known least; moved together, somewhat fewer are enough, "
+        "but they rely on the process more; ± every coordinate needs no history and most trainings.",
+    )
+    nearest: float = number(
+        0.2,
+        0.02,
+        1.0,
+        label="Smallest distance",
+        symbol="h",
+        unit="ℓ",
+        scale="log",
+        help="From the iterate. Nearer points know the slope better, until noise and rounding decide.",
+    )
+    least: int = number(
+        0, 0, 50, label="Fewest per step", symbol="b_min", help="Also where nothing seems to be missing."
+    )
+    repeats: int = number(
+        1, 1, 20, label="Repeats", symbol="m", scale="log", help="Of central differences, where noise asks for more."
+    )
+    window: float = number(
+        10.0,
+        2.0,
+        200.0,
+        label="Evaluations kept",
+        symbol="N/d",
+        unit="d",
+        scale="log",
+        help="The most recent ones, and one batch at least.",
+    )
 
 
 @dataclass(frozen=True)

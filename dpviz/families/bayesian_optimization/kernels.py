@@ -7,10 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.specification import Specification, choice, number
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 KERNELS = {"rbf": "Squared exponential", "matern": "Matérn 5/2: rougher", "quadratic": "Quadratic functions"}
 MEANS = {"constant": "Unknown constant", "zero": "Zero, as published"}
 ROOT_5 = math.sqrt(5.0)
@@ -111,10 +109,34 @@ class Surrogate(Specification):
     must not be fitted to the users' losses (THEORY.md, E3)."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.surrogate"
-    kernel: Literal["rbf", "matern", "quadratic"] = choice("rbf", KERNELS, **CONTROLS["kernel"])
-    length_scale: float = number(1.0, 0.1, 10.0, **CONTROLS["surrogate_length_scale"])
-    relative_noise: float | None = number(None, 1e-10, 100.0, **CONTROLS["relative_noise"])
-    mean: Literal["constant", "zero"] = choice("constant", MEANS, **CONTROLS["mean"])
+    kernel: Literal["rbf", "matern", "quadratic"] = choice(
+        "rbf", KERNELS, label="Kernel", help="What is assumed of a user's loss: how smooth it is."
+    )
+    length_scale: float = number(
+        1.0,
+        0.1,
+        10.0,
+        label="Length scale",
+        symbol="ℓ",
+        scale="log",
+        help="Over which distance losses change, in the unit of the settings. Points are placed in proportion to it.",
+    )
+    relative_noise: float | None = number(
+        None,
+        1e-10,
+        100.0,
+        label="Assumed noise",
+        symbol="s",
+        scale="log",
+        help="Variance of an observation's noise over that of a user's loss. Empty: what the problem declares, for "
+        "losses of variance 1. Too small a value costs most.",
+    )
+    mean: Literal["constant", "zero"] = choice(
+        "constant",
+        MEANS,
+        label="Mean of the process",
+        help="With an unknown constant, adding a number to all losses of a user changes nothing.",
+    )
 
     @property
     def noise(self) -> float:

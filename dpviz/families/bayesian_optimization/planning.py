@@ -1,17 +1,16 @@
 """What a run will ask for, known before it: batches, trainings, and what to be warned of."""
 
 import math
-from functools import partial
 
 import numpy as np
 
-from dpviz import errors, resources
+from dpviz import resources
 from dpviz.families.bayesian_optimization.batches import Batches
 from dpviz.families.bayesian_optimization.posterior import NOTHING_NEW
 from dpviz.numbers import short
 from dpviz.problems.tuning.tuning import TuningFacts
 
-phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
+phrase = resources.phrases(__package__)
 # Of the first batch, that later steps need on average: so much at a bias level of 0.02 or less, and less the more of
 # the gradient may stay unknown (THEORY.md, section 9).
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45

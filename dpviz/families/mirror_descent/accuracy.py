@@ -7,15 +7,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpviz import resources
 from dpviz.experiments.accuracy import Best, ErrorBound, no_bound_in
 from dpviz.families.mirror_descent import planning, theory
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import Budget, NoPrivacy
 from dpviz.problems.games.games import GameFacts
 from dpviz.specification import number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 
 
 class GameBound(ErrorBound):
@@ -29,12 +26,33 @@ class GameBound(ErrorBound):
     error_title: ClassVar[str] = "duality gap"
     advice: ClassVar[str] = "Allow more rounds, draw more vertices per round, or choose a larger target."
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
-    strategies_x: int = number(100, 2, 1_000_000, **CONTROLS["strategies_x"])
-    strategies_y: int = number(100, 1, 1_000_000, **CONTROLS["strategies_y"])
-    lipschitz: float = number(1.0, 0.01, 100.0, **CONTROLS["lipschitz"])
-    smoothness: float = number(0.0, 0.0, 100.0, **CONTROLS["smoothness"])
-    draws: int = number(1, 1, 64, **CONTROLS["draws"])
-    iterations: int = number(10_000, 2, 100_000, **CONTROLS["GameBound.iterations"])
+    strategies_x: int = number(
+        100, 2, 1_000_000, label="Choices of x", symbol="dₓ", scale="log", help="Vertices of the minimising player."
+    )
+    strategies_y: int = number(
+        100, 1, 1_000_000, label="Choices of y", symbol="dᵧ", scale="log", help="1 = minimisation, no second player."
+    )
+    lipschitz: float = number(
+        1.0,
+        0.01,
+        100.0,
+        label="Largest payoff",
+        symbol="L₀",
+        scale="log",
+        help="Bound on every coordinate of one row's gradient; in a matrix game, on its payoffs.",
+    )
+    smoothness: float = number(
+        0.0,
+        0.0,
+        100.0,
+        label="Own curvature",
+        symbol="L₁",
+        help="Of F in each player's own choices; 0 in matrix games.",
+    )
+    draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
+    iterations: int = number(
+        10_000, 2, 100_000, label="Steps at most", symbol="T", scale="log", help="The best number up to this is taken."
+    )
 
     def facts(self) -> GameFacts:
         """The same numbers as a game states them."""

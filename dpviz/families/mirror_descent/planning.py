@@ -1,12 +1,11 @@
 """From a budget to rounds, draws, step sizes and the events of a plan, for methods that release vertices."""
 
 import math
-from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from dpviz import errors, resources
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import rates, theory
@@ -19,21 +18,35 @@ from dpviz.problems.games.games import Game, GameFacts
 from dpviz.problems.games.matrix_games import counted_bytes
 from dpviz.specification import choice, number
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
-refusal = partial(errors.refusal, __package__)
-
 AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
 
 P = TypeVar("P", bound=Game)
 Accounting = Literal["tight", "paper"]
 Draws = int | tuple[int, int]  # K of both players, or (K_x, K_y)
 Batching = Literal["full", "single"]
+DRAWS = "Vertices that each player draws per round."
 Split = Literal["own", "bound"]
 MOST_DRAWS = 64
 EVEN = 0.5
-SHARE_X: Any = number(EVEN, 0.05, 0.95, **CONTROLS["share_x"])
-RELATIVE_STEP: Any = number(1.0, 0.01, 1.0, **CONTROLS["relative_step"])
-SPLIT: Any = choice("own", **CONTROLS["split"])
+SHARE_X: Any = number(
+    EVEN, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
+)
+RELATIVE_STEP: Any = number(
+    1.0,
+    0.01,
+    1.0,
+    label="Step size",
+    symbol="τ",
+    unit="× largest",
+    scale="log",
+    help="1 = the largest that the budget allows.",
+)
+SPLIT: Any = choice(
+    "own",
+    label="Split",
+    help="The share of x as set, or the one with the smallest bound on the gap.",
+    options={"own": "Share as set", "bound": "Best by the bound"},
+)
 
 
 class Sampling(NamedTuple):
@@ -103,7 +116,11 @@ def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> Appro
     Raises UserError for another budget, naming what the paper states only for (ε, δ), and if nothing is left.
     """
     if not isinstance(budget, ApproximateDP):
-        raise refusal("only_approximate", what=what)
+        raise UserError(
+            f"{what} is stated for (ε, δ)-DP. State the guarantee as (ε, δ), or choose the tighter accounting and your "
+            "own rounds.",
+            title="Not defined for this currency",
+        )
     if not facts.released:
         return budget
     return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
@@ -121,7 +138,11 @@ def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
     if batching == "full":
         return facts.n
     if rounds > facts.n:
-        raise refusal("more_rounds_than_rows", n=facts.n)
+        raise UserError(
+            f"A single pass over {facts.n:,} rows allows at most {facts.n:,} rounds. Lower T, or use all rows in every "
+            "round.",
+            title="More rounds than rows",
+        )
     return facts.n // rounds
 
 
@@ -225,7 +246,10 @@ def once(scale: float, rounds: int) -> np.ndarray:
 def refuse_without_privacy(budget: Budget, title: str) -> None:
     """Raise UserError for a method that makes no sense without noise."""
     if not budget.private:
-        raise refusal("only_private", title=title)
+        raise UserError(
+            f"{title} exists only with privacy. Compare it with mirror descent without privacy.",
+            title="No non-private version",
+        )
 
 
 class GameAlgorithm(Algorithm[P, GameFacts]):

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from dpviz import errors, resources
+from dpviz import resources
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order.theory import Analysis, Shape, Stopping
 from dpviz.numbers import short
@@ -20,7 +19,7 @@ from dpviz.privacy.ledger import Filter
 from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
-phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
+phrase = resources.phrases(__package__)
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
 APPROACH = 60  # iterations to a flat place: most runs that were looked at took fewer
 APPROACH_SHARE = 0.1  # or so many of those that the analysis asks for, if that is more: all that were looked at did

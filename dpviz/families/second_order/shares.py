@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from dpviz.datasets.base import NO_TABLES
+from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, planning, theory
 from dpviz.families.second_order.advice import UNDERESTIMATE
@@ -139,9 +140,11 @@ def released(
     Raises UserError if an uploaded table is missing, epsilon is not positive, or the start is 0, where it says nothing.
     """
     if not 0 < epsilon < math.inf:
-        raise planning.refusal("no_budget_for_gap")
+        raise UserError("Releasing the gap needs a positive part of the budget.", title="No budget for the gap")
     if problem.start == "zero":
-        raise planning.refusal("start_is_zero")
+        raise UserError(
+            "There the objective is the same for every data set. Leave the gap empty.", title="The start is 0"
+        )
     before = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
     event, facts, risk = events.Laplace(epsilon), before.facts(), before.build(tables)
     x = facts.starting_point(1)
@@ -158,6 +161,6 @@ def suggested_cost(budget: Budget) -> float:
     """The ε of a release that uses about a fiftieth of the budget. Raises UserError under pure ε, which the Gaussian
     noise of the run cannot meet, and without a budget."""
     if not budget.private:
-        raise planning.refusal("nothing_for_gap")
+        raise UserError("Without a budget there is nothing to spend on the gap.", title="No budget for the gap")
     rho = budget.gaussian_rho(budget.amount)
     return SHARE * budget.total_epsilon if budget.total_epsilon is not None else math.sqrt(2 * SHARE * rho)

@@ -17,11 +17,8 @@ from pydantic import model_validator
 from scipy.optimize import brentq
 from scipy.special import gammainc
 
-from dpviz import resources
 from dpviz.families.second_order.noise_spectrum import log_chance
 from dpviz.specification import Specification, number
-
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of every field
 
 
 class Constants(Specification):
@@ -32,9 +29,26 @@ class Constants(Specification):
     """
 
     kind: ClassVar[str] = "families.second_order.constants"
-    c_1: float = number(0.1, 0.02, 0.45, **CONTROLS["c_1"])
-    c: float = number(0.1, 0.01, 0.3, **CONTROLS["c"])
-    c_2: float = number(1 / 12, 0.005, 0.3, **CONTROLS["c_2"])
+    c_1: float = number(
+        0.1,
+        0.02,
+        0.45,
+        label="Gradient noise",
+        symbol="c₁",
+        help="Share of ε_g that the gradient's noise may take. Smaller = stops sooner; 0.268 needs the fewest rows to "
+        "guarantee it.",
+    )
+    c: float = number(
+        0.1, 0.01, 0.3, label="Hessian noise", symbol="c", help="Share of ε_H that the Hessian's noise may take."
+    )
+    c_2: float = number(
+        1 / 12,
+        0.005,
+        0.3,
+        label="Gradient noise in curvature steps",
+        symbol="c₂",
+        help="Gradient noise along a curvature step, as a share of ε_H²/M. Needs c + c₂ < 1/3.",
+    )
 
     @model_validator(mode="after")
     def _steps_decrease(self) -> "Constants":
@@ -47,12 +61,46 @@ class Ladder(Specification):
     """The step sizes that a line search tries, and when it accepts one (THEORY.md, "Line search")."""
 
     kind: ClassVar[str] = "families.second_order.ladder"
-    c_g: float = number(0.6, 0.05, 0.9, **CONTROLS["c_g"])
-    c_h: float = number(0.25, 0.01, 0.7, **CONTROLS["c_h"])
-    beta_g: float = number(0.6, 0.1, 0.95, **CONTROLS["beta_g"])
-    beta_h: float = number(0.5, 0.1, 0.95, **CONTROLS["beta_h"])
-    b_g: float | None = number(None, 1.0, 50.0, **CONTROLS["b_g"])
-    b_h: float = number(20.0, 1.0, 50.0, **CONTROLS["b_h"])
+    c_g: float = number(
+        0.6,
+        0.05,
+        0.9,
+        label="Decrease of a gradient step",
+        symbol="c_g",
+        help="A step γ is accepted where f falls by c_g γ ‖g̃‖². Needs c₁ + c_g < 1.",
+    )
+    c_h: float = number(
+        0.25,
+        0.01,
+        0.7,
+        label="Decrease of a curvature step",
+        symbol="c_H",
+        help="A step γ is accepted where f falls by c_H γ² |λ̃|/2. Needs (1 - c - c_H)²/4 > 2c₂/3.",
+    )
+    beta_g: float = number(
+        0.6, 0.1, 0.95, label="Shrinking, gradient", symbol="β_g", help="Ratio of a candidate to the one before."
+    )
+    beta_h: float = number(
+        0.5, 0.1, 0.95, label="Shrinking, curvature", symbol="β_H", help="Ratio of a candidate to the one before."
+    )
+    b_g: float | None = number(
+        None,
+        1.0,
+        50.0,
+        label="First candidate, gradient",
+        symbol="b_g",
+        scale="log",
+        help="Times the step that is sure to be accepted. By theory: so that no step is longer than 12, at most 20.",
+    )
+    b_h: float = number(
+        20.0,
+        1.0,
+        50.0,
+        label="First candidate, curvature",
+        symbol="b_H",
+        scale="log",
+        help="Times the step that is sure to be accepted.",
+    )
 
     def refused_with(self, constants: Constants) -> str:
         """Why these do not go together; empty if they do."""

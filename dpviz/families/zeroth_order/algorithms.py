@@ -9,7 +9,7 @@ from pydantic import model_validator
 
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import planning, theory
-from dpviz.families.zeroth_order.conversion import CONTROLS, Conversion, Oracle, Path, directions_field
+from dpviz.families.zeroth_order.conversion import Conversion, Oracle, Path, directions_field
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Gaussian, Parallel
@@ -79,11 +79,40 @@ class VarianceReduced(Conversion):
 
     kind: ClassVar[str] = "families.zeroth_order.variance_reduced"
     title: ClassVar[str] = "Variance-reduced oracle"
-    sums: theory.Sums = choice("tree", **CONTROLS["sums"])
-    first_share: float = number(0.5, 0.05, 0.95, **CONTROLS["first_share"])
-    symmetric: bool = switch(False, **CONTROLS["symmetric"])
-    follow_moves: bool = switch(False, **CONTROLS["follow_moves"])
-    concentration: float | None = number(None, 1.0, 10.0, **CONTROLS["concentration"])
+    sums: theory.Sums = choice(
+        "tree",
+        label="Running sums",
+        help="How the noise of the steps of an epoch is correlated. The published noise counts ⌈log₂ T⌉ + 1 levels of "
+        "the tree for every row; most enter fewer.",
+        options={
+            "published": "Binary tree, published noise",
+            "tree": "Binary tree",
+            "honaker": "Honaker's tree",
+            "square_root": "Square root",
+            "normalised": "Normalised square root",
+            "optimal": "Optimal",
+            "independent": "Independent noise",
+        },
+    )
+    first_share: float = number(
+        0.5, 0.05, 0.95, label="Rows for the first step", symbol="φ", help="Of an epoch's rows; the rest is shared."
+    )
+    symmetric: bool = switch(
+        False, label="Symmetric changes", help="Twice the values per direction, never more variance, the same noise."
+    )
+    follow_moves: bool = switch(
+        False,
+        label="Batches follow the moves",
+        help="More rows where two points are farther apart, fewer where they are close: half the noise in a change.",
+    )
+    concentration: float | None = number(
+        None,
+        1.0,
+        10.0,
+        label="Concentration clip",
+        symbol="τ",
+        help="Clip the first step's differences at τ/√d of their bound: few are that large. Empty: at the bound.",
+    )
 
     @model_validator(mode="after")
     def _batches_follow_bounded_moves(self) -> Self:

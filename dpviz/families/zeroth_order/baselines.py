@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.zeroth_order import planning
@@ -21,15 +20,24 @@ from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.values.value_problem import ValueFacts, ValueProblem, singles
 from dpviz.specification import choice, number
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
-
 
 def _steps(default: int) -> Any:
-    return number(default, 2, 20_000, **CONTROLS["steps"])
+    return number(
+        default, 2, 20_000, label="Steps of a single pass", symbol="S", scale="log", help="Each has rows of its own."
+    )
 
 
 def _step_size(default: float) -> Any:
-    return number(default, 0.001, 10.0, **CONTROLS["step_size"])
+    return number(
+        default,
+        0.001,
+        10.0,
+        label="Step size of a single pass",
+        symbol="a",
+        unit="1/L",
+        scale="log",
+        help="Decays to 0 along the run.",
+    )
 
 
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
@@ -95,10 +103,31 @@ class DirectionalDescent(SinglePass):
     title: ClassVar[str] = "DP-ZO: one direction per step"
     hue: ClassVar[int] = 2
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS)
-    distance: float = number(0.05, 0.001, 1.0, **CONTROLS["distance"])
-    clip: float = number(2.5, 0.1, 20.0, **CONTROLS["clip"])
-    noise: Literal["gaussian", "laplace"] = choice("gaussian", **CONTROLS["noise"])
-    law: Literal["sphere", "normal"] = choice("sphere", **CONTROLS["law"])
+    distance: float = number(
+        0.05, 0.001, 1.0, label="Distance", symbol="λ", scale="log", help="Values are compared at x ± λu."
+    )
+    clip: float = number(
+        2.5,
+        0.1,
+        20.0,
+        label="Clip slopes at",
+        symbol="C",
+        unit="L",
+        scale="log",
+        help="u is √d long, and slopes along it up to √d L; most are near L. Noise grows with C.",
+    )
+    noise: Literal["gaussian", "laplace"] = choice(
+        "gaussian",
+        label="Noise",
+        help="Laplace also gives pure ε.",
+        options={"gaussian": "Gaussian", "laplace": "Laplace"},
+    )
+    law: Literal["sphere", "normal"] = choice(
+        "sphere",
+        label="Law of u",
+        help="The direction of a step.",
+        options={"sphere": "On a sphere (DPZero)", "normal": "Normal (DP-ZO)"},
+    )
 
     @property
     def look(self) -> tuple[int, int]:

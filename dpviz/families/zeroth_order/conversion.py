@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from dpviz import resources
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, Status, divergence_status
 from dpviz.experiments.plan import MOST_RECORDED, Plan
 from dpviz.families.zeroth_order import planning, theory
@@ -24,7 +24,6 @@ from dpviz.problems.base import Memory, Metric, check_facts
 from dpviz.problems.values.value_problem import Directions, Kind, ValueFacts, ValueProblem
 from dpviz.specification import choice, number, switch
 
-CONTROLS = resources.data(__package__, "controls.toml")  # label, symbol and help of fields
 ROWS_USED = Metric("rows_used", "Rows used", released=True, axis=True, better="")
 EVALUATIONS = Metric("evaluations", "Function evaluations", released=True, axis=True, better="")
 NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g_t‖", released=True, scale="log", better="")
@@ -100,7 +99,15 @@ Oracle = Callable[[int, np.ndarray, Path], np.ndarray]  # step, replicates (R',)
 
 def directions_field(default: int | None) -> Any:
     """The setting that says how many directions each row gets."""
-    return number(default, 1, 100, **CONTROLS["directions_field"])
+    return number(
+        default,
+        1,
+        100,
+        label="Directions per row",
+        symbol="m",
+        scale="log",
+        help="Each takes two values or more. At most, and empty, as many as there are parameters.",
+    )
 
 
 class Conversion(Algorithm[ValueProblem, ValueFacts]):
@@ -108,15 +115,56 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
 
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or more rows."
-    iterations: int = number(640, 2, MOST_STEPS, **CONTROLS["iterations"])
-    epoch_length: int = number(16, 2, 1024, **CONTROLS["epoch_length"])
-    travel: float = number(1.0, 0.25, 2.0, **CONTROLS["travel"])
-    expected_norm: float = number(0.4, 0.01, 10.0, **CONTROLS["expected_norm"])
-    directions: Kind = choice("iid", **CONTROLS["directions"])
+    iterations: int = number(
+        640,
+        2,
+        MOST_STEPS,
+        label="Steps",
+        symbol="K·T",
+        scale="log",
+        help="Of all epochs; in whole epochs, one at least.",
+    )
+    epoch_length: int = number(
+        16, 2, 1024, label="Steps per epoch", symbol="T", scale="log", help="An epoch gives one average of its points."
+    )
+    travel: float = number(
+        1.0,
+        0.25,
+        2.0,
+        label="Travel per epoch",
+        symbol="D·T/r",
+        scale="log",
+        help="Longest move D times T, in smoothing radii. Longer moves get farther and need more noise.",
+    )
+    expected_norm: float = number(
+        0.4,
+        0.01,
+        10.0,
+        label="Expected gradient norm",
+        symbol="g₀",
+        unit="L",
+        scale="log",
+        help="Sets the learner's step size, D/(g₀ √T). Theory: 1 plus the oracle's error.",
+    )
+    directions: Kind = choice(
+        "iid",
+        label="Directions",
+        help="Of one row. Orthonormal ones cannot all be the same, so a row moves the estimate by √m less.",
+        options={"iid": "Independent, as published", "orthonormal": "Orthonormal: √m times less noise"},
+    )
     directions_per_row: int | None = directions_field(None)
-    clipping: Literal["lipschitz", "range"] = choice("lipschitz", **CONTROLS["clipping"])
+    clipping: Literal["lipschitz", "range"] = choice(
+        "lipschitz",
+        label="Clip differences",
+        help="At L times the distance, or at the largest difference that any two values can have.",
+        options={"lipschitz": "By the Lipschitz constant", "range": "By the range of values"},
+    )
     fresh_start: bool = switch(True, label="Epochs begin at rest", help="The learner forgets its last move.")
-    one_epoch: bool = switch(False, **CONTROLS["one_epoch"])
+    one_epoch: bool = switch(
+        False,
+        label="Stop at the epoch that is returned",
+        help="It is drawn in advance: the rows after it are never touched.",
+    )
 
     # -------------------------------------------------------------------------------------------------- what is planned
 
@@ -174,7 +222,10 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         layout = self.layout(facts)
         if self.clipping == "range" and not math.isfinite(facts.value_range):
-            raise planning.refusal("no_range")
+            raise UserError(
+                "The values of this problem have no bounded range. Clip by the Lipschitz constant.",
+                title="Algorithm and problem do not fit",
+            )
         ends = np.arange(1, layout.epochs + 1) * layout.length
         return Plan.fixed(
             facts,

@@ -2,18 +2,18 @@
 
 import math
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from dpviz import errors, resources
+from dpviz import resources
+from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import Memory
 from dpviz.problems.values.value_problem import BLOCK, TEMPORARIES, ValueFacts, bank_bytes
 
-phrase, refusal = resources.phrases(__package__), partial(errors.refusal, __package__)
+phrase = resources.phrases(__package__)
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,11 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
     rest = per if share is None else int(per * (1 - share))
     batch = (rest + 1) // length - 1 if follows else rest // length
     if batch < 1:
-        raise refusal("not_enough_rows", n=n, steps=length * epochs, most=most_steps(n, length, share, follows))
+        raise UserError(
+            f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take "
+            f"{most_steps(n, length, share, follows):,} at most, or more rows.",
+            title="Not enough rows",
+        )
     if share is None:
         return batch, batch
     return per - (length * (batch + 1) - 1 if follows else (length - 1) * batch), batch

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz import resources
-from dpviz.errors import NotYet, UserError, refusal
+from dpviz.errors import NotYet, UserError
 from dpviz.exports import export
 from dpviz.exports.export import to_report
 from dpviz.numbers import rounded_up, short
@@ -122,7 +122,11 @@ def _noise() -> Control:
 def _asked(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     """The plan of the rows of the table. Raises UserError."""
     if means.relation != "replace-one":
-        raise refusal(__package__, "another_kind_of_neighbours")
+        raise UserError(
+            "These analyses publish the number of rows, so that one row is exchanged, not added or removed. Choose "
+            "another sampling than Poisson in the sidebar.",
+            title="Another kind of neighbours",
+        )
     statistics = _statistics(rows)
     if not statistics:
         raise NotYet("Add a row: what you want to know, and its range or its bins.", title="Nothing is asked yet")
@@ -274,7 +278,11 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
         except UserError as error:
             raise UserError(f"{name}: {error}", title=error.title) from error
     if missing:
-        raise refusal(__package__, "a_range_is_not_declared_yet", missing=", ".join(missing))
+        raise NotYet(
+            f"Declare the lowest and the highest value, or the number of bins, of {', '.join(missing)}: from what you "
+            "know beforehand, not from the data.",
+            title="A range is not declared yet",
+        )
     return tuple(statistics)
 
 

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from scipy.special import ndtri
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
-from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy import events, ledger, releases
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, Laplace
@@ -27,6 +27,7 @@ from dpviz.specification import choice, number
 
 ACCOUNTING = {"tight": "Bounded range", "paper": "As in the paper"}
 BATCHES = {"full": "All rows", "single": "Single pass"}
+BATCHING = "All rows in every round, or n/T rows of its own for each round."
 ROUNDS_END = "the rounds that are set end at"
 DRAWS_Y = "Vertices that y draws per round. Empty: as many as x. Whose own gradient is linear needs only one."
 
@@ -54,18 +55,41 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
     title: ClassVar[str] = "Vertex sampling"
     sparse: ClassVar[bool] = True
-    iterations: int = number(64, 2, 1024, **CONTROLS["VertexSampling.iterations"])
-    draws: int = number(1, 1, 64, **CONTROLS["draws"])
+    iterations: int = number(
+        64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
+    )
+    draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
     draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
-    batching: planning.Batching = choice("full", BATCHES, **CONTROLS["batching"])
-    accounting: planning.Accounting = choice("tight", ACCOUNTING, **CONTROLS["VertexSampling.accounting"])
+    batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
+    accounting: planning.Accounting = choice(
+        "tight",
+        ACCOUNTING,
+        label="Accounting",
+        help="What a draw costs: its bounded range, or the paper's advanced composition, which wastes a factor of 4-5.",
+    )
     parameters: Literal["own", "practice", "bound", "bilinear", "second_order", "first_order", "synthetic"] = choice(
-        "own", **CONTROLS["parameters"]
+        "own",
+        label="Parameters",
+        help="Who chooses rounds and draws. The theorems are stated for (ε, δ); T never exceeds the rounds set above.",
+        options={
+            "own": "T and K as set",
+            "practice": "A quarter of the bound's T",
+            "bound": "Best T by the bound",
+            "bilinear": "Theorem 4.1, quadratic",
+            "second_order": "Theorem 4.1, L₂ > 0",
+            "first_order": "Theorem 4.2",
+            "synthetic": "Theorem G.1",
+        },
     )
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     relative_step: float = planning.RELATIVE_STEP
-    output: Literal["reuse", "fresh"] = choice("reuse", **CONTROLS["output"])
+    output: Literal["reuse", "fresh"] = choice(
+        "reuse",
+        label="Output",
+        help="Average of the vertices that were played, or of as many fresh ones, which double the draws (erratum E1).",
+        options={"reuse": "Played vertices", "fresh": "Fresh draws"},
+    )
 
     @property
     def look(self) -> tuple[int, int]:
@@ -162,7 +186,10 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
         """What the theorem that chooses T and K asks for. Raises UserError if it is about another problem."""
         if self.parameters == "synthetic":
-            raise planning.refusal("theorem_of_synthetic_data")
+            raise UserError(
+                "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
+                title="Algorithm and problem do not fit",
+            )
         return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
@@ -241,8 +268,15 @@ class SyntheticData(VertexSampling):
 
     kind: ClassVar[str] = "families.mirror_descent.synthetic_data"
     title: ClassVar[str] = "Synthetic data"
-    iterations: int = number(256, 2, 1024, **CONTROLS["SyntheticData.iterations"])
-    release: Literal["histogram", "rows"] = choice("histogram", **CONTROLS["release"])
+    iterations: int = number(
+        256, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game, or the most that there may be."
+    )
+    release: Literal["histogram", "rows"] = choice(
+        "histogram",
+        label="Synthetic output",
+        help="The average of x's weights (Rao-Blackwell, less noise), or the rows that were drawn. Both are private.",
+        options={"histogram": "Histogram", "rows": "Drawn rows"},
+    )
 
     @property
     def look(self) -> tuple[int, int]:
@@ -255,13 +289,20 @@ class SyntheticData(VertexSampling):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if facts.oscillation_x > 0 or facts.d_x == 1:
-            raise planning.refusal("draws_synthetic_rows")
+            raise UserError(
+                "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
+                title="Algorithm and problem do not fit",
+            )
         return super().plan(facts, budget)
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
         """Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
         if self.parameters != "synthetic":
-            raise planning.refusal("theorems_of_players")
+            raise UserError(
+                "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
+                "set T and K yourself.",
+                title="Algorithm and problem do not fit",
+            )
         return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
@@ -289,11 +330,18 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     sparse: ClassVar[bool] = True
     metrics: ClassVar[tuple[Metric, ...]] = (CERTIFIED_GAP,)
     iterations: int = number(64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds of the game.")
-    draws: int = number(1, 1, 64, **CONTROLS["draws"])
+    draws: int = number(1, 1, 64, label="Draws", symbol="K", scale="log", help=planning.DRAWS)
     draws_y: int | None = number(None, 1, 64, label="Draws of y", symbol="Kᵧ", help=DRAWS_Y)
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
-    certificate_share: float = number(0.05, 0.01, 0.5, **CONTROLS["certificate_share"])
+    certificate_share: float = number(
+        0.05,
+        0.01,
+        0.5,
+        label="Share of the certificate",
+        symbol="φ_c",
+        help="Share of the budget (of ρ; under pure ε, of ε) that pays for releasing the gap at the end.",
+    )
 
     @property
     def play(self) -> VertexSampling:
@@ -306,7 +354,11 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         planning.refuse_without_privacy(budget, self.title)
         if not facts.gap_change:
-            raise planning.refusal("no_exact_gap")
+            raise UserError(
+                "A certificate needs a game whose gap is computed exactly: the matrix game, the quadratic game or "
+                "“Strategies against groups”.",
+                title="Algorithm and problem do not fit",
+            )
         rest = budget.share(1 - self.certificate_share, facts.released)
         with_prior = rest.of(rest.amount + rest.cost(facts.released))  # whose plan subtracts it again
         played = self.play.plan(facts, with_prior)

@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from dpviz.checkpoints import sliced, slices
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning
 from dpviz.families.mirror_descent.methods.algorithms import frequencies, softmax
-from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy import calibration, events, releases
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
@@ -65,7 +65,11 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Who draws in every round, 0: x, 1: y. Raises UserError where a player's scores need no data."""
         having_choices = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
         if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in having_choices):
-            raise planning.refusal("best_responses")
+            raise UserError(
+                "Best responses are drawn by players whose choices read data. For synthetic data, choose one of the "
+                "methods that are made for them.",
+                title="Algorithm and problem do not fit",
+            )
         return [having_choices[t % len(having_choices)] for t in range(self.count())]
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -135,7 +139,10 @@ class TunedReference(planning.GameAlgorithm[Game]):
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if budget.private:
-            raise planning.refusal("no_private_version")
+            raise UserError(
+                "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
+                title="No private version",
+            )
         each = sum(d > 1 for d in (facts.d_x, facts.d_y))
         return Plan.fixed(
             facts,
@@ -242,13 +249,23 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     title: ClassVar[str] = "Noisy payoff matrix"
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 3
-    matrix_rounds: int = number(256, 1, 1024, **CONTROLS["matrix_rounds"])
+    matrix_rounds: int = number(
+        256, 1, 1024, label="Rounds on the noisy matrix", scale="log", help="They cost no further privacy."
+    )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         if not facts.payoff_bound:
-            raise planning.refusal("no_payoffs")
+            raise UserError(
+                "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
+                "groups'.",
+                title="Algorithm and problem do not fit",
+            )
         if facts.d_x * facts.d_y > MAX_ENTRIES:
-            raise planning.refusal("large_payoffs", d_x=facts.d_x, d_y=facts.d_y)
+            raise UserError(
+                f"A payoff matrix of {facts.d_x:,} x {facts.d_y:,} entries is too large to release. Choose fewer "
+                "strategies.",
+                title="Too many entries",
+            )
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
@@ -311,8 +328,15 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
     title: ClassVar[str] = "MWEM"
     hue: ClassVar[int] = 1
-    measured_queries: int = number(64, 1, 1024, **CONTROLS["measured_queries"])
-    iterate: Literal["last", "average"] = choice("last", **CONTROLS["iterate"])
+    measured_queries: int = number(
+        64, 1, 1024, label="Measured queries", scale="log", help="Rounds of MWEM, each selects and measures one query."
+    )
+    iterate: Literal["last", "average"] = choice(
+        "last",
+        label="MWEM releases",
+        help="Both are private.",
+        options={"last": "Last histogram", "average": "Average"},
+    )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         """Half of the budget selects, half measures: in ε under pure ε (Laplace noise), else in ρ or μ² (Gaussian)."""
@@ -375,7 +399,9 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("fit_error", "Largest distance from the noisy tables", released=True, scale="log"),
     )
-    fitting_rounds: int = number(512, 1, 1024, **CONTROLS["fitting_rounds"])
+    fitting_rounds: int = number(
+        512, 1, 1024, label="Rounds of fitting", scale="log", help="To fit a histogram to the tables; no privacy cost."
+    )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         _needs_marginals(facts)
@@ -419,4 +445,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
 def _needs_marginals(facts: GameFacts) -> None:
     if facts.oscillation_x > 0 or facts.d_x == 1:
-        raise planning.refusal("answers_marginals")
+        raise UserError(
+            "This method answers marginal queries, so it needs the problem 'Synthetic data'.",
+            title="Algorithm and problem do not fit",
+        )

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpviz.checkpoints import checkpoint
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
 from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, frequencies, softmax
-from dpviz.families.mirror_descent.planning import CONTROLS
 from dpviz.privacy.accounting.currencies import UNITS, price
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import Event, ExpMech
@@ -39,9 +39,15 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         Metric("rho_spent", "ρ spent so far", released=True, better=""),
         Metric("rows_used", "Rows used so far", released=True, axis=True, better=""),
     )
-    stop_level: int = number(64, 4, 1024, **CONTROLS["stop_level"])
-    rows_per_draw: int = number(0, 0, 10_000, **CONTROLS["rows_per_draw"])
-    accounting: planning.Accounting = choice("tight", ACCOUNTING, **CONTROLS["BiasReduced.accounting"])
+    stop_level: int = number(
+        64, 4, 1024, label="Stop level", symbol="U", scale="log", help="Rounds end before Σ 2^N exceeds U; U B rows."
+    )
+    rows_per_draw: int = number(
+        0, 0, 10_000, label="Rows per unit", symbol="B", help="Rows of a round at level 0. 0 = n/U, all there are."
+    )
+    accounting: planning.Accounting = choice(
+        "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition E.1."
+    )
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     relative_step: float = planning.RELATIVE_STEP
@@ -50,7 +56,11 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         planning.refuse_without_privacy(budget, self.title)
         unit, level = self.rows_per_draw or facts.n // self.stop_level, theory.largest_level(self.stop_level)
         if unit < 1 or unit * self.stop_level > facts.n:
-            raise planning.refusal("not_enough_rows", level=self.stop_level, unit=max(unit, 1), n=facts.n)
+            raise UserError(
+                f"U = {self.stop_level:,} units of B = {max(unit, 1):,} rows need more than n = {facts.n:,} rows. "
+                "Lower U or B.",
+                title="Not enough rows",
+            )
         draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, at most
         weight = float(theory.oracle_weight(level)) / unit
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)

@@ -7,11 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import planning, rates, theory
-from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, BATCHES, frequencies, softmax
-from dpviz.families.mirror_descent.planning import CONTROLS
+from dpviz.families.mirror_descent.methods.algorithms import ACCOUNTING, BATCHES, BATCHING, frequencies, softmax
 from dpviz.privacy import calibration
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.budgets import Budget
@@ -28,7 +28,10 @@ MOST_KEPT = 100_000_000  # numbers, 0.8 GB
 def one_player(facts: GameFacts, title: str) -> None:
     """Raise UserError unless the second player has no choice."""
     if facts.d_y > 1:
-        raise planning.refusal("one_simplex", title=title)
+        raise UserError(
+            f"{title} minimises over one simplex and cannot play a game. Choose sparse regression or the portfolio.",
+            title="Algorithm and problem do not fit",
+        )
 
 
 class AnytimeSampling(planning.GameAlgorithm[Game]):
@@ -44,12 +47,31 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 1
     sparse: ClassVar[bool] = True
-    iterations: int = number(64, 2, 1024, **CONTROLS["AnytimeSampling.iterations"])
-    refresh_draws: int = number(8, 1, 256, **CONTROLS["refresh_draws"])
-    refresh: int = number(4, 1, 1024, **CONTROLS["refresh"])
-    output_draws: int = number(8, 1, 256, **CONTROLS["output_draws"])
-    theorem: Literal["own", "anytime_second_order", "anytime_first_order"] = choice("own", **CONTROLS["theorem"])
-    accounting: planning.Accounting = choice("tight", ACCOUNTING, **CONTROLS["AnytimeSampling.accounting"])
+    iterations: int = number(
+        64, 2, 1024, label="Steps", symbol="T", scale="log", help="Rounds, or the most that there may be."
+    )
+    refresh_draws: int = number(
+        8, 1, 256, label="Draws", symbol="K", scale="log", help="Vertices drawn at every refresh."
+    )
+    refresh: int = number(
+        4, 1, 1024, label="Refresh period", symbol="U", scale="log", help="New draws in rounds 1 to U and every U-th."
+    )
+    output_draws: int = number(
+        8, 1, 256, label="Output draws", symbol="K_out", scale="log", help="Vertices whose average is released."
+    )
+    theorem: Literal["own", "anytime_second_order", "anytime_first_order"] = choice(
+        "own",
+        label="Parameters",
+        help="Who chooses T, K, U and K_out. The theorem is stated for (ε, δ); T never exceeds the rounds set above.",
+        options={
+            "own": "As set",
+            "anytime_second_order": "Theorem 5.1, second order",
+            "anytime_first_order": "Theorem 5.1, first order",
+        },
+    )
+    accounting: planning.Accounting = choice(
+        "tight", ACCOUNTING, label="Accounting", help="What a draw costs: its bounded range, or Proposition F.1."
+    )
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
@@ -115,7 +137,11 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         check_facts(problem, plan.facts)
         facts, replicates = problem.facts, mechanisms.replicates
         if plan.iterations * replicates * facts.d_x > MOST_KEPT:
-            raise planning.refusal("too_much_to_keep")
+            raise UserError(
+                "The scores of all rounds are kept, and there would be too many of them. Lower the rounds T, the "
+                "repeats R or the number of vertices.",
+                title="Too much to keep",
+            )
         batch = int(plan.rows[0])
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
         scores, events = Scores(problem, replicates), iter(plan.events)
@@ -160,7 +186,9 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     title: ClassVar[str] = "Frank-Wolfe"
     hue: ClassVar[int] = 2
     dash: ClassVar[int] = 1
-    chosen_vertices: int = number(16, 1, 1024, **CONTROLS["chosen_vertices"])
+    chosen_vertices: int = number(
+        16, 1, 1024, label="Rounds of Frank-Wolfe", scale="log", help="Vertices that are chosen, one per round."
+    )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         one_player(facts, self.title)
@@ -200,8 +228,15 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
 class NoisyGradients(planning.GameAlgorithm[Game]):
     """What gradient methods with Gaussian noise share: both players' gradients are released, averages are output."""
 
-    gradient_rounds: int | None = number(None, 1, 1024, **CONTROLS["gradient_rounds"])
-    batching: planning.Batching = choice("full", BATCHES, **CONTROLS["batching"])
+    gradient_rounds: int | None = number(
+        None,
+        1,
+        1024,
+        label="Rounds of noisy gradients",
+        symbol="T",
+        help="Noisy gradients per player. Empty: by how the noise compares with the signal, between 4 and 256.",
+    )
+    batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
     geometry: ClassVar[theory.Geometry]  # of its steps
@@ -302,7 +337,15 @@ class EuclideanGradient(NoisyGradients):
     title: ClassVar[str] = "DP-SGDA (Euclidean)"
     hue: ClassVar[int] = 1
     geometry: ClassVar[theory.Geometry] = "euclidean"
-    euclidean_step: float = number(10.0, 0.3, 300.0, **CONTROLS["euclidean_step"])
+    euclidean_step: float = number(
+        10.0,
+        0.3,
+        300.0,
+        label="Euclidean step",
+        symbol="c",
+        scale="log",
+        help="Step c √2/√(T (1 + d σ²)); 1 by theory.",
+    )
 
     def balanced_rounds(self, d: int, signal: float) -> float:
         # At (signal/d)² the noise is as large as the signal. Best by trial in the needle and the quadratic game, at
@@ -324,7 +367,15 @@ class GaussianMirrorDescent(NoisyGradients):
     title: ClassVar[str] = "Gaussian mirror descent"
     hue: ClassVar[int] = 2
     geometry: ClassVar[theory.Geometry] = "entropic"
-    entropic_step: float = number(30.0, 0.3, 100.0, **CONTROLS["entropic_step"])
+    entropic_step: float = number(
+        30.0,
+        0.3,
+        100.0,
+        label="Entropic step",
+        symbol="c",
+        scale="log",
+        help="Step c √(ln d/(T (1 + σ²))); 1 by theory.",
+    )
 
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
         new = tuple(total + step * g for total, g, step in zip(sums, gradients, steps, strict=True))

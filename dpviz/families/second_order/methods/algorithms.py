@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Algorithm, Snapshot
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import planning, theory
@@ -32,7 +33,7 @@ from dpviz.families.second_order.methods.releases import (
 )
 from dpviz.families.second_order.methods.steps import Measured
 from dpviz.families.second_order.planning import BudgetSplit, Phase, Purpose
-from dpviz.families.second_order.theory import CONTROLS, Constants
+from dpviz.families.second_order.theory import Constants
 from dpviz.numbers import short
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.mechanisms import Mechanisms
@@ -47,9 +48,28 @@ CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
 CERTIFICATE_FAILURE, LANCZOS_FAILURE = 0.01, 0.01
 
 EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)
-HESSIAN_SHARE: Any = number(EVEN, *HESSIAN_LIMITS, **CONTROLS["hessian_share"])
-CARRY_OVER: Any = switch(True, **CONTROLS["carry_over"])
-BATCH: Any = number(0.1, 0.01, 1.0, **CONTROLS["batch_fraction"])
+HESSIAN_SHARE: Any = number(
+    EVEN,
+    *HESSIAN_LIMITS,
+    label="Share of Hessians",
+    symbol="φ_H",
+    help="Of what an iteration may spend (in ρ) on its gradient and its test of curvature. More of it: less noise in "
+    "Hessians, more in gradients.",
+)
+CARRY_OVER: Any = switch(
+    True,
+    label="Spend later what is left over",
+    help="Of two phases, the second one gets what the first one may ask for and does not, Hessians above all.",
+)
+BATCH: Any = number(
+    0.1,
+    0.01,
+    1.0,
+    label="Batch",
+    symbol="m/n",
+    scale="log",
+    help="Share of the rows in each iteration, drawn afresh without replacement. 1 = all rows, no sampling.",
+)
 
 SHARES: Mapping[str, float | None] = {"hessian_share": EVEN, "search_share": None}
 
@@ -64,10 +84,33 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     leave where they have met the targets. payment : who pays for what is released."""
 
     payment: ClassVar[type[Separate | Together]]
-    iterations: int = number(5000, 1, 5000, **CONTROLS["iterations"])
-    gradient_target: float = number(0.1, 0.01, 0.3, **CONTROLS["gradient_target"])
-    curvature_target: float | None = number(0.2, 0.02, 0.6, **CONTROLS["curvature_target"])
-    hessian_noise: Shape = choice("goe", **CONTROLS["hessian_noise"])
+    iterations: int = number(
+        5000,
+        1,
+        5000,
+        label="Steps at most",
+        symbol="T",
+        scale="log",
+        help="The budget is split over the number that the targets ask for, or over so many if that is less.",
+    )
+    gradient_target: float = number(
+        0.1, 0.01, 0.3, label="Gradient target", symbol="α", scale="log", help="Solutions have ‖∇f‖ ≤ α."
+    )
+    curvature_target: float | None = number(
+        0.2,
+        0.02,
+        0.6,
+        label="Curvature target",
+        symbol="ε_H",
+        scale="log",
+        help="Solutions have no eigenvalue of the Hessian below -ε_H. By theory: √(Mα).",
+    )
+    hessian_noise: Shape = choice(
+        "goe",
+        label="Hessian noise",
+        help="Even noise is smaller by √2 in spectral norm and costs the same.",
+        options={"goe": "Even in all directions (GOE)", "upper": "The same on all entries"},
+    )
     constants: Constants = Constants()
 
     def released_settings(self) -> str:
@@ -115,10 +158,23 @@ class Descent(NonconvexMethod):
     """Gradient steps where the noisy gradient is long, curvature steps where it is short and the noisy Hessian has an
     eigenvalue below -ε_H; else a replicate has arrived."""
 
-    curvature: Literal["auto", "always", "never"] = choice("auto", **CONTROLS["curvature"])
+    curvature: Literal["auto", "always", "never"] = choice(
+        "auto",
+        label="Curvature test",
+        help="It cannot fail where no data set has a curvature below -ε_H: there Hessians are wasted. Without it a "
+        "run stops at saddle points, too.",
+        options={"auto": "Where it can fail", "always": "Always", "never": "Never: first order only"},
+    )
     hessian_share: float = HESSIAN_SHARE
-    phases: Literal["one", "two", "doubling"] = choice("one", **CONTROLS["phases"])
-    first_share: float = number(0.75, 0.5, 0.9, **CONTROLS["first_share"])
+    phases: Literal["one", "two", "doubling"] = choice(
+        "one",
+        label="Phases",
+        help="Short phases have little noise, and most runs need few iterations; later ones have more of both.",
+        options={"one": "One", "two": "Two: √T, then T", "doubling": "Doubling: √T, 2√T, ..., T"},
+    )
+    first_share: float = number(
+        0.75, 0.5, 0.9, label="Share of the first phase", symbol="φ₁", help="Of the budget in ρ; of two phases."
+    )
 
     @property
     def look(self) -> tuple[int, int]:
@@ -221,9 +277,24 @@ class ShortStep(WholeTable):
     kind: ClassVar[str] = "families.second_order.short_step"
     title: ClassVar[str] = "OPT"
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED)
-    split: Literal["equal", "decrease"] = choice("equal", **CONTROLS["split"])
-    certificate: bool = switch(False, **CONTROLS["certificate"])
-    at_state: bool = switch(False, **CONTROLS["at_state"])
+    split: Literal["equal", "decrease"] = choice(
+        "equal",
+        label="Gradients and Hessians",
+        help="By decrease: for OPT in one phase; the share as set where a curvature step is sure of less than a "
+        "gradient step.",
+        options={"equal": "Share as set", "decrease": "By the decrease that a step is sure of"},
+    )
+    certificate: bool = switch(
+        False,
+        label="Ask for the smallest eigenvalue first",
+        help="One number with far less noise than the matrix. If it is above -ε_H by a margin, the run stops without "
+        "a Hessian. The margin grows each time it is asked: of all times together, 1 % of the runs may err by it.",
+    )
+    at_state: bool = switch(
+        False,
+        label="Noise for the point where the run is",
+        help="The gradient's sensitivity there is public and may be smaller than anywhere: half of it at 0.",
+    )
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
         purse = BudgetSplit.gaussian(budget, facts)
@@ -235,7 +306,10 @@ class ShortStep(WholeTable):
         if not (self.certificate and self.asks(facts)):
             return False
         if facts.d > MOST_COLUMNS:
-            raise planning.refusal("many_columns", most=MOST_COLUMNS)
+            raise UserError(
+                f"It takes whole Hessians, too large with more than {MOST_COLUMNS} columns. Do not ask for it first.",
+                title="Too many columns for the smallest eigenvalue",
+            )
         return True
 
     def _stretches(self, purse: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
@@ -301,7 +375,16 @@ class PerturbedDescent(NonconvexMethod):
     hue: ClassVar[int] = 1
     dash: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (NOISY_GRADIENT, KIND, GRADIENT_CHARGED)
-    radius: float = number(0.25, 0.01, 1.0, **CONTROLS["radius"])
+    radius: float = number(
+        0.25,
+        0.01,
+        1.0,
+        label="Perturbation",
+        symbol="r",
+        unit="ε_g/G",
+        scale="log",
+        help="How far aside. Smaller: it takes longer until gradients show the curvature.",
+    )
 
     def patience(self, facts: NonconvexFacts) -> int:
         """Short gradients in a row after which it stops: with UNLUCKY a perturbation, a curvature of -ε_H has made them

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 from dpviz.checkpoints import sliced
 from dpviz.families.second_order.methods import releases as states
 from dpviz.families.second_order.methods.releases import Releases, Separate
-from dpviz.families.second_order.theory import CONTROLS, Analysis, Search
+from dpviz.families.second_order.theory import Analysis, Search
 from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts, NonconvexRisk
 from dpviz.problems.nonconvex.symmetric import Shape, eigenvalue_seconds, lanczos, smallest_eigenpair, unpacked
 from dpviz.specification import number
@@ -212,7 +212,16 @@ class Backtracking(StepRule):
 
 
 USUAL_PRODUCTS = 40
-PRODUCTS: Any = number(None, 4, 200, **CONTROLS["hessian_products"])
+PRODUCTS: Any = number(
+    None,
+    4,
+    200,
+    label="Products with the Hessian",
+    symbol="k",
+    scale="log",
+    help="Lanczos' method looks at a noisy Hessian through k products, never at its entries; more where k settle "
+    "nothing. Needs GOE noise. By theory: all entries; with more than 300 columns, 40 products.",
+)
 
 
 def products_by_theory(stated: int | None, shape: Shape, facts: NonconvexFacts) -> int | None:

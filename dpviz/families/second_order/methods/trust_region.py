@@ -33,7 +33,6 @@ from dpviz.families.second_order.methods.releases import (
 )
 from dpviz.families.second_order.methods.steps import Backtracking, Measured, StepRule
 from dpviz.families.second_order.planning import BudgetSplit, Purpose
-from dpviz.families.second_order.theory import CONTROLS
 from dpviz.numbers import short
 from dpviz.privacy.accounting.currencies import stated_pure
 from dpviz.privacy.budgets import Budget
@@ -52,7 +51,15 @@ class LineSearch(WholeTable):
     title: ClassVar[str] = "OPT-LS"
     hue: ClassVar[int] = 1
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, GRADIENT_NOISE, GRADIENT_CHARGED, HESSIAN_CHARGED, SEARCH_CHARGED)
-    search_share: float | None = number(None, 0.05, 0.9, **theory.CONTROLS["search_share"])
+    search_share: float | None = number(
+        None,
+        0.05,
+        0.9,
+        label="Share of the line search",
+        symbol="φ_f",
+        help="Of what an iteration may spend (in ρ). Empty: as much as for a gradient and a Hessian each, if these "
+        "are shared evenly.",
+    )
     ladder: theory.Ladder = theory.Ladder()
 
     @model_validator(mode="after")
@@ -117,8 +124,19 @@ class TrustRegion(NonconvexMethod):
     hue: ClassVar[int] = 3
     metrics: ClassVar[tuple[Metric, ...]] = (*SERIES, ITERATIONS_CHARGED)
     hessian_share: float = HESSIAN_SHARE
-    test_before: bool = switch(True, **CONTROLS["test_before"])
-    trust_radius: Literal["derived", "published"] = choice("derived", **CONTROLS["trust_radius"])
+    test_before: bool = switch(
+        True,
+        label="Test before the step",
+        help="Stop where noisy gradient and curvature meet the targets, as OPT does; and not only after a step, by a "
+        "rule of the trust region that certifies the curvature up to a factor 13/6.",
+    )
+    trust_radius: Literal["derived", "published"] = choice(
+        "derived",
+        label="Trust radius",
+        help="The number of iterations follows from √(α_TR/M). The published program takes α_TR/M, steps several "
+        "times too short; and its test before the step leaves nothing of the targets to noise.",
+        options={"derived": "√(α_TR/M)", "published": "α_TR/M, as published"},
+    )
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
         return replace(super().analysis(facts), bare=self.trust_radius == "published")
