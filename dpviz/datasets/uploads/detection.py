@@ -11,10 +11,20 @@ from itertools import islice
 from typing import Literal
 
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, MIN_COLUMNS, MIN_ROWS, unreadable
-from dpviz.datasets.uploads.lines import Rows, cells_of, fits, is_open, lines_of, named_separator
 from dpviz.datasets.uploads.parsing import as_number
 from dpviz.datasets.uploads.reading import MISSING, PATTERNS, SEPARATORS, Kind, Reading, plain_number
-from dpviz.datasets.uploads.texts import LOOKED_AT, blank_lines, layout, usual_width
+from dpviz.datasets.uploads.texts import (
+    LOOKED_AT,
+    Rows,
+    blank_lines,
+    cells_of,
+    fits,
+    is_open,
+    layout,
+    lines_of,
+    named_separator,
+    usual_width,
+)
 from dpviz.errors import UserError
 
 _DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but perhaps a class in a column of texts
