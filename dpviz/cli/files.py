@@ -16,8 +16,7 @@ import click
 from dpviz import families
 from dpviz.datasets import Upload, read_table
 from dpviz.datasets.base import NO_TABLES
-from dpviz.datasets.uploads.blocks import TableFile
-from dpviz.datasets.uploads.files import is_parquet
+from dpviz.datasets.uploads.files import TableFile, is_parquet
 from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment

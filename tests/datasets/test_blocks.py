@@ -9,8 +9,8 @@ import pyarrow.parquet
 import pytest
 
 from dpviz.datasets import UploadedTable, prepare, read_table
-from dpviz.datasets.uploads import blocks
-from dpviz.datasets.uploads.blocks import TableFile
+from dpviz.datasets.uploads import files
+from dpviz.datasets.uploads.files import TableFile
 from dpviz.errors import UserError
 from dpviz.problems.linear.linear_models import LeastSquares, LogisticRegression
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey
@@ -34,7 +34,7 @@ def table() -> pd.DataFrame:
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The table as a file of row groups, which blocks do not follow."""
-    monkeypatch.setattr(blocks, "ROWS", 130)
+    monkeypatch.setattr(files, "ROWS", 130)
     table().to_parquet(tmp_path / "t.parquet", row_group_size=300)
     return tmp_path / "t.parquet"
 

@@ -8,7 +8,9 @@ import io
 import math
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -22,6 +24,28 @@ from dpviz.datasets.uploads.reading import Kind, Reading
 from dpviz.datasets.uploads.texts import read_text
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
+
+ROWS = 65_536  # of a block, at most
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """Stands for the array of an upload among the `tables` that a data set is loaded with."""
+
+    path: Path
+
+    def blocks(self) -> "Iterator[pd.DataFrame]":
+        """Its rows in their order, each block as `read_table` would read it alone. Raises UserError for a file that is
+        damaged, or no Parquet."""
+        try:
+            with pyarrow.parquet.ParquetFile(self.path) as file:
+                names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
+                for batch in file.iter_batches(ROWS):
+                    columns = [Column(plain(one, name)).whole() for one, name in zip(batch.columns, names, strict=True)]
+                    yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
+        except (pyarrow.ArrowException, OSError):
+            raise limits.unreadable() from None
+
 
 Count = Annotated[int, Between(1, math.inf, ends=True)]
 MAX_FOOTER_BYTES = 16 * 1024 * 1024

@@ -18,8 +18,8 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, is_range
 from dpviz.datasets.uploads import limits, lists
-from dpviz.datasets.uploads.blocks import TableFile
 from dpviz.datasets.uploads.columns import encode_target
+from dpviz.datasets.uploads.files import TableFile
 from dpviz.datasets.uploads.from_data import ROWS, Mark, in_words
 from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
