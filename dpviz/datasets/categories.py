@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from dpviz.datasets.base import MAX_BOUND, DataSpecification, data_seed, rows_number
 from dpviz.datasets.bundled import DECLARED, data_file
-from dpviz.datasets.uploads import lists
+from dpviz.datasets.uploads import parsing
 from dpviz.datasets.uploads.columns import in_order
 from dpviz.datasets.uploads.limits import MAX_COLUMNS, MAX_NAME, check_columns, check_rows, shown
 from dpviz.datasets.uploads.parsing import as_number, classes
@@ -174,12 +174,12 @@ class CategoricalUpload(Upload, CategoricalData):
     """
 
     kind: ClassVar[str] = "datasets.categories.upload"
-    columns: lists.Lists = Field(min_length=1, max_length=MAX_COLUMNS)
-    edges: lists.Edges = ()
+    columns: parsing.Lists = Field(min_length=1, max_length=MAX_COLUMNS)
+    edges: parsing.Edges = ()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        lists.check_lists(self.columns, self.edges)
+        parsing.check_lists(self.columns, self.edges)
         check_domain({name: len(categories) for name, categories in self.columns})
         return self
 
@@ -189,7 +189,7 @@ class CategoricalUpload(Upload, CategoricalData):
     def read(self, frame: "pd.DataFrame") -> RowsRead:
         """Codes (n, columns) int16."""
         check_columns(frame, [name for name, _ in self.columns])
-        return RowsRead(lists.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
+        return RowsRead(parsing.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
         return (self.table(tables, len(self.columns), np.int16),)
@@ -226,7 +226,7 @@ def check_domain(sizes: Mapping[str, int]) -> None:
 
 def prepare_categories(
     frame: "pd.DataFrame",
-    columns: Mapping[str, lists.Declared],
+    columns: Mapping[str, parsing.Declared],
     identity: str | None = None,
     reading: Reading | None = None,
 ) -> PreparedCategories:
@@ -242,25 +242,25 @@ def prepare_categories(
     if not columns:
         raise NotYet("Choose at least one column.", title="No column is chosen")
     check_rows(len(frame), len(frame))
-    listed, edges = lists.declared_lists(columns)
+    listed, edges = parsing.declared_lists(columns)
     check_columns(frame, list(columns))
     check_domain({name: len(categories) for name, categories in listed})
     made = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading)
-    return PreparedCategories(made.table, made.specification, unlisted=lists.unlisted(made.table, listed))
+    return PreparedCategories(made.table, made.specification, unlisted=parsing.unlisted(made.table, listed))
 
 
-def suggest_categories(frame: "pd.DataFrame") -> dict[str, lists.Declared]:
+def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
     """Categories found in each column, or edges at its rounded quintiles: a hint for display, NOT private.
 
     They look at the data, so a list that is taken from here reveals something that no budget accounts for. Declare what
     is known of the column beforehand. Constant columns, and texts that mostly differ from row to row, are left out.
     """
-    suggestions: dict[str, lists.Declared] = {}
+    suggestions: dict[str, parsing.Declared] = {}
     for name in frame.columns:
         codes, labels = classes(frame[name])
         frequency = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
         counts = frequency.sort_index().sort_values(ascending=False, kind="stable")
-        counts = counts[[len(text) <= MAX_NAME and text != lists.OTHER for text in counts.index]]
+        counts = counts[[len(text) <= MAX_NAME and text != parsing.OTHER for text in counts.index]]
         values = np.array([as_number(text) for text in counts.index])
         if len(counts) > _SUGGESTED and (np.abs(values) <= MAX_BOUND).all():
             suggestions[str(name)] = _quintiles(np.repeat(values, counts))
@@ -269,10 +269,10 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, lists.Declared]:
     return suggestions
 
 
-def _quintiles(values: np.ndarray) -> lists.Bins:
+def _quintiles(values: np.ndarray) -> parsing.Bins:
     """Edges at the quintiles, to two digits of the range; of a column with few values, at its second value."""
     low, high = float(values.min()), float(values.max())
     digits = 1 - math.floor(math.log10(max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)))
     edges = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
     inside = tuple(sorted(edge for edge in edges if low < edge <= high))
-    return lists.Bins(inside or (float(values[values > low].min()),))
+    return parsing.Bins(inside or (float(values[values > low].min()),))

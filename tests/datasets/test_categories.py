@@ -21,7 +21,7 @@ from dpviz.datasets.categories import (
     prepare_categories,
     suggest_categories,
 )
-from dpviz.datasets.uploads.lists import Bins, Declared
+from dpviz.datasets.uploads.parsing import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpviz.datasets import prepare, prepare_categories, prepare_groups, read_table
-from dpviz.datasets.uploads.lists import Bins
+from dpviz.datasets.uploads.parsing import Bins
 from dpviz.experiments import experiment as experiments
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment

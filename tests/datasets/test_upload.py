@@ -23,7 +23,7 @@ from dpviz.datasets import (
     target_classes,
     usual_positive,
 )
-from dpviz.datasets.uploads.lists import Bins
+from dpviz.datasets.uploads.parsing import Bins
 from dpviz.errors import UserError
 from dpviz.specification import Specification
 

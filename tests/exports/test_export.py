@@ -11,7 +11,7 @@ import pytest
 
 import dpviz
 from dpviz.datasets import detect_reading, prepare, prepare_categories, prepare_groups, read_table
-from dpviz.datasets.uploads.lists import Bins
+from dpviz.datasets.uploads.parsing import Bins
 from dpviz.experiments.algorithm import Algorithm
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.results import final_table

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, prepare_categories
-from dpviz.datasets.uploads.lists import Bins
+from dpviz.datasets.uploads.parsing import Bins
 from dpviz.errors import UserError
 from dpviz.privacy.events import Gaussian
 from dpviz.privacy.mechanisms import noise_scale

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpviz.datasets.categories import CategoricalFacts, CategoricalGenerator
-from dpviz.datasets.uploads.lists import OTHER
+from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import UserError
 from dpviz.problems.games.marginals import SEED, MarginalQueries, Marginals, others, synthetic_table, table_errors
 

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets import UploadedTable, UserUpload, read_table
-from dpviz.datasets.uploads.lists import Bins, Declared
+from dpviz.datasets.uploads.parsing import Bins, Declared
 from dpviz.errors import UserError
 from dpviz.privacy.events import Laplace
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix

@@ -25,6 +25,9 @@ from dpviz.datasets.uploads.texts import read_text
 from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
 
+# --------------------------------------------------------------- a file too large for memory: Parquet in blocks of rows
+# A cell decides about its own row alone, so a row is the same whatever block it is in.
+
 ROWS = 65_536  # of a block, at most
 
 
@@ -46,6 +49,8 @@ class TableFile:
         except (pyarrow.ArrowException, OSError):
             raise limits.unreadable() from None
 
+
+# --------------------------------------------------------------------------------------------------- files of all kinds
 
 Count = Annotated[int, Between(1, math.inf, ends=True)]
 MAX_FOOTER_BYTES = 16 * 1024 * 1024

@@ -16,6 +16,11 @@ from dpviz.datasets.uploads.reading import Reading, read_cells
 from dpviz.errors import UserError
 from dpviz.later import pyarrow
 
+# ---------------------------------------------------------------------------------- rows, found before any cell is read
+# A row is a line, and a quote that is not closed ends with it; or, where that is declared, a CSV record, whose cells in
+# quotes may hold line breaks. Whatever is in one row, there are as many rows as there were, and the others begin and end
+# where they did; or a file of records is refused.
+
 MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
 _BLOCK_BYTES = 16_000_000
 _HEADER_LINES = 20
@@ -239,6 +244,8 @@ def _read(rows: Rows, which: np.ndarray, separator: str) -> list[list[str]]:
         for row, length in zip(which.tolist(), lengths.tolist(), strict=True)
     ]
 
+
+# ------------------------------------------------------------------------------------------------------------ the table
 
 LOOKED_AT = 1000  # rows
 _CHUNK_CELLS = 2_000_000

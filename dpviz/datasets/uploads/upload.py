@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, is_range
-from dpviz.datasets.uploads import limits, lists
+from dpviz.datasets.uploads import limits, parsing
 from dpviz.datasets.uploads.columns import encode_target
 from dpviz.datasets.uploads.files import TableFile
 from dpviz.datasets.uploads.from_data import ROWS, Mark, in_words
@@ -30,7 +30,7 @@ from dpviz.specification import Specification, sentences
 
 IDENTITY = r"^[0-9a-f]{32}$"
 CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)
-NO_CATEGORIES: Mapping[str, lists.Declared] = MappingProxyType({})
+NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 
@@ -120,8 +120,8 @@ class UploadedTable(Upload, DatasetSpecification):
     kind: ClassVar[str] = "datasets.upload.table"
     bounds: tuple[tuple[float, float], ...] = Field(max_length=limits.MAX_COLUMNS)
     names: tuple[Name, ...]
-    categories: lists.Lists = Field((), max_length=limits.MAX_COLUMNS)
-    edges: lists.Edges = ()
+    categories: parsing.Lists = Field((), max_length=limits.MAX_COLUMNS)
+    edges: parsing.Edges = ()
     target: Name = "target"
     positive: Name = "1"
     target_range: tuple[float, float] | None = None
@@ -131,7 +131,7 @@ class UploadedTable(Upload, DatasetSpecification):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         limits.check_ranges(self.names, self.bounds)
-        lists.check_lists(self.categories, self.edges)
+        parsing.check_lists(self.categories, self.edges)
         if self.target_range is not None and not is_range(*self.target_range):
             raise ValueError("the range of the target must run from a smaller to a larger number")
         numeric = len(self.names) + self.constant
@@ -162,10 +162,10 @@ class UploadedTable(Upload, DatasetSpecification):
         limits.check_columns(frame, [name for name, _ in self.categories])
         if not self.categories:
             return read
-        codes = lists.list_codes(frame, self.categories, self.edges)[read.kept]
+        codes = parsing.list_codes(frame, self.categories, self.edges)[read.kept]
         table = np.column_stack([read.table[:, :-1], codes, read.table[:, -1]])
         table.flags.writeable = False
-        notes = *read.notes, *_other_notes(lists.unlisted(codes, self.categories))
+        notes = *read.notes, *_other_notes(parsing.unlisted(codes, self.categories))
         return replace(read, table=table, notes=notes)
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
@@ -295,7 +295,7 @@ def _target_notes(labels: np.ndarray, untold: int, target: str, positive: str) -
 
 def _other_notes(counts: Mapping[str, int]) -> list[str]:
     most = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
-    return [f"rows in the category “{lists.OTHER}”: {_some(most)}"] * bool(most)
+    return [f"rows in the category “{parsing.OTHER}”: {_some(most)}"] * bool(most)
 
 
 def _some(parts: Sequence[str]) -> str:
@@ -330,7 +330,7 @@ def prepare(
     drop_missing: bool = False,
     identity: str | None = None,
     reading: Reading | None = None,
-    categories: Mapping[str, lists.Declared] = NO_CATEGORIES,
+    categories: Mapping[str, parsing.Declared] = NO_CATEGORIES,
     target_range: tuple[float, float] | None = None,
     constant: bool = False,
 ) -> Prepared[UploadedTable]:
@@ -363,7 +363,7 @@ def prepare(
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):
         raise limits.no_range(target, target_range)
-    listed, edges = lists.declared_lists(categories)
+    listed, edges = parsing.declared_lists(categories)
     limits.check_features(len(frame), len(features), [(name, len(texts)) for name, texts in listed])
     return prepared(
         UploadedTable,

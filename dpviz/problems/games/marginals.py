@@ -15,7 +15,7 @@ from pydantic import model_validator
 from dpviz.checkpoints import sliced
 from dpviz.datasets.base import NO_TABLES
 from dpviz.datasets.categories import CategoricalData, CategoricalFacts, CategoricalGenerator, CategoricalTable
-from dpviz.datasets.uploads.lists import OTHER
+from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import UserError
 from dpviz.later import pd
 from dpviz.privacy.releases import Norm, Query

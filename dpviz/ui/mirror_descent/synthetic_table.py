@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from dpviz.datasets.categories import CategoricalFacts
-from dpviz.datasets.uploads.lists import OTHER
+from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.exports.spreadsheets import as_csv

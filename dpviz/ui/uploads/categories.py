@@ -14,8 +14,7 @@ from dpviz.datasets import CategoricalUpload, PreparedCategories, prepare_catego
 from dpviz.datasets.categories import MAX_DOMAIN
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import shown
-from dpviz.datasets.uploads.lists import OTHER, Bins, Declared
-from dpviz.datasets.uploads.parsing import class_label
+from dpviz.datasets.uploads.parsing import OTHER, Bins, Declared, class_label
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
 from dpviz.ui.tables import columns

@@ -10,7 +10,7 @@ from dpviz.datasets import GroupedUpload, Prepared, likely_group, prepare_groups
 from dpviz.datasets.groups import MAX_GROUPS
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import shown
-from dpviz.datasets.uploads.lists import OTHER
+from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.ui.markdown import plain

@@ -13,7 +13,7 @@ from dpviz.datasets import target_classes
 from dpviz.datasets.groups import MAX_GROUPS, MIN_SHARE, group_positions
 from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import shown
-from dpviz.datasets.uploads.lists import OTHER
+from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.problems.games import grouped
