@@ -18,8 +18,8 @@ from dpviz.later import pyarrow
 
 # ---------------------------------------------------------------------------------- rows, found before any cell is read
 # A row is a line, and a quote that is not closed ends with it; or, where that is declared, a CSV record, whose cells in
-# quotes may hold line breaks. Whatever is in one row, there are as many rows as there were, and the others begin and end
-# where they did; or a file of records is refused.
+# quotes may hold line breaks. Whatever is in one row, there are as many rows as there were, and the others begin and
+# end where they did; or a file of records is refused.
 
 MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
 _BLOCK_BYTES = 16_000_000
