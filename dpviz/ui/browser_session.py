@@ -15,7 +15,7 @@ from dpviz.ui import visitors
 from dpviz.ui.components import source
 from dpviz.ui.visitors import Visitor
 
-KEY = "tab"
+TAB = "tab"
 RESTARTED = "The server was restarted."
 LOADED = "The page was loaded again, or without a connection for too long."
 _SERVER = uuid4().hex  # of this process: another one knows nothing of what this one had
@@ -38,12 +38,12 @@ def remember() -> None:
         "heard": visitor.before,
     }
     nothing = lambda: None  # noqa: E731
-    _component()(key=KEY, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
+    _component()(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
 
 
 def _hear(visitor: Visitor) -> None:
     """Take back what the tab had when it was another visitor, and note what is lost of it."""
-    said = (st.session_state.get(KEY) or {}).get("before")
+    said = (st.session_state.get(TAB) or {}).get("before")
     name, server, had = (
         (said.get(key) for key in ("visitor", "server", "has")) if isinstance(said, Mapping) else [None] * 3
     )
