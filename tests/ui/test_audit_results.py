@@ -10,7 +10,7 @@ from dpviz.audits.audit import Attack, Look, Progress, Verdict
 from dpviz.execution.auditing import BROKEN, Auditing
 from dpviz.plots.elements.words import in_words
 from dpviz.ui.audit import results
-from dpviz.ui.audit.verdict import proven_at, recognised, verdict
+from dpviz.ui.audit.results import proven_at, recognised, verdict
 from tests.bounds import after, number
 
 EVERY = [(family, case.name, case.budgets[0]) for family, cases in families.audits().items() for case in cases]

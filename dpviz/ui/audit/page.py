@@ -17,8 +17,7 @@ from dpviz.numbers import short_down, short_up
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
-from dpviz.ui.audit import choose, guess, results, texts
-from dpviz.ui.audit import verdict as verdicts
+from dpviz.ui.audit import choose, results, texts
 from dpviz.ui.controls import Panel, Part, in_place
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.plan import Shown
@@ -76,7 +75,7 @@ def show() -> None:
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
         chosen = choose.controls(panel)
-        guessing = guess.wanted(panel)
+        guessing = results.wanted(panel)
     _Screen(panel, chosen, guessing, tools).show()
     with tools:
         glossary.words(panel.key("words"))
@@ -115,7 +114,7 @@ class _Screen(Part):
         with foot:
             link = st.container(width="content")
         if self.guessing and run is not None and run.progress is not None and not (active or self.shows(run)):
-            guess.place(panel, run.auditing, run.progress)
+            results.place(panel, run.auditing, run.progress)
         if not self.again:
             panel.say_unread()
         self._sections()
@@ -130,11 +129,11 @@ class _Screen(Part):
 
     def shows(self, run: AuditRun) -> bool:
         """Whether the visitor may see what it has found."""
-        return not self.guessing or guess.seen(self.panel, run.auditing) is not None
+        return not self.guessing or results.seen(self.panel, run.auditing) is not None
 
     def threshold(self, run: AuditRun) -> float | None:
         """The visitor's own."""
-        return guess.seen(self.panel, run.auditing) if self.guessing else None
+        return results.seen(self.panel, run.auditing) if self.guessing else None
 
     def _found(self) -> None:
         """What the run has found so far."""
@@ -143,7 +142,7 @@ class _Screen(Part):
             components.awaited(panel.key("chart_roc"))
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
-        guess.shown(panel, auditing)
+        results.shown(panel, auditing)
         pale = run_panel.state(panel.page)[1]
         if pale:
             st.caption(f":material/history: {texts.EARLIER}")
@@ -151,12 +150,12 @@ class _Screen(Part):
         with st.container(key=panel.key(f"found{'_pale' * pale}")):
             words, picture = st.columns([6, 7], gap="medium")
         with words:
-            verdicts.cards(auditing, progress, panel.key("cards"))
-            verdicts.box(auditing, progress, ended=not run.job.active)
+            results.cards(auditing, progress, panel.key("cards"))
+            results.box(auditing, progress, ended=not run.job.active)
             if not pale:
                 st.markdown(choose.described(auditing))
             if threshold is not None and progress is not None:
-                guess.score(panel, auditing, progress, threshold)
+                results.score(panel, auditing, progress, threshold)
         if progress is not None:
             with picture:
                 results.show(panel, "roc", results.rates_chart(auditing, progress, threshold))
@@ -179,14 +178,14 @@ class _Screen(Part):
                 st.caption(texts.NONE)
                 return None if run is None or not run.job.active else run.look()
             threshold = self.threshold(run)
-            verdicts.guesses(run.auditing, run.progress)
+            results.guesses(run.auditing, run.progress)
             drawn = [*results.pictures(run.auditing, run.progress, threshold).items()][1:]
             for place, (name, chart) in zip(st.columns(2), drawn, strict=False):
                 with place:
                     results.show(self.panel, name, chart)
             if run.job.active:
                 return run.look()
-            verdicts.tests(run.auditing, run.progress)
+            results.tests(run.auditing, run.progress)
             return None
 
         run_panel.watch(self.panel.key("evidence_look"), draw, lambda: None)
