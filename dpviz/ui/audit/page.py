@@ -1,27 +1,116 @@
 """The audit page: choose, run, and see what an attacker can tell, and whether releases are what was declared."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from dpviz import privacy
-from dpviz.audits.audit import Progress
+from dpviz import families, privacy
+from dpviz.audits.audit import ORDINARY, WORST, Case, Progress
 from dpviz.audits.one_run import OneRunVerdict
-from dpviz.execution.auditing import Auditing
+from dpviz.execution.auditing import BROKEN, Auditing, mistake_named
 from dpviz.execution.runner import Job
 from dpviz.families.accelerated.audits import ONE_RUN
 from dpviz.numbers import short_down, short_up
-from dpviz.privacy.budgets import PureDP
+from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.verification.broken import Quieter
 from dpviz.ui import audit, components, downloads, explain, glossary, links, visitors
-from dpviz.ui.audit import choose, results, texts
-from dpviz.ui.controls import Panel, Part, in_place
+from dpviz.ui import families as pages
+from dpviz.ui.audit import results, texts
+from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import run as run_panel
+from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run, runner
+from dpviz.ui.terms import TERMS
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What was set, to be built when all controls have been drawn."""
+
+    family: str
+    name: str
+    budget: Settings[Budget]
+    rest: Mapping[str, Any]
+
+    def build(self) -> Auditing:
+        """The audit. Raises UserError for a budget that does not fit the method."""
+        values = {"family": self.family, "case": self.name, "budget": self.budget.build(), **self.rest}
+        auditing = Settings(Auditing, values).build()
+        assert auditing.audit.plan is not None  # made here, so that what is wrong with the settings is said beside them
+        return auditing
+
+
+def controls(panel: Panel) -> Chosen:
+    """Draw the controls of the sidebar."""
+    st.subheader("What is attacked", anchor=False)
+    cases = families.audits()
+    titles = {BROKEN: "Broken on purpose"}
+    titles |= {family.name: family.title for family in pages.FAMILIES if family.name in cases}
+    family = panel.choice("family", "Family", titles, next(iter(titles)), texts.FAMILY_HELP)
+    rest: dict[str, Any] = {}
+    budgets: tuple[Budget, ...]
+    if family == BROKEN:
+        mistakes = {mistake.name: mistake for mistake in families.broken()}
+        named = {name: mistake.title for name, mistake in mistakes.items()}
+        name = panel.choice("mistake", "Mistake", named, next(iter(named)), texts.MISTAKE_HELP)
+        rest = panel.specification(Auditing, ["mended"])
+        budgets, usual, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
+    else:
+        worst = {case.title: case for case in reversed(cases[family])}  # of each method the first, its worst case
+        methods = {case.name: case.title for case in cases[family] if worst[case.title] is case}
+        method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
+        budgets, usual = worst[methods[method]].budgets, worst[methods[method]].runs
+        prefix = f"{family}_{method}"
+        name = _canary(panel, prefix, [case for case in cases[family] if case.title == methods[method]])
+    st.subheader("Claim and attack", anchor=False)
+    budget = _budget(panel, prefix, budgets)
+    declared = {control.name: control for control in Auditing.controls()}
+    panel.lead(1, replace(declared["runs"], default=usual), rest, prefix=f"{prefix}_")
+    rest["seed"] = panel.control(declared["seed"], "seed")
+    return Chosen(family, name, budget, rest)
+
+
+def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
+    """The name of one of a method's cases, the first of which is the worst that is known."""
+    if len(cases) == 1:
+        return cases[0].name
+    names = {case.name: case.canary_name for case in cases}
+    help = texts.CANARY_HELP.format(canary=TERMS["canary"].sentence)
+    return panel.choice(f"{prefix}_canary", "Canary", names, cases[0].name, help)
+
+
+def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
+    """The currencies in which a case is audited; each method has controls of its own, as what it takes differs."""
+    audited = {type(budget): budget for budget in reversed(usual)}
+    currencies = {name: cls for name, cls in CURRENCIES.items() if cls in audited}
+    currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
+    if len(currencies) > 1:
+        names = {name: cls.name for name, cls in currencies.items()}
+        currency = panel.choice(f"{prefix}_currency", "Guarantee", names, currency, texts.CURRENCY_HELP)
+    cls = currencies[currency]
+    first, *others = [replace(control, default=getattr(audited[cls], control.name)) for control in cls.controls()]
+    values = {control.name: panel.control(control, f"{prefix}_{control.name}") for control in others}
+    panel.lead(0, first, values, prefix=f"{prefix}_")
+    return Settings(cls, values)
+
+
+def described(auditing: Auditing) -> str:
+    """The two data sets, and what is wrong on purpose."""
+    text, canary = f"**The case.** {auditing.audit.case.canary}", auditing.audit.case.canary_name
+    if auditing.family != BROKEN:
+        more = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(canary, f" {texts.UNKNOWN}")
+        return text + more
+    mistake = mistake_named(auditing.case)
+    if auditing.mended:
+        return f"{text} This is “{mistake.title}” without the mistake."
+    catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
+    enough = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
+    return f"{text}  \n**The mistake.** {mistake.mistake} {enough}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +163,7 @@ def show() -> None:
     st.markdown(texts.QUESTION)
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
-        chosen = choose.controls(panel)
+        chosen = controls(panel)
         guessing = results.wanted(panel)
     _Screen(panel, chosen, guessing, tools).show()
     with tools:
@@ -89,7 +178,7 @@ class _Screen(Part):
     while the controls make no audit.
     """
 
-    chosen: choose.Chosen
+    chosen: Chosen
     guessing: bool
     tools: DeltaGenerator
     auditing: Auditing | None = None
@@ -109,7 +198,7 @@ class _Screen(Part):
         run = self.run
         with found:
             if self.auditing is not None and (run is None or run_panel.state(panel.page)[1] or not self.shows(run)):
-                st.markdown(choose.described(self.auditing))
+                st.markdown(described(self.auditing))
             run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
         with foot:
             link = st.container(width="content")
@@ -153,7 +242,7 @@ class _Screen(Part):
             results.cards(auditing, progress, panel.key("cards"))
             results.box(auditing, progress, ended=not run.job.active)
             if not pale:
-                st.markdown(choose.described(auditing))
+                st.markdown(described(auditing))
             if threshold is not None and progress is not None:
                 results.score(panel, auditing, progress, threshold)
         if progress is not None:
