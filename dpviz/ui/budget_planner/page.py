@@ -13,7 +13,7 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain, glossary, links
-from dpviz.ui.budget_planner import accuracy, analyses, split, tabs, texts, view
+from dpviz.ui.budget_planner import accuracy, analyses, tabs, texts, view
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee
@@ -143,7 +143,7 @@ class _Planner(Part):
             SOLVED: look(solved),
             "What it is worth": look(lambda: view.worth(budget, means.relation, delta)),
             "Accounting": look(lambda: tabs.savings(means, budget, delta)),
-            "Split a budget": plan(lambda: split.view(panel, means, budget, delta)),
+            "Split a budget": plan(lambda: tabs.view(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
         panel.sections(parts, ANALYSES, keeps=True)
