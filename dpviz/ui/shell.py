@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from dpviz.ui import appearance, browser_session, links, presenting, screen, visitors
+from dpviz.ui import appearance, links, presenting, screen, visitors
 from dpviz.ui.components import style
 from dpviz.ui.experiment.run import sidebar_status
 
@@ -18,5 +18,5 @@ def draw(page: "StreamlitPage") -> None:
     presenting.begin()
     screen.watch(appearance.theme(), page.url_path)
     visitors.here().drawn()
-    browser_session.remember()
+    visitors.remember()
     sidebar_status()

@@ -6,16 +6,17 @@ would stay in memory until the next visitor arrives: it is closed here when its 
 
 import asyncio
 import gc
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import uuid4
 from weakref import WeakSet, WeakValueDictionary
 
 import streamlit as st
 from streamlit import runtime
 
+from dpviz.ui.components import source
 from dpviz.ui.streamlit_patches import guarded, script_context
 
 GRACE = 10.0  # seconds without a connection after which a visitor has left; a reload takes two or three
@@ -161,3 +162,43 @@ def _ended(connection: _Connection) -> None:
 @st.cache_resource(scope="session", on_release=_ended, show_spinner=False)
 def _connection(_visitor: Visitor) -> _Connection:
     return _Connection(_visitor)
+
+
+TAB = "tab"
+RESTARTED = "The server was restarted."
+LOADED = "The page was loaded again, or without a connection for too long."
+_SERVER = uuid4().hex  # of this process: another one knows nothing of what this one had
+
+
+@st.cache_resource
+def _component() -> Any:
+    return st.components.v2.component("dpviz_tab", html="<span></span>", js=source("tab.js"))
+
+
+def remember() -> None:
+    """Tell the tab who it is and what it has, and hear who it was; once per page, before the page."""
+    visitor = here()
+    _hear(visitor)
+    files = [str(key) for key in st.session_state if str(key).endswith("_upload")]
+    data = {
+        "visitor": visitor.name,
+        "server": _SERVER,
+        "has": [*visitor.runs, *visitor.notes, *files],
+        "heard": visitor.before,
+    }
+    nothing = lambda: None  # noqa: E731
+    _component()(key=TAB, data=data, on_before_change=nothing, on_back_change=nothing, height=1)
+
+
+def _hear(visitor: Visitor) -> None:
+    """Take back what the tab had when it was another visitor, and note what is lost of it."""
+    said = (st.session_state.get(TAB) or {}).get("before")
+    name, server, had = (
+        (said.get(key) for key in ("visitor", "server", "has")) if isinstance(said, Mapping) else [None] * 3
+    )
+    if not isinstance(name, str) or name == visitor.before or not isinstance(had, Sequence):
+        return
+    visitor.before = name
+    if visitor.take_back(name):
+        why = LOADED if server == _SERVER else RESTARTED
+        visitor.lost = {key: why for key in had if isinstance(key, str) and key not in visitor.runs}

@@ -31,7 +31,7 @@ from streamlit.runtime.state.session_state import SessionState
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 from streamlit.web.server.starlette.starlette_websocket import _is_origin_allowed
 
-from dpviz.ui import browser_session, streamlit_patches, visitors
+from dpviz.ui import streamlit_patches, visitors
 from dpviz.ui.visitors import Visitor
 from tests.apart import apart
 
@@ -205,10 +205,10 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         before.runs |= {"public_job": public, "private_job": private}
         before.notes |= {"said": 1, "both": 1}
         after.notes["both"] = 2
-        said = {"visitor": before.name, "server": browser_session._SERVER, "has": ["public_job"]}
+        said = {"visitor": before.name, "server": visitors._SERVER, "has": ["public_job"]}
         with monkeypatch.context() as patch:
-            patch.setattr(st, "session_state", {browser_session.KEY: {"before": said}})
-            browser_session._hear(after)  # still there: a tab that was duplicated
+            patch.setattr(st, "session_state", {visitors.KEY: {"before": said}})
+            visitors._hear(after)  # still there: a tab that was duplicated
         assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"} and not after.lost
         server.runtime.disconnect_session(session)
         after.take_back("somebody else")
@@ -285,12 +285,12 @@ GONE = {"visitor": "me before", "server": "another", "has": ["toy_job", "toy_upl
 
 @pytest.mark.parametrize("said", [None, 7, "x", {}, {"visitor": ["x"]}, {"visitor": "x", "has": 7}, GONE], ids=str)
 def test_a_tab_is_told_what_it_has_lost_whatever_it_says(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "session_state", {browser_session.KEY: {"before": said}})
+    monkeypatch.setattr(st, "session_state", {visitors.KEY: {"before": said}})
     visitor = Visitor("session")
     visitor.runs["kept_job"] = Run()
-    browser_session._hear(visitor)
+    visitors._hear(visitor)
     gone = ("toy_job", "toy_upload") if said is GONE else ()
-    assert visitor.lost == dict.fromkeys(gone, browser_session.RESTARTED)
+    assert visitor.lost == dict.fromkeys(gone, visitors.RESTARTED)
     visitor.keep("toy_job", Run())  # it runs again: nothing is to be said of it
-    browser_session._hear(visitor)
+    visitors._hear(visitor)
     assert visitor.lost.keys() == set(gone) - {"toy_job"}
