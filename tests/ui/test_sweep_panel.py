@@ -118,7 +118,7 @@ def test_methods_without_a_plan_and_impossible_values_are_said_in_sentences(load
 
 def test_a_slope_below_zero_has_no_apostrophe_and_a_formula_has_one() -> None:
     def table() -> None:
-        from dpviz.ui.tables import show_table
+        from dpviz.ui.markdown import show_table
 
         show_table({"p": ["-0.98 ± 0.04", "=1"]}, alt="Slopes")
 

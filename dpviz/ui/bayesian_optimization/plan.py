@@ -18,7 +18,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import missing_rule
 
 PREFIX = "tuning"

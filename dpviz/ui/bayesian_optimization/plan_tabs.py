@@ -17,7 +17,7 @@ from dpviz.ui.bayesian_optimization import plan
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 
 _ASSUMED = Control("", "", "", 1.0, float, 0.01, 100.0, scale="log")
 ASSUMED = (

@@ -39,8 +39,7 @@ from dpviz.ui.budget_planner.editing import MOST, EditedTable, Row
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.markdown import plain, sentence
-from dpviz.ui.tables import columns, show_table
+from dpviz.ui.markdown import columns, plain, sentence, show_table
 from dpviz.ui.terms import TERMS
 from dpviz.ui.uploads.file import File, chosen_file
 

@@ -26,7 +26,7 @@ from dpviz.ui.budget_planner.editing import EditedTable
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
-from dpviz.ui.tables import columns, show_table
+from dpviz.ui.markdown import columns, show_table
 from dpviz.ui.terms import TERMS
 
 TABLES = resources.data(__package__, "tables.toml")

@@ -31,8 +31,7 @@ from dpviz.ui.experiment.page import FamilyPage
 from dpviz.ui.experiment.pins import Pinned
 from dpviz.ui.experiment.run import Run, until_ended
 from dpviz.ui.families import Entry
-from dpviz.ui.markdown import plain, sentence
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import plain, sentence, show_table
 
 PREFIX = "compare"
 SHARE_TITLE = "Share of the start that is left"

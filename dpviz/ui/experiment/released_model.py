@@ -16,8 +16,7 @@ from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import plain, show_table
 
 CONSTANT = "(constant)"
 NAMED = 3  # of the coefficients, in words

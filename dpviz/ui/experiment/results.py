@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from streamlit.elements.lib.column_types import ColumnConfig
 from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain, sentence
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import plain, sentence, show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"

@@ -17,7 +17,7 @@ from dpviz.ui import visitors
 from dpviz.ui.controls import in_place
 from dpviz.ui.experiment import texts
 from dpviz.ui.experiment.run import POLL, Run, runner, watch
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 
 _SUFFIX = "_sweep_job"  # ends like the names of other runs, so that the sidebar shows a sweep too
 FLAT = 1e-9  # a slope below is that of the arithmetic

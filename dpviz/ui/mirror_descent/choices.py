@@ -13,9 +13,9 @@ from dpviz.ui import charts
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.markdown import show_table
 from dpviz.ui.mirror_descent import players
 from dpviz.ui.mirror_descent.plan import facts_of, sampling
-from dpviz.ui.tables import show_table
 
 TARGET = Control(
     "target_gap", "Target gap", "The gap that you could live with.", 0.1, float, 0.001, 2.0, symbol="α", scale="log"

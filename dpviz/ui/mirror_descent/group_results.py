@@ -19,8 +19,7 @@ from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import released_model
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.markdown import plain
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import plain, show_table
 
 ALL = "all rows"
 NAMED = 3  # of the coefficients, in words

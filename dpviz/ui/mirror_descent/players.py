@@ -12,8 +12,8 @@ from dpviz.ui import charts, number_table
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.markdown import show_table
 from dpviz.ui.mirror_descent.plan import facts_of, sampling
-from dpviz.ui.tables import show_table
 
 (SHARE_X,) = (control for control in VertexSampling.controls() if control.name == "share_x")
 STARTS: Mapping[str, Mapping[str, Any]] = {

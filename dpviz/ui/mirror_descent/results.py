@@ -18,8 +18,8 @@ from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import show_table
 from dpviz.ui.mirror_descent import group_results, synthetic_table
-from dpviz.ui.tables import show_table
 
 PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
 HEAVIEST = 20  # vertices that are named in numbers

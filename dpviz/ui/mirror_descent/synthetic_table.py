@@ -29,7 +29,7 @@ from dpviz.specification import Control
 from dpviz.ui import explain
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment.run import Run
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import NOTICE
 
 ROWS = Control("table_rows", "Rows of the table", texts.TABLE_ROWS_HELP, None, int, 1, MOST_ROWS, optional=True)

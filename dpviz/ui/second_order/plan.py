@@ -19,7 +19,7 @@ from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import plan as plan_view
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import missing_rule
 
 Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method

@@ -22,7 +22,7 @@ from dpviz.ui.experiment import guarantee
 from dpviz.ui.experiment import sweep as sweep_panel
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 
 WIDEST = 145  # pixels, of “✓ green in 20 steps”
 TARGETS: dict[str, Tolerances] = {"loose": "loose", "tight": "tight"}

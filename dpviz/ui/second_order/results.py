@@ -18,8 +18,8 @@ from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import show_table
 from dpviz.ui.second_order import live
-from dpviz.ui.tables import show_table
 
 PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "search_charged": "line search"}
 ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}

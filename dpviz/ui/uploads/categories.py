@@ -17,7 +17,7 @@ from dpviz.datasets.uploads.limits import shown
 from dpviz.datasets.uploads.parsing import OTHER, Bins, Declared, class_label
 from dpviz.errors import UserError
 from dpviz.ui.controls import in_place
-from dpviz.ui.tables import columns
+from dpviz.ui.markdown import columns
 from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 

@@ -12,8 +12,7 @@ from dpviz.datasets import Detected, Reading
 from dpviz.errors import UserError
 from dpviz.exports.spreadsheets import as_text
 from dpviz.specification import sentences
-from dpviz.ui.markdown import plain
-from dpviz.ui.tables import columns
+from dpviz.ui.markdown import columns, plain
 from dpviz.ui.uploads import texts
 
 NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the widgets; a new file resets them

@@ -17,7 +17,7 @@ from dpviz.datasets.uploads.parsing import OTHER
 from dpviz.errors import NotYet, UserError
 from dpviz.numbers import short
 from dpviz.problems.games import grouped
-from dpviz.ui.tables import columns
+from dpviz.ui.markdown import columns
 from dpviz.ui.uploads import texts
 from dpviz.ui.uploads.file import File, marks
 

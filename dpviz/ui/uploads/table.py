@@ -14,8 +14,7 @@ from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.uploads.detection import is_id
 from dpviz.datasets.uploads.limits import UNDECLARED, shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
-from dpviz.ui.markdown import plain
-from dpviz.ui.tables import columns
+from dpviz.ui.markdown import columns, plain
 from dpviz.ui.uploads import categories, file, texts
 from dpviz.ui.uploads.file import File
 

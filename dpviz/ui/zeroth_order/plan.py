@@ -19,7 +19,7 @@ from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.plan import PlanView, advised
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import missing_rule
 
 PREFIX = "zeroth"

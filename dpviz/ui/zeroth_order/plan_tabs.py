@@ -12,7 +12,7 @@ from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
-from dpviz.ui.tables import show_table
+from dpviz.ui.markdown import show_table
 from dpviz.ui.zeroth_order import plan
 
 ACCURACY = Control(
