@@ -6,7 +6,7 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
-from dpviz.ui.budget_planner.accuracy import ALL_CURRENCIES
+from dpviz.ui.budget_planner.view import ALL_CURRENCIES
 from tests.pages.planner import ANALYSES, SMALL, SOLVE, SOLVED, VIEWS, WORTH, planner, settings_of
 from tests.pages.reading import Load, bars, curve, drawn, metrics, number, words
 

@@ -17,7 +17,7 @@ from dpviz.privacy import tradeoffs
 from dpviz.privacy.accounting import closed_forms
 from dpviz.privacy.budgets import PureDP
 from dpviz.privacy.statistics.analyses import Analyses, Count
-from dpviz.ui.budget_planner.accuracy import NEIGHBOURS
+from dpviz.ui.budget_planner.view import NEIGHBOURS
 from tests.confirming import confirmed
 from tests.formulas import formulas
 from tests.pages.planner import ANALYSES, planner, printed, settings_of

@@ -15,7 +15,6 @@ from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP, ZeroConcent
 from dpviz.privacy.conversions import convert
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
-from dpviz.ui.budget_planner import accuracy
 from dpviz.ui.experiment import guarantee
 from tests.bounds import after, number
 from tests.experiments.adaptive import RHO, careful
@@ -57,12 +56,13 @@ def test_what_was_bought_before_the_run_counts_in_every_reading() -> None:
 
 def _worth(texts: list[str], deltas: list[float]) -> None:
     from dpviz.experiments.experiment import Experiment
+    from dpviz.ui.budget_planner import view
     from dpviz.ui.experiment import guarantee
 
     for text, delta in zip(texts, deltas, strict=True):
         experiment = Experiment.from_json(text)
         guarantee.line(experiment, experiment.plans(), delta)
-        accuracy.worth(experiment.budget, "replace-one", delta)
+        view.worth(experiment.budget, "replace-one", delta)
 
 
 def test_no_number_after_at_most_is_below_what_it_bounds() -> None:

@@ -33,9 +33,10 @@ from dpviz.privacy.statistics.analyses import (
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Control
 from dpviz.ui import downloads
-from dpviz.ui.budget_planner import accuracy, texts
-from dpviz.ui.budget_planner.accuracy import Releases
+from dpviz.ui.budget_planner import texts
+from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import MOST, EditedTable, Row
+from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -148,18 +149,18 @@ def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: flo
         said += f" Counts need: {', '.join(counts)}."
     st.markdown(said)
     if not by_rows:
-        errors = accuracy.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
+        errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
         figure = planner_figures.bars(errors, "95 % error [%]", unit=" %")
-        return accuracy.chart("errors", figure, rows=rows)
-    bars = accuracy.by_name((p.statistic.name, float(count)) for p, count in needed)
-    return accuracy.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent, rows=rows)
+        return planner_view.chart("errors", figure, rows=rows)
+    bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
+    return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent, rows=rows)
 
 
 def _releases(planned: Sequence[Planned]) -> Releases:
     return Releases(
         events=allocation.composed([(p.share.analysis, p.event) for p in planned]),
-        name=f"the plan below ({accuracy.analyses(len(planned))})",
-        protects=accuracy.NEIGHBOURS["replace-one"],
+        name=f"the plan below ({planner_view.analyses(len(planned))})",
+        protects=planner_view.NEIGHBOURS["replace-one"],
         batches="Every analysis uses all rows.",
         composition=texts.FIXED_SHARES,
         constants=texts.DECLARED,
@@ -208,9 +209,9 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> No
     st.subheader("How far one row moves each of them", anchor=False)
     st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
-    accuracy.of_events(allocation.together([p.share for p in planned], delta))
+    planner_view.of_events(allocation.together([p.share for p in planned], delta))
     kinds = sorted({type(p.statistic).__name__ for p in planned})
-    accuracy.in_python(
+    planner_view.in_python(
         f"from dpviz.privacy.statistics.analyses import {', '.join(['Analyses', *kinds])}\n"
         f"from dpviz.privacy.budgets import {type(budget).__name__}\n\nplan = {plan.to_python()}\n"
         f"for planned in plan.planned({budget.to_python()}):\n"

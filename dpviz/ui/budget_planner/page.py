@@ -13,8 +13,8 @@ from dpviz.errors import UserError
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.ui import downloads, explain, glossary, links
-from dpviz.ui.budget_planner import accuracy, analyses, tabs, texts
-from dpviz.ui.budget_planner.accuracy import Releases
+from dpviz.ui.budget_planner import accuracy, analyses, tabs, texts, view
+from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import controls, guarantee
 from dpviz.ui.experiment.plan import Shown
@@ -34,7 +34,7 @@ def show() -> None:
         glossary.words(panel.key("words"))
     with st.sidebar:
         st.subheader("Privacy", anchor=False)
-        budget = controls.budget(panel, currencies=accuracy.ALL_CURRENCIES, leads=True)
+        budget = controls.budget(panel, currencies=view.ALL_CURRENCIES, leads=True)
         delta = guarantee.delta(panel, budget, under_pure=True)
         st.subheader("What is released", anchor=False)
         declared = {control.name: control for control in NoisyMeans.controls()}
@@ -86,10 +86,10 @@ class _Planner(Part):
                 foot = st.container(horizontal=True, vertical_alignment="center")
             with below:
                 planned = self._sections(means, budget, answer)
-            protects = planned.protects if planned else accuracy.protected(means)
+            protects = planned.protects if planned else view.protected(means)
             foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
-                self.drawn = accuracy.attack_chart(budget, means.relation, planned) + self.drawn
+                self.drawn = view.attack_chart(budget, means.relation, planned) + self.drawn
         if not self.again:
             self.panel.say_unread()
         with foot:
@@ -101,7 +101,7 @@ class _Planner(Part):
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
         """Draw the open one, and the answer in its place; what is planned in it, if anything is."""
         panel, delta = self.panel, self.delta
-        planned: list[Releases | None] = [accuracy.of_means(means, budget)]
+        planned: list[Releases | None] = [view.of_means(means, budget)]
         relative, by_rows = float(self.wanted[analyses.WANTED.name] or 0.0), self.question == "rows"
         head = answer if self.about == "statistics" else None
 
@@ -109,7 +109,7 @@ class _Planner(Part):
             def section() -> None:
                 with in_place():
                     self.drawn += draw()
-                    _assumed(planned[0] or accuracy.of_means(means, budget))
+                    _assumed(planned[0] or view.of_means(means, budget))
 
             return section
 
@@ -119,7 +119,7 @@ class _Planner(Part):
                 with in_place():
                     shown, planned[0] = draw()
                     self.drawn += shown
-                    _assumed(planned[0] or accuracy.of_means(means, budget))
+                    _assumed(planned[0] or view.of_means(means, budget))
 
             return section
 
@@ -135,13 +135,13 @@ class _Planner(Part):
             if name == "rows":
                 return tabs.rows(means, budget, target)
             with suppress(UserError):  # said there
-                planned[0] = accuracy.of_means(means, budget, tabs.wanted(means, budget, target))
+                planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
             return tabs.given_noise(means, budget, delta, target)
 
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: plan(lambda: analyses.view(panel, means, budget, delta, relative, head, by_rows)),
             SOLVED: look(solved),
-            "What it is worth": look(lambda: accuracy.worth(budget, means.relation, delta)),
+            "What it is worth": look(lambda: view.worth(budget, means.relation, delta)),
             "Accounting": look(lambda: tabs.savings(means, budget, delta)),
             "Split a budget": plan(lambda: tabs.view(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),

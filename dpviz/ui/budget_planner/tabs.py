@@ -20,9 +20,10 @@ from dpviz.privacy.statistics import allocation, noisy_means
 from dpviz.privacy.statistics.allocation import MECHANISMS, Analysis, Share
 from dpviz.privacy.statistics.noisy_means import SAVINGS, STEPS_LIMIT, NoisyMeans
 from dpviz.specification import Control
-from dpviz.ui.budget_planner import accuracy, texts
-from dpviz.ui.budget_planner.accuracy import Releases
+from dpviz.ui.budget_planner import texts
+from dpviz.ui.budget_planner import view as planner_view
 from dpviz.ui.budget_planner.editing import EditedTable
+from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
@@ -66,12 +67,12 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple
     )
     total = allocation.together(shares, delta)
     st.markdown(f"**All together** ({budget.describe()} was given):")
-    accuracy.of_events(total)
-    parts = accuracy.by_name((s.analysis.name, s.fraction and 100 * s.fraction) for s in shares)
+    planner_view.of_events(total)
+    parts = planner_view.by_name((s.analysis.name, s.fraction and 100 * s.fraction) for s in shares)
     shown: Shown = []
     if parts:
         figure = planner_figures.bars(parts, "Share of the total [%]", unit=" %")
-        shown = accuracy.chart("split", figure, budget=type(budget).name)
+        shown = planner_view.chart("split", figure, budget=type(budget).name)
     _in_python(budget, analyses, rule)
     return shown, _releases(shares, means)
 
@@ -79,8 +80,8 @@ def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple
 def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     return Releases(
         events=allocation.composed([(share.analysis, share.event) for share in shares]),
-        name=f"the split below ({accuracy.analyses(len(shares))})",
-        protects=accuracy.NEIGHBOURS[means.relation],
+        name=f"the split below ({planner_view.analyses(len(shares))})",
+        protects=planner_view.NEIGHBOURS[means.relation],
         batches=texts.OWN_ROWS,
         composition=texts.ACCOUNTED,
         constants=texts.STATED,
@@ -91,7 +92,7 @@ def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
     """The split as a program."""
     rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
     used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
-    accuracy.in_python(
+    planner_view.in_python(
         f"from dpviz.privacy.budgets import {', '.join(used)}\n"
         f"from dpviz.privacy.statistics.allocation import Analysis, split\n\nanalyses = [\n{rows}\n]\n"
         f'for share in split({budget.to_python()}, analyses, rule="{rule}"):\n'
@@ -166,7 +167,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
     """The noise that the budget allows in every mean."""
     scale = means.noise_scale(budget)
     help = texts.NOISE_HELP.format(batch=means.batch_size)
-    accuracy.metrics(
+    planner_view.metrics(
         {
             f"Noise scale {symbol(means)} per step": (short(scale), help),
             "Signal to noise": (short(means.clip / scale), f"Largest possible mean C, divided by {symbol(means)}."),
@@ -182,7 +183,7 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
-    shown = accuracy.chart("noise", figure)
+    shown = planner_view.chart("noise", figure)
     if reason:
         st.caption(f"No point for T = {missing}. {reason}")
     _python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
@@ -205,7 +206,7 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     scale = wanted(means, budget, target)
     cost = noisy_means.guarantee(means.events_of_noise(scale), delta)
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
-    accuracy.of_events(cost)
+    planner_view.of_events(cost)
     steps = means.affordable_steps(budget, scale)
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
@@ -239,7 +240,7 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
     title = f"Privacy spent, {control.symbol} ({budget.name})"
     limit = getattr(budget, control.name)
     figure = planner_figures.budget_by_steps(times, spent, title, control.symbol, limit, steps)
-    return accuracy.chart("budget", figure)
+    return planner_view.chart("budget", figure)
 
 
 def _accountants_by_steps(
@@ -254,7 +255,7 @@ def _accountants_by_steps(
     curves = {name: curve for name, curve in every.items() if np.isfinite(curve[-1])}
     heading = f"Read as ε at δ = {short_up(delta)}" if limit is None else "How long the budget lasts"
     figure = planner_figures.spent_by_steps(times, curves, delta, limit, steps)
-    return accuracy.chart("spent", figure, heading=heading, grid=GRID)
+    return planner_view.chart("spent", figure, heading=heading, grid=GRID)
 
 
 def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
@@ -269,7 +270,7 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     low, high = sorted((means.rows, needed))
     axis = np.geomspace(max(1, low / 4), high * 4, 50)
     figure = planner_figures.noise_by_rows(axis, now * means.rows / axis, scale, needed, symbol(means))
-    shown = accuracy.chart("rows", figure)
+    shown = planner_view.chart("rows", figure)
     _python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return shown
 
@@ -293,7 +294,7 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     drawn = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * least or least == 0}
     absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in drawn]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
-    shown = accuracy.chart(
+    shown = planner_view.chart(
         "accountants",
         planner_figures.bars(drawn, "ε", SAVINGS[best]),
         to_download=partial(_finer_bars, means, scale, delta),
@@ -318,7 +319,7 @@ def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
 
 def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
     """The lines that compute the same."""
-    accuracy.in_python(
+    planner_view.in_python(
         f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
         f"from dpviz.privacy.statistics.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}"
     )
