@@ -207,7 +207,7 @@ def test_a_tab_that_is_loaded_again_has_its_runs_back_and_robs_nobody(server, mo
         after.notes["both"] = 2
         said = {"visitor": before.name, "server": visitors._SERVER, "has": ["public_job"]}
         with monkeypatch.context() as patch:
-            patch.setattr(st, "session_state", {visitors.KEY: {"before": said}})
+            patch.setattr(st, "session_state", {visitors.TAB: {"before": said}})
             visitors._hear(after)  # still there: a tab that was duplicated
         assert after.runs.keys() == {"toy_job"} and before.runs.keys() > {"public_job"} and not after.lost
         server.runtime.disconnect_session(session)
@@ -285,7 +285,7 @@ GONE = {"visitor": "me before", "server": "another", "has": ["toy_job", "toy_upl
 
 @pytest.mark.parametrize("said", [None, 7, "x", {}, {"visitor": ["x"]}, {"visitor": "x", "has": 7}, GONE], ids=str)
 def test_a_tab_is_told_what_it_has_lost_whatever_it_says(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(st, "session_state", {visitors.KEY: {"before": said}})
+    monkeypatch.setattr(st, "session_state", {visitors.TAB: {"before": said}})
     visitor = Visitor("session")
     visitor.runs["kept_job"] = Run()
     visitors._hear(visitor)

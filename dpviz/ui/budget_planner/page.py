@@ -143,7 +143,7 @@ class _Planner(Part):
             SOLVED: look(solved),
             "What it is worth": look(lambda: view.worth(budget, means.relation, delta)),
             "Accounting": look(lambda: tabs.savings(means, budget, delta)),
-            "Split a budget": plan(lambda: tabs.view(panel, means, budget, delta)),
+            "Split a budget": plan(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
         panel.sections(parts, ANALYSES, keeps=True)

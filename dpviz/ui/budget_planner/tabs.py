@@ -42,7 +42,7 @@ DEFAULT: tuple[tuple[Any, ...], ...] = (
 RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
-def view(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Shown, Releases | None]:
+def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Shown, Releases | None]:
     """The table, the split, the total, and what all of it does to privacy."""
     st.markdown(texts.SPLIT)
     table = _table(panel).rows(is_open=True)
