@@ -56,7 +56,8 @@ class Slots:
 
     count : slots. processes : whether each is a worker process, started at once, or a thread of this one.
     max_bytes : of memory that a cell may take in a worker process; threads know no such limit. short : whether there
-    is one more slot, for short cells alone, which wait for no long one there.
+    is one more slot, for short cells alone, which wait for no long one there. What can wait has one slot at most, while
+    nothing else is in line.
     """
 
     def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
@@ -68,10 +69,12 @@ class Slots:
             worker = self._workers[slot] if processes else None
             threading.Thread(target=self._serve, args=(slot, worker), daemon=True, name="dpviz-slot").start()
 
-    def place(self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False) -> "Place":
+    def place(
+        self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False, later: bool = False
+    ) -> "Place":
         """Who runs the cells of one task of a visitor, which may take so much computing time together, and may be known
-        to be short."""
-        return Place(self, visitor, _Allowance(max_seconds), short)
+        to be short, or to come after all that others have in line."""
+        return Place(self, visitor, _Allowance(max_seconds), short, later)
 
     @property
     def pids(self) -> list[int]:
@@ -85,7 +88,7 @@ class Slots:
             worker.close()
 
     def _serve(self, slot: int, worker: "_Worker | None") -> None:
-        while (turn := self._line.take(_is_short if slot == self.count else None)) is not None:
+        while (turn := self._line.take(_is_short if slot == self.count else None, later=slot == 0)) is not None:
             run = execute if worker is None else partial(worker.execute, short=turn.short)
             try:
                 outcome = run(turn.cell, turn.stopping, turn.on_progress, turn.allowance.seconds)
@@ -104,8 +107,8 @@ def _is_short(turn: _Turn) -> bool:
 class Place:
     """An `Executor`: one task of a visitor, in the line of a server's slots."""
 
-    def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool) -> None:
-        self._slots, self._visitor, self._allowance, self._short = slots, visitor, allowance, short
+    def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool, later: bool) -> None:
+        self._slots, self._visitor, self._allowance, self._short, self._later = slots, visitor, allowance, short, later
         self._task = uuid.uuid4().hex
         self._stopping: Stopping | None = None
 
@@ -125,7 +128,7 @@ class Place:
             for number, cell in enumerate(cells)
         ]
         missing, self._stopping = len(turns), stopping
-        self._line.put(self._visitor, self._task, turns)
+        self._line.put(self._visitor, self._task, turns, self._later)
         del turns
         try:
             while missing:

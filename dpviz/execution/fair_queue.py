@@ -1,4 +1,4 @@
-"""A fair line: one visitor after the other, and of each visitor one task after the other."""
+"""A fair line: one visitor after the other, and of each visitor one task after the other; last, what can wait."""
 
 import threading
 from collections import OrderedDict, deque
@@ -11,26 +11,31 @@ _Tasks = OrderedDict[str, deque[T]]
 
 class Line(Generic[T]):
     """Who comes next. A visitor with a hundred things to do waits as long for each as one with a single thing; one who
-    takes something back keeps the place for what comes instead, until it is that visitor's turn."""
+    takes something back keeps the place for what comes instead, until it is that visitor's turn. What is put there for
+    later stands in a line of its own, whose turn it is when nothing else is there."""
 
     def __init__(self) -> None:
         self._visitors: OrderedDict[str, _Tasks[T]] = OrderedDict()
+        self._later: OrderedDict[str, _Tasks[T]] = OrderedDict()
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, visitor: str, task: str, items: list[T]) -> None:
+    def put(self, visitor: str, task: str, items: list[T], later: bool = False) -> None:
         """The visitor has items to do that belong to one task; they keep their order."""
         with self._changed:
             if items:
-                self._visitors.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
+                line = self._later if later else self._visitors
+                line.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
                 self._changed.notify_all()  # not each of those who wait takes any item
 
-    def take(self, fits: Callable[[T], bool] | None = None) -> T | None:
+    def take(self, fits: Callable[[T], bool] | None = None, later: bool = False) -> T | None:
         """The next item, or the next that fits, which leaves the line; waits for one. None when the line has been
-        closed."""
+        closed. later : whether it may be one that was put there for later."""
         with self._changed:
             while not self._closed:
                 if (item := _next(self._visitors, fits)) is not None:
+                    return item
+                if later and (item := _next(self._later)) is not None:
                     return item
                 self._changed.wait()
             return None
@@ -38,21 +43,30 @@ class Line(Generic[T]):
     def withdraw(self, visitor: str, task: str) -> list[T]:
         """The items of a task that have not been taken; they leave the line."""
         with self._changed:
-            return list(self._visitors.get(visitor, OrderedDict()).pop(task, deque()))
+            for line in (self._visitors, self._later):
+                if items := line.get(visitor, OrderedDict()).pop(task, None):
+                    return list(items)
+            return []
 
     def ahead(self, visitor: str, task: str) -> list[T] | None:
         """The items that will be taken before the first one of a task; None if none of it is in line."""
         with self._changed:
-            if task not in self._visitors.get(visitor, {}):
+            lines = (self._visitors, self._later)
+            of = next((line for line in lines if task in line.get(visitor, {})), None)
+            if of is None:
                 return None
-            first = self._visitors[visitor][task][0]
-            copy = OrderedDict(
-                (name, OrderedDict((key, deque(items)) for key, items in tasks.items()))
-                for name, tasks in self._visitors.items()
-            )
+            first = of[visitor][task][0]
+            copies = [
+                OrderedDict(
+                    (name, OrderedDict((key, deque(items)) for key, items in tasks.items()))
+                    for name, tasks in line.items()
+                )
+                for line in (lines if of is self._later else lines[:1])
+            ]
         found: list[T] = []
-        while (item := _next(copy)) is not first and item is not None:
-            found.append(item)
+        for copy in copies:
+            while (item := _next(copy)) is not first and item is not None:
+                found.append(item)
         return found
 
     def close(self) -> None:
