@@ -179,8 +179,14 @@ def _progress(job: Job | None, found: SweepResult) -> str:
         return f"**Other budgets failed:** {job.message}"
     if found.finished == found.points:
         return ""
-    why = {"timeout": ": the others took too long", "queued": ", after the runs of others"}
-    return f"**{found.finished} of {found.points} budgets{why.get(job.state, '') if job is not None else ''}.**"
+    why = ""
+    if job is not None:
+        why = (
+            ": the others took too long"
+            if job.state == "timeout"
+            else ", after the runs of others" * bool(job.position)
+        )
+    return f"**{found.finished} of {found.points} budgets{why}.**"
 
 
 def _level(trace: Trace, metric: str) -> tuple[str, float] | None:

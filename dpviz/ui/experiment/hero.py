@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
@@ -85,7 +86,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
     if run is None or frame.hides(run):
         # Under a key of its own, so that the chart of the data before is gone.
         components.awaited(panel.key("hero_own" if frame.uploaded else "hero"))
-        with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
+        with blank():
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
         return None
@@ -117,6 +118,11 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
     leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
     charts.picture(drawn, panel.key("hero"), pale, panel.page, leads)
     return None
+
+
+def blank() -> DeltaGenerator:
+    """The frame of a picture that is not there yet, for words in its middle."""
+    return st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center")
 
 
 def _before_run(frame: Frame) -> str:

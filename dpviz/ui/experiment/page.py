@@ -441,7 +441,8 @@ class _Screen(Part):
 
         def draw() -> None:
             if run is None or trace is None:
-                st.caption(texts.CLOUD_WAITS)
+                with hero.blank():
+                    st.markdown(texts.CLOUD_WAITS)
             elif not cloud.show(self.panel, run, trace, page.options(page.view(run.experiment)).currency, page.scenery):
                 st.caption(texts.NO_PLANE)
 
