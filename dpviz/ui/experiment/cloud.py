@@ -166,7 +166,6 @@ def _words(run: Run, animation: Animation) -> list[str]:
     return [
         texts.CLOUD_MOVES,
         *[f"{animation.x.title}. {animation.y.title}."] * bool(animation.corners),
-        *[texts.CLOUD_PLAINLY] * any(walk.plainly is not None for walk in animation.walks),
         *[texts.CLOUD_REGION] * any(walk.region is not None for walk in animation.walks),
         *[shades] * (animation.ground is not None),
     ]

@@ -66,7 +66,7 @@ def choose(panel: Panel, shown: PlanView | None, mapped: bool) -> str:
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # before the first plan
         return STEPS
-    return faces[panel.choice("face", "Picture", faces, FIRST, texts.FACE_HELP, above=True)]
+    return faces[panel.choice("face", "Picture", faces, FIRST, "", above=True)]
 
 
 def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Experiment | None) -> Face:
@@ -150,7 +150,7 @@ def _chart(panel: Panel, page: Page, sweep: Sweep, job: Job | None, own: Run | N
     turns = []
     if here is not None:
         side = here**2 < low * high  # which has more room for the words
-        turns = [Turn(here, f"you are here: {control.symbol} = {short(here)}", "left" if side else "right")]
+        turns = [Turn(here, f"you are here<br>{control.symbol} = {short(here)}", "left" if side else "right")]
     figure = sweep_figures.along_budget(
         seen,
         arm_styles(arms) | ({} if own is None else arm_styles(own.experiment.arms)),
