@@ -399,11 +399,11 @@ def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, A
     texts, shapes = [], []
     for turn in turns:
         at = math.log10(turn.x) if log_x else turn.x
-        place = {"x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": turn.side, "yanchor": "top"}
+        place = {"name": "turn", "x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": turn.side, "yanchor": "top"}
         place |= {"xshift": 3 if turn.side == "left" else -3, "yshift": -18}  # below the words "not private"
         texts.append(place | {"text": turn.label, "showarrow": False, "font": {"size": style.TEXT}})
         ends = {"x0": turn.x, "x1": turn.x, "xref": "x", "y0": 0, "y1": 1, "yref": "paper"}
-        shapes.append({"type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
+        shapes.append({"name": "turn", "type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
     return texts, shapes
 
 
