@@ -25,26 +25,31 @@ _Tasks = OrderedDict[str, deque[T]]
 
 class FairQueue(Generic[T]):
     """Who comes next. A visitor with a hundred things to do waits as long for each as one with a single thing; one who
-    takes something back keeps the place for what comes instead, until it is that visitor's turn."""
+    takes something back keeps the place for what comes instead, until it is that visitor's turn. What is put there for
+    later stands in a line of its own, whose turn it is when nothing else is there."""
 
     def __init__(self) -> None:
         self._visitors: OrderedDict[str, _Tasks[T]] = OrderedDict()
+        self._later: OrderedDict[str, _Tasks[T]] = OrderedDict()
         self._changed = threading.Condition()
         self._closed = False
 
-    def put(self, visitor: str, task: str, items: list[T]) -> None:
+    def put(self, visitor: str, task: str, items: list[T], later: bool = False) -> None:
         """The visitor has items to do that belong to one task; they keep their order."""
         with self._changed:
             if items:
-                self._visitors.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
+                line = self._later if later else self._visitors
+                line.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
                 self._changed.notify_all()  # not each of those who wait takes any item
 
-    def take(self, fits: Callable[[T], bool] | None = None) -> T | None:
+    def take(self, fits: Callable[[T], bool] | None = None, later: bool = False) -> T | None:
         """The next item, or the next that fits, which leaves the line; waits for one. None when the line has been
-        closed."""
+        closed. later : whether it may be one that was put there for later."""
         with self._changed:
             while not self._closed:
                 if (item := _next(self._visitors, fits)) is not None:
+                    return item
+                if later and (item := _next(self._later)) is not None:
                     return item
                 self._changed.wait()
             return None
@@ -52,21 +57,30 @@ class FairQueue(Generic[T]):
     def withdraw(self, visitor: str, task: str) -> list[T]:
         """The items of a task that have not been taken; they leave the line."""
         with self._changed:
-            return list(self._visitors.get(visitor, OrderedDict()).pop(task, deque()))
+            for line in (self._visitors, self._later):
+                if items := line.get(visitor, OrderedDict()).pop(task, None):
+                    return list(items)
+            return []
 
     def ahead(self, visitor: str, task: str) -> list[T] | None:
         """The items that will be taken before the first one of a task; None if none of it is in line."""
         with self._changed:
-            if task not in self._visitors.get(visitor, {}):
+            lines = (self._visitors, self._later)
+            of = next((line for line in lines if task in line.get(visitor, {})), None)
+            if of is None:
                 return None
-            first = self._visitors[visitor][task][0]
-            copy = OrderedDict(
-                (name, OrderedDict((key, deque(items)) for key, items in tasks.items()))
-                for name, tasks in self._visitors.items()
-            )
+            first = of[visitor][task][0]
+            copies = [
+                OrderedDict(
+                    (name, OrderedDict((key, deque(items)) for key, items in tasks.items()))
+                    for name, tasks in line.items()
+                )
+                for line in (lines if of is self._later else lines[:1])
+            ]
         found: list[T] = []
-        while (item := _next(copy)) is not first and item is not None:
-            found.append(item)
+        for copy in copies:
+            while (item := _next(copy)) is not first and item is not None:
+                found.append(item)
         return found
 
     def close(self) -> None:
@@ -138,7 +152,8 @@ class Slots:
 
     count : slots. processes : whether each is a worker process, started at once, or a thread of this one.
     max_bytes : of memory that a cell may take in a worker process; threads know no such limit. short : whether there
-    is one more slot, for short cells alone, which wait for no long one there.
+    is one more slot, for short cells alone, which wait for no long one there. What can wait has one slot at most, while
+    nothing else is in line.
     """
 
     def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
@@ -150,10 +165,12 @@ class Slots:
             worker = self._workers[slot] if processes else None
             threading.Thread(target=self._serve, args=(slot, worker), daemon=True, name="dpviz-slot").start()
 
-    def place(self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False) -> "Place":
+    def place(
+        self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False, later: bool = False
+    ) -> "Place":
         """Who runs the cells of one task of a visitor, which may take so much computing time together, and may be known
-        to be short."""
-        return Place(self, visitor, _Allowance(max_seconds), short)
+        to be short, or to come after all that others have in line."""
+        return Place(self, visitor, _Allowance(max_seconds), short, later)
 
     @property
     def pids(self) -> list[int]:
@@ -167,7 +184,7 @@ class Slots:
             worker.close()
 
     def _serve(self, slot: int, worker: "_Worker | None") -> None:
-        while (turn := self._line.take(_is_short if slot == self.count else None)) is not None:
+        while (turn := self._line.take(_is_short if slot == self.count else None, later=slot == 0)) is not None:
             run = execute if worker is None else partial(worker.execute, short=turn.short)
             try:
                 outcome = run(turn.cell, turn.stopping, turn.on_progress, turn.allowance.seconds)
@@ -186,8 +203,8 @@ def _is_short(turn: _Turn) -> bool:
 class Place:
     """An `Executor`: one task of a visitor, in the line of a server's slots."""
 
-    def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool) -> None:
-        self._slots, self._visitor, self._allowance, self._short = slots, visitor, allowance, short
+    def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool, later: bool) -> None:
+        self._slots, self._visitor, self._allowance, self._short, self._later = slots, visitor, allowance, short, later
         self._task = uuid.uuid4().hex
         self._stopping: Stopping | None = None
 
@@ -207,7 +224,7 @@ class Place:
             for number, cell in enumerate(cells)
         ]
         missing, self._stopping = len(turns), stopping
-        self._line.put(self._visitor, self._task, turns)
+        self._line.put(self._visitor, self._task, turns, self._later)
         del turns
         try:
             while missing:

@@ -33,10 +33,13 @@ class Job:
     recorded; result : what a sweep has found. message : a sentence on how it ended, where there is something to say.
     seconds : since it began, by the clock; computing : of computing time, of an experiment or audit that has ended.
     key : equal for jobs that would repeat each other, number by number; empty for one that nothing repeats.
+    later : whether it comes after all that others have in line.
     """
 
-    def __init__(self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray]) -> None:
-        self.task = task
+    def __init__(
+        self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray], later: bool = False
+    ) -> None:
+        self.task, self.later = task, later
         self.experiment = task.experiment if isinstance(task, Sweep) else task
         self.state: State = "queued"
         self.message = ""
@@ -44,7 +47,9 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        self.key = "" if isinstance(task, Sweep) or not Cell(task, tables).repeatable else task.to_json()
+        own = isinstance(task, Sweep) and not later  # its points are found in the store; one may be resumed
+        repeats = not own and Cell(self.experiment, tables).repeatable
+        self.key = task.to_json() if repeats else ""
         self.place: Place | None = None
         self._tables = tables
         self._begun: float | None = None
@@ -119,6 +124,7 @@ class Job:
 
     def _show(self, leader: "Job") -> None:
         self._seen(leader.trace)
+        self.result = leader.result
         self.progress, self.seconds, self.computing = leader.progress, leader.seconds, leader.computing
 
     def _seen(self, trace: Trace | None) -> None:
@@ -204,14 +210,16 @@ class Runner:
         wait: bool = False,
         visitor: str = "",
         short: bool = False,
+        later: bool = False,
         elsewhere: Executor | None = None,
     ) -> Job:
         """Put an experiment, a sweep or an audit in line; with `wait`, run it in the caller's thread instead.
 
-        visitor : whose it is: one of each visitor in turn. short : whether it is known to be.
+        visitor : whose it is: one of each visitor in turn. short : whether it is known to be. later : whether it comes
+        after all that others have in line; a sweep then has the time of one run.
         elsewhere : who runs it instead of the slots of this server: a cluster, where nobody waits in this line.
         """
-        job = Job(task, tables)
+        job = Job(task, tables, later)
         kept = self._known(job)
         if kept is not None:
             return kept
@@ -222,16 +230,16 @@ class Runner:
             self._active.add(job)
         executor = elsewhere
         if executor is None:
-            allowed = self.max_sweep_seconds if isinstance(task, Sweep) else self.max_seconds
-            executor = job.place = self.slots.place(visitor, allowed, short)
+            allowed = self.max_sweep_seconds if isinstance(task, Sweep) and not later else self.max_seconds
+            executor = job.place = self.slots.place(visitor, allowed, short, later)
         threading.Thread(target=self._see_to, args=(job, executor), daemon=True, name="dpviz-job").start()
         return job
 
     @property
     def waiting(self) -> int:
-        """Jobs in line that have not started."""
+        """Jobs in line that have not started, but for those that come after all others."""
         with self._lock:
-            return sum(job.state == "queued" for job in self._active)
+            return sum(job.state == "queued" and not job.later for job in self._active)
 
     def close(self) -> None:
         """End the worker processes; nothing can be run afterwards."""

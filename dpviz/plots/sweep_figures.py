@@ -1,8 +1,8 @@
 """Figures of sweeps: the outcome of an experiment against one of its settings. Works on a sweep that is under way."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import plotly.graph_objects as go
@@ -10,12 +10,13 @@ import plotly.graph_objects as go
 from dpviz.experiments.results import quantiles
 from dpviz.numbers import short
 from dpviz.plots.elements import style
-from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.lines import Line, Mark, line_figure, one_band
+from dpviz.plots.elements.axes import Axes, Range, log_ticks
+from dpviz.plots.elements.lines import Drawing, Line, Mark, Turn, line_drawing, line_figure, one_band
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.sweeps.sweep_result import Fit, Order, SweepResult
 
 MOST_CROSSOVERS = 2  # of two arms; more are noise
+_MARGIN = 0.06  # decades beside the first and the last budget, so that no dot is cut
 _ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact
 
 
@@ -77,6 +78,53 @@ def against(
             "thickness": 1,
         }
     return figure
+
+
+def along_budget(
+    result: SweepResult,
+    styles: Mapping[str, ArmStyle],
+    x_title: str,
+    turns: Sequence[Turn],
+    ends: tuple[float, float],
+    *,
+    level: tuple[str, float] | None = None,
+    bound: tuple[str, np.ndarray, np.ndarray] | None = None,
+    height: int = style.HEIGHT,
+) -> Drawing:
+    """Median of the metric at every budget, on an axis that is there before its points: dots while some are missing,
+    then lines, with bands as in `against`.
+
+    turns : the present budget. ends : of the axis. level : the label of an arm without privacy, and where that ends.
+    bound : the label of an arm, budgets (k,), and the bound on it at each (k,).
+    """
+    log_y = result.metric is not None and result.metric.scale == "log"
+    lines, best = _lines(result, styles, log_x=False, log_y=log_y)
+    complete = result.finished == result.points
+    lines = [replace(line, value=False, band=complete) for line in lines if len(line.x)]
+    lines, notes = one_band(lines, best) if complete else (lines, [])
+    marked = {line.name for line in lines}
+    if level is not None:
+        lines.append(Line(np.array(ends), np.full(2, level[1]), level[0], styles[level[0]]))
+    if bound is not None:
+        label, values, heights = bound
+        look = ArmStyle(styles[label].color, "dashdot")
+        lines.append(Line(values, heights, f"bound, {label}", look, width=1.0, value=False))
+    drawing = line_drawing(
+        lines,
+        Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
+        not_private=style.marked({name: curve.status for name, curve in result.curves.items() if curve.values}),
+        turns=turns,
+        notes=notes,
+        if_empty="No budget is finished yet.",
+        height=height,
+    )
+    if drawing["data"]:
+        low, high = math.log10(ends[0]) - _MARGIN, math.log10(ends[1]) + _MARGIN
+        drawing["layout"]["xaxis"] |= {"range": [low, high]} | log_ticks(Range(low, high, True), across=True)
+    for trace in drawing["data"]:
+        if marked.intersection(trace.get("meta") or [trace.get("name")]) and trace["mode"] == "lines":
+            trace["mode"] = "lines+markers" if complete else "markers"
+    return drawing
 
 
 @dataclass(frozen=True)

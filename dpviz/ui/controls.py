@@ -299,9 +299,11 @@ class Panel:
         *,
         on_change: Callable[[], None] | None = None,
         bar: bool = False,
+        above: bool = False,
     ) -> str:
         """One of `options` (value -> label): side by side if they are few and short, else a menu. bar : side by side in
-        any case, and over the whole width, and none need be chosen."""
+        any case, and over the whole width, and none need be chosen. above : side by side above what they are about,
+        without the label."""
         text, values = {"": "", **options}.__getitem__, list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
@@ -309,8 +311,9 @@ class Panel:
             if bar:
                 look: Any = {"label_visibility": "collapsed", "width": "stretch"}
                 return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **look) or ""
-            if len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH:
-                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared)
+            if above or (len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH):
+                look = {"label_visibility": "collapsed" if above else "visible"}
+                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **look)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)
 
         return self._bound(name, label, default, draw, text, may_be_empty=bar)

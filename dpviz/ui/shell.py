@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from dpviz.ui import appearance, links, presenting, screen, visitors
 from dpviz.ui.components import style
-from dpviz.ui.experiment.run import sidebar_status
+from dpviz.ui.experiment import run
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
@@ -19,4 +19,5 @@ def draw(page: "StreamlitPage") -> None:
     screen.watch(appearance.theme(), page.url_path)
     visitors.here().drawn()
     visitors.remember()
-    sidebar_status()
+    run.rest(page.url_path)
+    run.sidebar_status()

@@ -9,7 +9,7 @@ from tests.browser.conftest import Visit, done, overflow, part
 
 BENCH = (
     "/accelerated?accel_data=Quadratic+test+bench&accel_methods=DP-GD&accel_methods=DP-NAG&accel_iterations=40"
-    "&accel_section=Watch"
+    "&accel_face=Cloud"
 )
 END = re.compile("at step 40,")
 
@@ -19,7 +19,7 @@ def test_it_plays_pauses_steps_and_keeps_its_step_while_a_slider_moves(visit: Vi
     wrong: list[str] = []
     page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
     done(page)
-    cloud = part(page, "accel_cloud")
+    cloud = part(page, "accel_hero_cloud")
     pictures = cloud.get_by_role("img")
     expect(pictures).to_have_count(2)
     expect(pictures.nth(1)).to_have_accessible_name(
@@ -73,11 +73,11 @@ WRITTEN = """() => {
 
 @pytest.mark.parametrize("settings", ["preset=hide-and-seek-a-triangle&", ""])
 def test_on_a_telephone_with_less_motion_it_plays_and_no_word_of_a_panel_is_cut(visit: Visit, settings: str) -> None:
-    address = f"/mirror_descent?{settings}mirror_section=Watch"
+    address = f"/mirror_descent?{settings}mirror_face=Cloud"
     page: Page = visit(address, viewport={"width": 390, "height": 844}, reduced_motion="reduce")
     page.evaluate(WRITTEN)
     done(page)
-    cloud = part(page, "mirror_cloud")
+    cloud = part(page, "mirror_hero_cloud")
     end = cloud.get_by_role("img").first.get_attribute("aria-label") or ""
     cloud.get_by_role("button", name="Play").press("Enter")
     expect(cloud.get_by_role("img").first).not_to_have_accessible_name(end)

@@ -46,6 +46,16 @@ def test_who_takes_something_back_keeps_the_place_until_it_comes() -> None:
     assert all_of(line) == ["a2", "b3"]
 
 
+def test_what_is_for_later_comes_when_nothing_else_is_there() -> None:
+    line: Line[str] = Line()
+    line.put("a", "sweep", ["later 1", "later 2"], later=True)
+    line.put("b", "run", ["b1", "b2"])
+    assert line.ahead("a", "sweep") == ["b1", "b2"] and line.ahead("b", "run") == []
+    assert [line.take(later=True) for _ in range(3)] == ["b1", "b2", "later 1"]
+    line.put("c", "run", ["c"])
+    assert line.take() == "c" and line.withdraw("a", "sweep") == ["later 2"] and line.ahead("a", "sweep") is None
+
+
 def test_who_takes_only_some_leaves_the_others_where_they_are() -> None:
     line: FairQueue[str] = FairQueue()
     line.put("a", "long", ["a1", "a2"])

@@ -180,6 +180,30 @@ def test_a_running_sweep_stops_between_two_iterations(gate: int) -> None:
     assert job.result.finished == 0 and job.result.to_frame().empty, "no point was finished"
 
 
+def test_a_sweep_for_later_comes_after_all_runs_and_is_computed_once_for_all_who_want_it(gate: int) -> None:
+    runner, sweep = Runner(slots=1), by_dimension(short())
+    first = runner.submit(held(gate), visitor="a")
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    jobs = [runner.submit(sweep, visitor=visitor, later=True) for visitor in "ab"]
+    runner.submit(short(), visitor="c")
+    until(lambda: [job.position for job in jobs] == [1, 1])
+    assert runner.waiting == 1, "whom it lets pass does not wait for it"
+    first.stop()
+    GATES[gate].open.set()
+    assert {ended(job).state for job in jobs} == {"done"} and jobs[0].result is jobs[1].result
+    until(lambda: runner.submit(sweep, visitor="d", later=True) in jobs)
+
+
+def test_a_sweep_for_later_leaves_a_slot_to_others(gate: int) -> None:
+    runner = Runner(slots=2)
+    job = runner.submit(by_dimension(held(gate)), later=True)
+    assert GATES[gate].entered.acquire(timeout=PATIENCE)
+    assert ended(runner.submit(short())).state == "done" and GATES[gate].most == 1
+    job.stop()
+    GATES[gate].open.set()
+    assert ended(job).state == "stopped"
+
+
 def test_a_mistake_in_a_sweep_is_a_sentence() -> None:
     job = ended(Runner().submit(by_dimension(short(), metric="beauty")))
     assert job.state == "failed" and "No method records 'beauty'" in job.message and job.result is None

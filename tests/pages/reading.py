@@ -126,7 +126,7 @@ def lines(app: AppTest, start: str) -> set[str]:
 
 def traces(app: AppTest, start: str) -> list[dict[str, Any]]:
     """What that chart draws, with plain arrays."""
-    return [trace | {axis: _array(trace[axis]) for axis in ("x", "y")} for trace in chart(app, start)["data"]]
+    return [trace | {axis: array(trace[axis]) for axis in ("x", "y")} for trace in chart(app, start)["data"]]
 
 
 def curve(app: AppTest, start: str, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -145,7 +145,7 @@ def bars(app: AppTest, start: str) -> dict[str, float]:
     return dict(zip(trace["y"].tolist(), trace["x"].tolist(), strict=True))
 
 
-def _array(values: Any) -> np.ndarray:
+def array(values: Any) -> np.ndarray:
     if isinstance(values, dict):
         return np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
     return np.array(values)

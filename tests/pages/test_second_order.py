@@ -102,6 +102,8 @@ def test_a_constant_below_what_follows_from_the_loss_is_marked_wherever_it_count
 
 def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     app = run(load(PAGE, second_references="true", second_replicates="20"))
+    assert live(app)["data"][0]["type"] == "contour"
+    choose(app, "face", "Cloud")
     ended = table(app, "At a minimum").set_index("Method")
     assert ended.loc["OPT", "Finished"] == "20 of 20" == ended.loc[presets.FIRST_ORDER, "Finished"]
     assert int(ended.loc["OPT", "At a minimum"].split()[0]) >= 19  # the rate is 0.99: THEORY.md, section 6
@@ -110,7 +112,6 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
     assert texts.CERTIFIED not in text(app)
-    assert live(app)["data"][0]["type"] == "contour"
     assert "reads the raw data: **not private**" in next(m.help for m in app.metric if m.label.startswith("Runs"))
     (film,) = clouds(app)
     assert {walk["label"] for walk in film["walks"]} == set(ended.index) - {"OPT, no privacy"}

@@ -4,8 +4,9 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.elements.style import HUES
-from dpviz.plots.sweep_figures import against
+from dpviz.plots.elements.lines import Turn
+from dpviz.plots.elements.style import HUES, arm_styles
+from dpviz.plots.sweep_figures import against, along_budget
 from dpviz.problems.base import Metric
 from dpviz.sweeps.sweep_result import Ended, Place, SweepResult
 
@@ -151,3 +152,24 @@ def test_slopes_have_their_error_and_over_data_sets_their_interval() -> None:
         for label, size, height in several[3 * seed : 3 * seed + 3]:
             add(result, label, size, np.full(4, height), seed)
     assert named(drawn(result))["a"].name == "a, slope 0.30 ± 0.25"  # 4.30 × 0.1/√3
+
+
+def test_along_the_budget_no_line_leads_over_budgets_that_are_missing() -> None:
+    """And the axis, with the present budget on it, is there before the points."""
+    some = made(b=(2.0, 1.0))
+    for finished, mode in ((2, "markers"), (3, "lines+markers")):
+        some.finished = finished
+        drawing = along_budget(
+            some,
+            arm_styles([*some.arms, ARMS["c"]]),
+            "Privacy budget ε",
+            [Turn(50.0, "here")],
+            (SIZES[0], SIZES[-1]),
+            level=("c", 0.5),
+        )
+        modes = {trace["name"]: trace["mode"] for trace in drawing["data"] if trace.get("name")}
+        assert modes == {"c": "lines", "b": mode}, "the level has no dots"
+        low, high = drawing["layout"]["xaxis"]["range"]
+        assert low < 1 and high > 3
+        (mark,) = [shape for shape in drawing["layout"]["shapes"] if shape.get("name") == "turn"]
+        assert mark["x0"] == mark["x1"] == 50.0

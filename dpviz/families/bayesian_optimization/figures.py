@@ -58,7 +58,9 @@ STOPPING: tuple[tuple[theory.Stopping, str, ArmStyle], ...] = (
 NAIVE = ("every try released", ArmStyle(style.GREY, "dot"))
 
 
-def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle]) -> go.Figure:
+def by_trainings(
+    trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], height: int = style.ALONE
+) -> go.Figure:
     """A metric against the trainings that each run had done: what was current after so many, median over the runs with
     a 10-90 % band. Where the first run of a method has ended, its line goes on thin and without a band: runs that have
     ended keep their last value there. (Not dotted: that is what has no privacy.) A method that selects once, at its
@@ -93,7 +95,7 @@ def by_trainings(trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle])
         ),
         notes=[*notes, *["thin: some runs have ended"] * bool(thin)],
         not_private=metric is not None and style.marked(trace.statuses(metric)),
-        height=style.ALONE,
+        height=height,
     )
 
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any, Literal, ParamSpec
 
 import numpy as np
 import plotly.graph_objects as go
@@ -68,10 +68,14 @@ class Limit:
 
 @dataclass(frozen=True)
 class Turn:
-    """A place along the horizontal axis where something changes: a thin vertical line with words beside it."""
+    """A place along the horizontal axis where something changes: a thin vertical line with words beside it.
+
+    side : of the words, on which the line is.
+    """
 
     x: float
     label: str
+    side: Literal["left", "right"] = "left"
 
 
 @dataclass(frozen=True)
@@ -398,11 +402,11 @@ def turned(turns: Sequence[Turn], log_x: bool = False) -> tuple[list[dict[str, A
     texts, shapes = [], []
     for turn in turns:
         at = math.log10(turn.x) if log_x else turn.x
-        place = {"x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": "left", "yanchor": "top"}
-        place |= {"xshift": 3, "yshift": -18}  # below the words "not private"
+        place = {"name": "turn", "x": at, "xref": "x", "y": 1, "yref": "paper", "xanchor": turn.side, "yanchor": "top"}
+        place |= {"xshift": 3 if turn.side == "left" else -3, "yshift": -18}  # below the words "not private"
         texts.append(place | {"text": turn.label, "showarrow": False, "font": {"size": style.TEXT}})
         ends = {"x0": turn.x, "x1": turn.x, "xref": "x", "y0": 0, "y1": 1, "yref": "paper"}
-        shapes.append({"type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
+        shapes.append({"name": "turn", "type": "line", **ends, "line": {"color": style.GREY, "width": 1}})
     return texts, shapes
 
 

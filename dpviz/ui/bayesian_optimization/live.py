@@ -18,6 +18,7 @@ from dpviz.plots.landscape import Background
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.run import Run, about_problem
 
 LOSS = "objective"
@@ -29,14 +30,19 @@ FEWEST, MOST = 9, 41  # points of it along each setting
 def picture(run: Run, diagnostics: bool) -> Chart | None:
     """A dot for every run on the loss of two settings; of more of them, loss against trainings; without diagnostics
     what each method releases, by step."""
+    if diagnostics and run.job.trace is not None and has_ground(run):
+        return landscape(run, run.job.trace)
+    return curves(run, diagnostics)
+
+
+def curves(run: Run, diagnostics: bool) -> Chart | None:
+    """Loss against trainings; without diagnostics what each method releases, by step."""
     if run.job.trace is None:
         return None
-    if diagnostics and has_ground(run):
-        return landscape(run, run.job.trace)
     trace = run.job.trace.visible(diagnostics)
     if LOSS not in trace.metrics:
         return hero.curves(run, diagnostics, most=len(presets.METHODS))
-    figure = figures.by_trainings(trace, LOSS, arm_styles(run.experiment.arms))
+    figure = figures.by_trainings(trace, LOSS, arm_styles(run.experiment.arms), hero.HEIGHT)
     metric = trace.metrics[LOSS]
     privacy = results.privacy(metric, trace, run.experiment)
     caption = f"{metric.label} after so many trainings. {explain.spread(run.experiment.replicates)} {privacy}"
@@ -44,15 +50,15 @@ def picture(run: Run, diagnostics: bool) -> Chart | None:
     return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
 
-def has_ground(run: Run) -> bool:
+def has_ground(of: PlanView | Run) -> bool:
     """Whether the loss can be drawn over all settings: of two, on public data, where trainings are quick."""
-    facts = facts_of(run)
-    return run.experiment.problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
+    facts = facts_of(of)
+    return of.experiment.problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
 
 
-def facts_of(run: Run) -> TuningFacts:
-    """The facts that a run was planned from."""
-    facts = next(iter(run.plans.values())).facts
+def facts_of(of: PlanView | Run) -> TuningFacts:
+    """The facts that a run is planned from."""
+    facts = next(iter(of.plans.values())).facts
     assert isinstance(facts, TuningFacts)
     return facts
 

@@ -34,6 +34,8 @@ class TuningPage(FamilyPage):
     note = staticmethod(plan.size_note)
     assumptions = staticmethod(plan.assumptions)
     picture = staticmethod(live.picture)
+    mapped = staticmethod(live.has_ground)
+    along_steps = staticmethod(live.curves)
     number = staticmethod(live.number)
     extra = staticmethod(results.extra)
     verdict = staticmethod(results.verdict)

@@ -47,7 +47,7 @@ class PlaneView:
 
 
 def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: PlaneView) -> bool:
-    """The runs of at most three methods, with their controls; False where there is no plane, as for a user's file."""
+    """The runs of at most three methods; False where there is no plane, as for a user's file."""
     plane = run.experiment.problem.plane
     labels = [label for label, lane in trace.lanes.items() if lane.private and len(lane.cloud) > 1]
     if plane is None or not labels:
@@ -64,8 +64,7 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Plan
         ]
         run.films[look] = clouds.packed(animation, *look), " ".join(words)
     film_sent, caption = run.films[look]
-    st.subheader(texts.CLOUD, anchor=False)
-    cloud.draw(panel.key("cloud"), film_sent)
+    cloud.draw(panel.key("hero_cloud"), film_sent)
     st.caption(caption)
     return True
 
@@ -167,7 +166,6 @@ def _words(run: Run, animation: Animation) -> list[str]:
     return [
         texts.CLOUD_MOVES,
         *[f"{animation.x.title}. {animation.y.title}."] * bool(animation.corners),
-        *[texts.CLOUD_PLAINLY] * any(walk.plainly is not None for walk in animation.walks),
         *[texts.CLOUD_REGION] * any(walk.region is not None for walk in animation.walks),
         *[shades] * (animation.ground is not None),
     ]

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.datasets import GroupedUpload, UploadedTable
 from dpviz.experiments.changes import differences
@@ -26,7 +27,7 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.markdown import plain
 
 T = TypeVar("T")
-HEIGHT = 350  # pixels
+HEIGHT = 334  # pixels
 NAMED = 2  # changes of settings that the line on a picture names
 _ALIKE, _FAR = 1.05, 1_000.0  # ratios of two ends that are told as the same, and no longer in numbers
 _TINY = 1e-12  # rounding may leave a gap of 1e-16, of either sign, where a method has solved the problem
@@ -41,15 +42,25 @@ class Headline(NamedTuple):
     sentence: str
 
 
+class Face(NamedTuple):
+    """Another picture of a page than that of its run: whether it is of earlier settings, and what draws it, which
+    returns after how many seconds it is to be drawn again, if it is."""
+
+    pale: bool
+    draw: Callable[[], float | None]
+
+
 class Frame(NamedTuple):
     """What a picture stands in: the settings of the page, None while they make no run; whether they are about a
-    visitor's own file; the page's title; what is missing until the file can be used; and what is set."""
+    visitor's own file; the page's title; what is missing until the file can be used; what is set; and what makes
+    another picture that is chosen."""
 
     ready: Ready | None
     uploaded: bool
     title: str
     lacks: Sequence[str] = ()
     leads: components.Leads | None = None
+    face: Callable[[], Face] | None = None
 
     def hides(self, run: Run) -> bool:
         """Whether a run is of the demonstration, and the page is about a file."""
@@ -70,27 +81,32 @@ def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) 
     run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
-def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
+def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
     if run is None or frame.hides(run):
         # Under a key of its own, so that the chart of the data before is gone.
         components.awaited(panel.key("hero_own" if frame.uploaded else "hero"))
-        with st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center"):
+        with blank():
             st.markdown(_before_run(frame) if frame.uploaded else texts.NOTHING_YET)
             _offer(panel, frame, state)
-        return
+        return None
     visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile
     _number(panel, run, (active, visible), told, pale)
-    newest = run_panel.current(panel.page)
-    with st.container(key=panel.key("on_picture"), horizontal=True, vertical_alignment="center"):
-        if pale:
+    newest, face = run_panel.current(panel.page), None if frame.face is None else frame.face()
+    old = pale if face is None else face.pale
+    with st.container(key=panel.key(f"on_picture{'_pale' * old}"), horizontal=True, vertical_alignment="center"):
+        if pale or old:
             waits = f" {newest.waiting}" if newest is not None and state == "queued" else ""
-            st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
-            _offer(panel, frame, state)
+            if old:
+                st.markdown(f"{texts.EARLIER}{_changes(run, frame.ready)}{waits}", width="content")
+            if pale:
+                _offer(panel, frame, state)
         elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
             took = about(run.job.computing * frame.ready.times)  # the first repeats: all others follow by click only
             _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
-    of = run.job, visible
+    if face is not None:
+        return face.draw()
+    of = run.job, visible, st.session_state.get(panel.key("face"))
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end.
     if active or growing or drawn is None or last != of:
@@ -98,9 +114,15 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
         st.session_state[panel.key("picture")] = of, drawn, active
     if drawn is None:
         st.info(texts.NO_CURVE)
-        return
+        return None
     leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
     charts.picture(drawn, panel.key("hero"), pale, panel.page, leads)
+    return None
+
+
+def blank() -> DeltaGenerator:
+    """The frame of a picture that is not there yet, for words in its middle."""
+    return st.container(border=True, height=HEIGHT, horizontal_alignment="center", vertical_alignment="center")
 
 
 def _before_run(frame: Frame) -> str:

@@ -23,7 +23,20 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
 from dpviz.ui.controls import Panel, Part, Settings, in_place
-from dpviz.ui.experiment import cloud, controls, guarantee, hero, pins, plan, results, sections, sweep_tab, texts
+from dpviz.ui.experiment import (
+    cloud,
+    controls,
+    faces,
+    freshness,
+    guarantee,
+    hero,
+    pins,
+    plan,
+    results,
+    sections,
+    sweep_tab,
+    texts,
+)
 from dpviz.ui.experiment import presets as preset_menu
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import EVERY, Catalogue, Chosen, Group, Offer
@@ -90,6 +103,16 @@ class FamilyPage:
         self.presets: Sequence[Preset] = presets.PRESETS
         self._settings: dict[str, Mapping[str, Any]] = {}  # of the presets, by name
 
+    @property
+    def title(self) -> str:
+        """Its name in the menu."""
+        return self.texts.TITLE
+
+    @property
+    def family(self) -> str:
+        """The name of its package, and of its address."""
+        return self.package.__name__.rpartition(".")[2]
+
     def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
         """Which methods go with a kind of problem, where that is chosen before its data."""
         return EVERY
@@ -128,6 +151,14 @@ class FamilyPage:
     def picture(self, run: Run, diagnostics: bool, /) -> Chart | None:
         """The live picture; None if nothing may be shown."""
         return hero.curves(run, diagnostics)
+
+    def mapped(self, _shown: PlanView, /) -> bool:
+        """Whether the live picture is a map of these methods' runs."""
+        return False
+
+    def along_steps(self, run: Run, diagnostics: bool, /) -> Chart | None:
+        """The curves, where the live picture is a map."""
+        return self.picture(run, diagnostics)
 
     def number(self, run: Run, trace: Trace, /) -> hero.Headline | None:
         """The one number above the picture."""
@@ -266,15 +297,17 @@ def _built(
 class _Screen(Part):
     """All of a page but its sidebar.
 
-    tools : the place beside the title. experiment : what is compared; None while the controls make none. preset : that
-    was picked last. settings : a name for all that is set. ready : what can be run. small, drawings : the plan's first
-    two charts, and what makes the others. comparing : the place of what is said while a preset's comparison runs.
+    tools : the place beside the title. experiment : what is compared; None while the controls make none. every : the
+    same, also with the methods that have no plan. preset : that was picked last. settings : a name for all that is set.
+    ready : what can be run. small, drawings : the plan's first two charts, and what makes the others. comparing : the
+    place of what is said while a preset's comparison runs.
     """
 
     page: FamilyPage
     chosen: _Chosen
     tools: DeltaGenerator
     experiment: Experiment | None = None
+    every: Experiment | None = None
     preset: Preset | None = None
     settings: str = ""
     ready: Ready | None = None
@@ -298,9 +331,9 @@ class _Screen(Part):
         what they make, if they make one."""
         page, panel, chosen, shown = self.page, self.panel, self.chosen, None
         self.draw_leads(all_read=chosen.error is not None)
-        self.experiment = None
+        self.experiment = self.every = None
         with st.container(), in_place():
-            self.experiment = chosen.experiment(panel)
+            self.experiment = self.every = chosen.experiment(panel)
             self._stops(self.experiment)
             shown = None if self.experiment is None else page.view(self.experiment)
         preset_menu.applied(panel)
@@ -375,16 +408,45 @@ class _Screen(Part):
             own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
-            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else (), leads)
-            hero.picture(panel, active, pins.beneath(panel, page.picture, self.preset), page.number, frame)
+            draw, face = self._face(shown, ready)
+            lacks = file.lacks() if self.uploaded else ()
+            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face)
+            hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if shown is not None:
                 guarantee.sentence(shown.experiment, shown.plans, panel.key("guarantee"))
-            pins.button(panel, page.picture, page.knows)
+            pins.button(panel, draw, page.knows)
             links.back_to_lesson()
         self.ready = ready
         return foot
+
+    def _face(self, shown: PlanView | None, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
+        """What draws the run of the page by the face that is chosen; or what makes a picture of another kind."""
+        page, panel = self.page, self.panel
+        face = faces.STEPS
+        if not self.uploaded:
+            face = faces.choose(panel, shown, shown is not None and page.mapped(shown))
+        run_panel.rest(page.family if face == faces.BUDGET else "")
+        if face == faces.BUDGET:
+            return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
+        if face == faces.CLOUD:
+            return page.picture, partial(self._cloud, ready)
+        return (page.along_steps if face == faces.STEPS else page.picture), None
+
+    def _cloud(self, ready: Ready | None) -> hero.Face:
+        """The runs that have ended as moving points."""
+        page, run = self.page, run_panel.shown(self.panel.page)
+        trace = None if run is None or not run.returns else run.job.trace
+
+        def draw() -> None:
+            if run is None or trace is None:
+                with hero.blank():
+                    st.markdown(texts.CLOUD_WAITS)
+            elif not cloud.show(self.panel, run, trace, page.options(page.view(run.experiment)).currency, page.scenery):
+                st.caption(texts.NO_PLANE)
+
+        return hero.Face(trace is not None and run is not None and not freshness.belongs(ready, run.job), draw)
 
     def _below(self, shown: PlanView | None) -> None:
         """What is left out and why, what a run takes that takes long, and the pins."""
@@ -424,7 +486,6 @@ class _Sections:
         parts: dict[str, Callable[[], Any]] = {
             sections.PLAN: self.plan,
             sections.RESULTS: self.results,
-            sections.WATCH: self.watch,
             sections.SWEEP: self.sweep,
             sections.CHECK: self.check,
             sections.TAKE_AWAY: self.take_away,
@@ -459,8 +520,7 @@ class _Sections:
     def check(self) -> None:
         """Audits of these methods."""
         assert self.shown is not None
-        family = self.page.package.__name__.rpartition(".")[2]
-        sections.check(family, self.page.texts.TITLE, self.shown.experiment)
+        sections.check(self.page.family, self.page.texts.TITLE, self.shown.experiment)
 
     def results(self) -> None:
         """What the last run brought."""
@@ -477,16 +537,6 @@ class _Sections:
         results.table(run, trace, self._delta(run))
         results.publishing_line(run, trace, self._delta(run))
         page.verdict(run, trace, diagnostics)
-
-    def watch(self) -> None:
-        """The runs as moving points."""
-        if (ended := self._ended()) is None:
-            st.caption(texts.NO_RUN)
-            return
-        run, trace, done = ended
-        run_panel.changed(self.page.prefix)
-        if not cloud.show(self.screen.panel, run, trace, self.page.options(done).currency, self.page.scenery):
-            st.caption(texts.NO_PLANE)
 
     def take_away(self) -> None:
         """Files."""

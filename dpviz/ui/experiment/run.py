@@ -36,6 +36,7 @@ STOPPED = 0.3  # seconds that Stop waits for a run to end: it does at its next s
 SMALL = 300e6  # bytes of memory of a run that counts as short: it may be run beside the pages
 WORKERS, SLOTS = "DPVIZ_WORKERS", 2  # runs at the same time, unless the variable says otherwise
 _SUFFIX, _SHOWN, _PICTURED, _SETTLED = "_job", "_shown", "_pictured", "_settled"
+ALONG = "_budget_job"  # behind a family's name: its sweep along the budget; ends like the names of other runs
 
 
 @dataclass(frozen=True)
@@ -298,12 +299,13 @@ def _follow(page: str, title: str, ready: Startable) -> None:
 def live(
     page: str,
     active: bool,
-    draw: Callable[[], None],
+    draw: Callable[[], float | None],
     none: str = "",
     whole: str = "app",
     hidden: Callable[[Run], bool] = lambda _: False,
 ) -> None:
-    """What `draw` draws, again and again while the page's run is under way, and its progress.
+    """What `draw` draws, again and again while the page's run is under way, and its progress; without a run that is,
+    again after as many seconds as `draw` returns, if it returns any.
 
     active : what `bar` returned; when the run has ended since, Run is to be enabled. none : what is said before the
     first run. whole : the key of the fragment that is drawn again then, and when a run is at the head of the line.
@@ -322,7 +324,7 @@ def live(
 
     def poll() -> float | None:
         began = time.perf_counter()
-        draw()
+        soon = draw()
         took = time.perf_counter() - began
         run = current(page)
         if run is None:
@@ -331,7 +333,7 @@ def live(
         if not hidden(run):
             _progress(run)
         if not active:
-            return None
+            return None if soon is None else max(soon, runner().waiting / LOOKS)
         return max(run.look(took), runner().waiting / LOOKS) if run.job.active else AT_ONCE
 
     watch(f"{page}_look", poll, look)
@@ -401,6 +403,13 @@ def changed(page: str) -> None:
         )
     elif few := only_first(page, run):
         place.caption(f"Of the first {few[0]} of {few[1]} runs.")
+
+
+def rest(family: str) -> None:
+    """Stop the sweeps along the budget that nobody sees: all but that of this family, if its page is the one."""
+    for name, run in st.session_state.items():
+        if str(name).endswith(ALONG) and name != family + ALONG and isinstance(run, Run):
+            run.job.stop()
 
 
 def sidebar_status() -> None:

@@ -12,9 +12,9 @@ from dpviz.ui.experiment.controls import CURRENCIES
 if TYPE_CHECKING:
     from dpviz.audits.audit import Case
 
-PLAN, RESULTS, WATCH, SWEEP = "Plan", "Results", "Watch", "Sweep"
+PLAN, RESULTS, SWEEP = "Plan", "Results", "Sweep"
 CHECK, TAKE_AWAY, BACKGROUND = "Check", "Take away", "Background"
-NAMES = (PLAN, RESULTS, WATCH, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
+NAMES = (PLAN, RESULTS, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
 
 
 def check(family: str, title: str, experiment: Experiment) -> None:

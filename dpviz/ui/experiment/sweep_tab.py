@@ -142,7 +142,7 @@ def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
 
 
 def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result: SweepResult) -> None:
-    metric, narrow, (status, words) = _label(sweep, result), screen.narrow(), _status(sweep, result)
+    metric, narrow, (privacy, words) = _label(sweep, result), screen.narrow(), status(sweep, result)
     best = f"{BEST}: the best method with privacy.{_guess(result)}"
     columns, width = (1, NARROW) if narrow else (2, WIDE)
     chart = Chart(
@@ -150,7 +150,7 @@ def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result:
         f"{metric} against {_lower(setting)} and {_lower(second)}",
         f"{metric} at every pair of values, one map per method; the best method with privacy is starred",
         f"Median of {_runs(sweep)} at the last iteration. {best} {words}",
-        status,
+        privacy,
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}_map"))
 
@@ -158,7 +158,7 @@ def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result:
 def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, where: str) -> None:
     """The frontier: the metric against the setting, and how fast it grows."""
     metric, log_x = _label(sweep, result), setting.logarithmic and sweep.values[0] > 0
-    compared, (status, words) = st.session_state.get(panel.key(f"{PREFIX}_compared"), ""), _status(sweep, result)
+    compared, (privacy, words) = st.session_state.get(panel.key(f"{PREFIX}_compared"), ""), status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
     bars = (
         "from the least to the largest over the data sets" if sweep.data_sets > 1 else "a 95 % interval over the runs"
@@ -177,14 +177,14 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
         f"{metric} against {_lower(setting)}{where}",
         f"{metric} against {_lower(setting)}{where}, one line per method; crossovers are marked",
         f"{band} of {_runs(sweep)} at the last iteration.{slopes} Marks show where curves cross, bars {bars}. {words}",
-        status,
+        privacy,
     )
     charts.show(chart, panel.key(f"chart_{PREFIX}"))
     if log_x:
         sweep_panel.laws(result, setting.control.symbol or "x")
 
 
-def _status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
+def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
     """What may be published of what is drawn, as a badge and in words."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
     found = {curve.status for curve in result.curves.values() if curve.ends}

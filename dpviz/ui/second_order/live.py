@@ -22,12 +22,18 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, RobustComponent
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 from dpviz.ui.experiment import hero
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.run import Run, about_problem
 
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
 FEWEST, MOST = 11, 41  # points along each direction
 OTHERS = 2  # methods beside the first that the sentence tells of
+
+
+def mapped(shown: PlanView) -> bool:
+    """Whether the picture is a landscape."""
+    return has_landscape(shown.experiment.problem)
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
@@ -39,6 +45,11 @@ def picture(run: Run, diagnostics: bool) -> Chart | None:
     """The landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
     if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
         return landscape(run, run.job.trace)
+    return curves(run, diagnostics)
+
+
+def curves(run: Run, diagnostics: bool) -> Chart | None:
+    """The noisy gradient against its tolerance."""
     tolerances = {analysis(run, label).gradient_tolerance for label in run.plans}
     limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
     return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)

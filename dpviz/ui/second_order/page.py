@@ -32,6 +32,8 @@ class SecondOrderPage(FamilyPage):
     note = staticmethod(plan.size_note)
     assumptions = staticmethod(plan.assumptions)
     picture = staticmethod(live.picture)
+    mapped = staticmethod(live.mapped)
+    along_steps = staticmethod(live.curves)
     number = staticmethod(live.number)
     summary = staticmethod(results.summary)
     extra = staticmethod(results.tests)

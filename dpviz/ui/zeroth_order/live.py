@@ -19,6 +19,7 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval
 from dpviz.problems.values.value_problem import ValueFacts
 from dpviz.ui.experiment import hero
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.run import Run
 
 LINES = 4  # private methods in the picture
@@ -27,6 +28,11 @@ ROWS, POINTS = 2000, 71  # of the ground, which is a picture; points along each 
 BALL = 64  # points of the disc over which the ground is smoothed
 # What is drawn of each function: lowest and highest value of both parameters.
 REACH = {BentValley: ((-1.4, 1.6), (-1.6, 1.6)), PhaseRetrieval: ((-1.4, 1.4), (-1.4, 1.4))}
+
+
+def mapped(shown: PlanView) -> bool:
+    """Whether the picture is a landscape."""
+    return has_landscape(shown.experiment.problem)
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
@@ -38,6 +44,11 @@ def picture(run: Run, diagnostics: bool) -> Chart | None:
     """A dot for every run on the ground of a function of two parameters; of others the curves of the objective."""
     if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
         return landscape(run, run.job.trace)
+    return curves(run, diagnostics)
+
+
+def curves(run: Run, diagnostics: bool) -> Chart | None:
+    """The objective, step by step."""
     return hero.curves(run, diagnostics, most=LINES)
 
 

@@ -37,6 +37,8 @@ class ZerothOrderPage(FamilyPage):
     note = staticmethod(plan.size_note)
     assumptions = staticmethod(plan.assumptions)
     picture = staticmethod(live.picture)
+    mapped = staticmethod(live.mapped)
+    along_steps = staticmethod(live.curves)
     number = staticmethod(live.number)
     summary = staticmethod(results.summary)
     extra = staticmethod(results.extra)

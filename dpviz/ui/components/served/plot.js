@@ -10,12 +10,20 @@ const screen = new IntersectionObserver((entries) => {
 }, { rootMargin: "200px", scrollMargin: "200px" });
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(target)));
 // While a slider is dragged: the charts of its page at the present stop, by name; null when it ends where it began. The
-// lines before stay, pale. A chart that has none at the stop is pale.
-addEventListener("dpviz-stop", ({ detail: { group, stop, control } }) => {
+// lines before stay, pale. A chart that has none at the stop is pale; but along the axis of what is dragged, its mark moves.
+addEventListener("dpviz-stop", ({ detail: { group, stop, control, value } }) => {
   for (const node of document.querySelectorAll(".dpviz-plot")) {
     const state = states.get(node);
     if (state?.data.group !== group) continue;
     const figure = stop?.figures[state.data.name];
+    if (node._fullLayout && plain(node._fullLayout.xaxis?.title?.text ?? "") === control && !state.data.pale) {
+      const at = stop ? Number(value.replaceAll(",", "")) : NaN;
+      if (!stop || at > 0) {
+        state.mark = stop && { at, value, before: state.data.figure };
+        draw(node);
+        continue;
+      }
+    }
     node.classList.toggle("pale", Boolean(state.data.pale || (stop && !figure)));
     if (!figure && !state.stop) continue;
     state.stop = figure && { figure, control, before: state.data.figure };
@@ -268,9 +276,18 @@ function hold(figure, other) {
   }
 }
 
+// The mark of the present value, where the slider is.
+function moveMark({ annotations = [], shapes = [] }, { at, value }) {
+  for (const line of shapes.filter(({ name }) => name === "turn")) line.x0 = line.x1 = at;
+  for (const note of annotations.filter(({ name }) => name === "turn")) {
+    Object.assign(note, { x: Math.log10(at), text: note.text.replace(/= .*/, `= ${value}`) });
+  }
+}
+
 // What is drawn: the newest figure with the lines before; its axis widens at once, and shrinks after a pause.
 function composed(state, before, node) {
   const figure = JSON.parse(state.stop?.figure ?? state.data.figure);
+  if (state.mark) moveMark(figure.layout, state.mark);
   const kind = kindOf(figure);
   if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
   if (before) withBefore(figure, before);
@@ -298,7 +315,7 @@ async function draw(node, printed = false) {
       const { config } = state.data;
       const [figure, before] = [state.stop?.figure ?? state.data.figure, beneath(state)];
       const [width, height, look] = [node.clientWidth, node.clientHeight, template(node)];
-      const wanted = [figure, before?.figure, before?.words, width, height, JSON.stringify(look)].join();
+      const wanted = [figure, before?.figure, before?.words, state.mark?.at, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
       const { data, layout } = onThisPage(composed(state, before, node), look.layout.paper_bgcolor, state.data.dark);
@@ -339,7 +356,9 @@ export default function ({ data, parentElement }) {
   remember(state, data);
   const before = beneath(state);
   node.setAttribute("aria-label", `${data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
-  if (known?.stop && known.stop.before !== data.figure) known.stop = undefined; // what was dragged to has come
+  for (const ahead of ["stop", "mark"]) {
+    if (known?.[ahead] && known[ahead].before !== data.figure) known[ahead] = undefined; // what was dragged to has come
+  }
   node.style.height = `${data.height}px`;
   node.classList.toggle("pale", Boolean(data.pale));
   draw(node);

@@ -10,8 +10,8 @@ function show({ node, data, input, bubble }) {
   node.style.setProperty("--share", input.value / Math.max(1, input.max));
 }
 
-function tell({ group, title }, stop) {
-  dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop, control: title } }));
+function tell({ group, title, texts }, stop, index) {
+  dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop, control: title, value: texts[index] } }));
 }
 
 // Draw the charts at the present stop; false if the server is to send them, as it has not for these settings.
@@ -19,7 +19,7 @@ function draw({ data, input, held }) {
   const stops = window.dpvizStops?.[data.group];
   if (!stops) return true; // this page draws none
   if (stops.slider !== data.name || !stops.settings.includes(stops.now)) return false;
-  if (held) tell(data, stops.at(Number(input.value)));
+  if (held) tell(data, stops.at(Number(input.value)), input.value);
   return true;
 }
 
