@@ -47,7 +47,7 @@ def test_who_takes_something_back_keeps_the_place_until_it_comes() -> None:
 
 
 def test_what_is_for_later_comes_when_nothing_else_is_there() -> None:
-    line: Line[str] = Line()
+    line: FairQueue[str] = FairQueue()
     line.put("a", "sweep", ["later 1", "later 2"], later=True)
     line.put("b", "run", ["b1", "b2"])
     assert line.ahead("a", "sweep") == ["b1", "b2"] and line.ahead("b", "run") == []
