@@ -39,8 +39,7 @@ class Signs:
 
     @classmethod
     def pack(cls, negative: np.ndarray) -> "Signs":
-        """Return the matrix that is -1 where `negative` (d, n) holds; note that one column of the matrix is one row
-        here."""
+        """Return the matrix that is -1 where `negative` (d, n) holds; a column of the matrix is a row of `negative`."""
         d, n = negative.shape
         words = np.zeros((d, -(-n // _WORD)), dtype=np.uint64)
         words.view(np.uint8)[:, : -(-n // 8)] = np.packbits(negative, axis=1, bitorder="little")
@@ -52,8 +51,7 @@ class Signs:
         return len(self.words)
 
     def span(self, rows: slice | None) -> tuple[int, int]:
-        """Return the first row and the end of a contiguous range of rows; None = all. Raise ValueError if it is not
-        one."""
+        """Return first row and end of a contiguous range of rows; None = all. Raise ValueError if it is not one."""
         start, stop, step = (slice(None) if rows is None else rows).indices(self.n)
         if step != 1 or stop <= start:
             raise ValueError(f"{rows} is not a range of rows out of {self.n}")

@@ -117,8 +117,7 @@ def count_users(table: np.ndarray) -> int:
 
 
 def _user_numbers(column: "pd.Series") -> np.ndarray:
-    """Return (n,) the number of each row's user, by the names in alphabetical order; without a name, after all
-    others."""
+    """Return (n,) the number of each row's user, by name in alphabetical order; without a name, after all others."""
     codes, names = classes(column)
     numbers = np.empty(len(names) + 1, dtype=np.int64)
     numbers[np.argsort(names, kind="stable")] = np.arange(len(names))

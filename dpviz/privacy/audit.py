@@ -184,8 +184,7 @@ def one_run_epsilon_lower_bound(
 
 
 def _one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """Return the chance, at most, of `correct` or more correct answers under (ε, δ): β + 2mδ max_i Pr[v > B ≥
-    v-i]/i."""
+    """Return the chance, at most, of `correct` or more right answers under (ε, δ): β + 2mδ max_i Pr[v > B ≥ v-i]/i."""
     right = float(expit(epsilon))
     p_value = float(bdtrc(correct - 1, guesses, right))
     if delta and correct:

@@ -103,8 +103,7 @@ def require_relation(query: Query, relation: Relation) -> None:
 
 
 def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float64:
-    """Return the query's sensitivity, (R',) or scalar. Raise LedgerError unless it fits and is finite and at least
-    0."""
+    """Return the query's sensitivity, (R',) or scalar. Raise LedgerError unless it fits, is finite and at least 0."""
     if isinstance(query.sensitivity, float) and 0 <= query.sensitivity < math.inf:  # the usual case, in no time
         return np.float64(query.sensitivity)
     try:
@@ -221,8 +220,7 @@ class Batch(Sample):
         return self._first_above(query, self._next(query, StatedPureDP, "linf"))
 
     def check(self, query: Query, kind: type[E], norm: Norm) -> E:
-        """Return the next declared event. Raise LedgerError unless it is of this kind and the query fits it and this
-        batch."""
+        """Return the next declared event. Raise LedgerError unless it is of this kind and fits the query and batch."""
         release = self._declared[0] if self._declared else None
         if not isinstance(release, kind):
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
@@ -247,6 +245,7 @@ class Batch(Sample):
             return release
 
     def _released(self, query: Query, event: Event, parameter: float, distribution: Standard) -> np.ndarray:
+        """Return the value plus noise of scale sensitivity / parameter; no noise where the parameter is infinite."""
         noisy, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
         if parameter < np.inf:
             if not np.isfinite(scale).all():
@@ -258,6 +257,7 @@ class Batch(Sample):
         return self._source._passed(Noised(query.value, noisy, *law, event=event, change=query.sensitivity))
 
     def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
+        """Return the first index whose noisy value reaches the noisy threshold, -1 if none does."""
         (replicates, count), epsilon = query.value.shape, event.eps
         if not count:
             return np.full(replicates, -1)

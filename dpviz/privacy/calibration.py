@@ -256,8 +256,8 @@ def _largest_multiple(
         return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
     for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):  # cheap, with fewer different shares
         if len(set(shares)) > 2 * levels:
-            few = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
-            guess, slope = _rough_root(excess(budget.rough_cost, few), guess, waste, highest, slope)
+            rounded = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
+            guess, slope = _rough_root(excess(budget.rough_cost, rounded), guess, waste, highest, slope)
     guess, slope = _rough_root(excess(budget.rough_cost, weights), guess, 4e-3, highest, slope)
     return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
 

@@ -129,6 +129,7 @@ class _Fixed:
         return due & (self._left_at < 0) & (np.asarray(times) <= 1)
 
     def _leave(self, times: np.ndarray) -> None:
+        """Note the replicates that skip the next event; raise LedgerError if one that left is charged."""
         if times.shape != self._left_at.shape or not np.isin(times, (0, 1)).all():
             raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
         if ((self._left_at >= 0) & (times > 0)).any():

@@ -68,14 +68,13 @@ class Factorisation(ABC):
 
     @abstractmethod
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """Yield B z step by step, the noise of prefixes 1, …, T for σ = 1; each calls `draw` once for a new array (R,
-        ...).
+        """Yield B z step by step, the noise of prefixes 1, …, T for σ = 1; each calls `draw` once for a new (R, ...).
 
         Prefix t is computed from the first t draws and nothing else. The arrays are not to be written to.
         """
 
     def noise(self, normals: Floats) -> Floats:
-        """Return B z at once: from (R, T, ...) standard normal draws, the noise of every prefix for σ = 1, (R, T,
+        """Return (R, T, ...) B z at once, the noise of every prefix for σ = 1, from standard normal draws (R, T,
         ...)."""
         steps = iter(np.moveaxis(normals, 1, 0))
         return np.stack(list(self.stream(lambda: next(steps))), axis=1)
@@ -91,8 +90,8 @@ class Factorisation(ABC):
         return moved[..., max(self.length - participations, 0) :].sum(axis=-1)
 
     def pattern_sensitivity(self, touched: Sequence[int]) -> float:
-        """Return the L2 sensitivity of C y if one row takes part in exactly the queries `touched` (from 0), each of
-        sensitivity 1.
+        """Return the L2 sensitivity of C y if a row is in exactly the queries `touched` (from 0), each of sensitivity
+        1.
 
         √Σ_ij |⟨C_i, C_j⟩| over i, j touched: exact where no two columns have a negative product, else an upper bound
         (Choquette-Choo et al. 2023). A row that may change its leaf touches two.
@@ -101,8 +100,8 @@ class Factorisation(ABC):
         return float(np.sqrt(np.abs(columns.T @ columns).sum()))
 
     def rms_error(self, leaves: ArrayLike = 1.0) -> Floats:
-        """Return (T,) the standard deviation of the noise on each prefix, per coordinate, at μ = 1; `leaves` a scalar
-        or (T,)."""
+        """Return (T,) standard deviations of the noise on prefixes, per coordinate, at μ = 1; leaves : scalar or
+        (T,)."""
         return self.row_norms * self.sensitivity(leaves)
 
 
@@ -134,8 +133,8 @@ class ToeplitzFactorisation(Factorisation):
         return np.cumsum(self._weights[:, None] * toeplitz(self._inverse, np.zeros(self.length)), axis=0)
 
     def noise(self, normals: Floats) -> Floats:
-        """Return B z at once, in O(T log T) by FFT; rounding mixes draws of all steps at the 1e-16 level, unlike in
-        `stream`."""
+        """Return B z at once, in O(T log T) by FFT; unlike in `stream`, rounding mixes draws of all steps at the 1e-16
+        level."""
         size = fft.next_fast_len(2 * self.length - 1, real=True)
         trailing = (-1,) + (1,) * (normals.ndim - 2)
         spectrum = fft.rfft(normals, size, axis=1) * fft.rfft(self._inverse, size).reshape(trailing)
@@ -198,8 +197,8 @@ class BinaryTree(Factorisation):
         return matrix
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """Yield B z step by step: one addition per step, and one stored array per level, because N_t = N_{t - block} +
-        fresh noise."""
+        """Yield B z step by step: one addition a step, one stored array a level, as N_t = N_{t - block} + fresh
+        noise."""
         latest: dict[int, Floats] = {}  # noise of the last prefix t, by the largest power of two that divides t
         for t in range(1, self.length + 1):
             shorter = t & (t - 1)
@@ -274,8 +273,7 @@ class RestartedFactorisation(Factorisation):
 
 
 def restarted(single: Factorisation, times: int) -> Factorisation:
-    """Return `times` running sums of `single`, on disjoint leaves, under one event. Raise ValueError unless there is at
-    least one.
+    """Return `times` ≥ 1 running sums of `single`, on disjoint leaves, under one event; raise ValueError for fewer.
 
     Restarted sums can be restarted again: the period is that of the innermost sum.
     """
@@ -300,8 +298,7 @@ def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=64)
 def independent(length: int) -> Factorisation:
-    """Return the factorisation C = I: every query gets its own noise, so that of prefix t is a random walk, variance t
-    at μ = 1."""
+    """Return C = I: every query gets its own noise, so that of prefix t is a random walk, with variance t at μ = 1."""
     impulse = np.zeros(checked(length))
     impulse[0] = 1.0
     return ToeplitzFactorisation("Independent noise", impulse, impulse)
@@ -338,8 +335,7 @@ def _root(length: int) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=8)
 def honaker_tree(length: int) -> Factorisation:
-    """Return the full binary tree, each block estimated from its own noisy sum and its children's (Honaker 2015,
-    online).
+    """Return the full binary tree, each block estimated from its noisy sum and its children's (Honaker 2015, online).
 
     Variance of prefix t: Σ over its blocks of 2^h / (2^(h+1) - 1), h the level. Only prefix sums are released, so it
     costs as much as the square C = L⁻¹ A, L Lᵀ = B Bᵀ: 7 % less noise than if every block were. UserError: T > 1 024.

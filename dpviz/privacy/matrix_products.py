@@ -72,22 +72,22 @@ class MatrixProducts:
             return self._noisy(directions)
 
     def _exact(self, directions: np.ndarray) -> np.ndarray:
+        """Return H v without noise."""
         products = self._query.times(directions)
         require_finite(products)
         return products
 
     def _noisy(self, directions: np.ndarray) -> np.ndarray:
-        """Return (H + E) v: earlier releases along the earlier directions, and one more product along the new part of
-        v."""
-        coefficients, rest = self._split(directions)
+        """Return (H + E) v: earlier releases along the earlier directions, plus one product along the new part of v."""
+        coefficients, outside = self._split(directions)
         products = np.einsum("rk,rkd->rd", coefficients, self._released)
-        lengths = np.linalg.norm(rest, axis=1)
+        lengths = np.linalg.norm(outside, axis=1)
         # Outside the span of d directions, or of those that make up this one, there is only rounding.
         new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)
         if not new.any():
             return products
-        unit = np.zeros_like(rest)
-        unit[new] = rest[new] / lengths[new, None]
+        unit = np.zeros_like(outside)
+        unit[new] = outside[new] / lengths[new, None]
         unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits remain
         unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
         exact, by_symmetry = self._exact(unit), self._by_symmetry(unit)
@@ -112,13 +112,13 @@ class MatrixProducts:
         return coefficients, vectors - np.einsum("rk,rkd->rd", coefficients, self._basis)
 
     def _by_symmetry(self, unit: np.ndarray) -> np.ndarray:
-        """Return the part of E q that symmetry fixes, for unit vectors q (R', d) orthogonal to all earlier ones: ⟨E qᵢ,
-        q⟩ qᵢ."""
+        """Return the part ⟨E qᵢ, q⟩ qᵢ of E q that symmetry fixes, for unit q (R', d) orthogonal to all earlier
+        ones."""
         return np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._noise, unit), self._basis)
 
     def _fresh(self, unit: np.ndarray, new: np.ndarray) -> np.ndarray:
-        """Return the rest of E q where q is new: normal noise of scale s along q, of s/√2 on the space orthogonal to
-        all."""
+        """Return the rest of E q where q is new: normal noise of scale s along q, of s/√2 orthogonal to all
+        directions."""
         sample = self._source._drawn("standard_normal", self._replicates[new], (1 + self._query.d,))
         normals, along = sample[:, 1:], sample[:, :1]
         normals -= np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._basis[new], normals), self._basis[new])

@@ -220,7 +220,7 @@ class Mechanisms:
         self, query: MatrixQuery, event: events.Event, rows: Replicates | None = None
     ) -> MatrixProducts:
         """Open the products with symmetric matrices plus GOE noise of scale Δ/μ; charges all of `event` now, and pays
-        for any number of products. The same release as that of all entries, without drawing entries that no product
+        for any number of products. The same release as that of all entries, without drawing those that no product
         needs."""
         if not isinstance(event, events.Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
@@ -289,8 +289,7 @@ class Mechanisms:
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        """Return (R', most draws) indices, times × each of them for every replicate, with P(j) ∝ exp(slope ·
-        utility_j).
+        """Return (R', most draws) indices, times × each per replicate, with P(j) ∝ exp(slope · utility_j).
 
         Utilities of zero slope do not matter; of infinite slope, only the best can be chosen.
         """
@@ -346,6 +345,7 @@ class Mechanisms:
             raise LedgerError("a row that is added or removed moves all later ones into other blocks")
 
     def _numbers(self, rows: Replicates | None) -> Replicates:
+        """Return the numbers of the replicates that a call addresses; None = all."""
         return self._everyone if rows is None else rows
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:

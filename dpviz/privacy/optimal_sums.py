@@ -126,8 +126,7 @@ def _extrapolated(points: list[Floats], residuals: list[Floats]) -> Floats:
 
 def _coordinates(positions: Floats, length: int) -> Floats:
     """Return coordinates from -14 to 14 of steps along a sum of any length: the first and the last four steps keep
-    their distance to the end, the others are placed by its logarithm. In them, multipliers of different lengths are
-    alike.
+    their distance to the end, the others are placed by its logarithm. So multipliers of different lengths look alike.
 
     positions : steps, from 1.
     """
@@ -159,8 +158,8 @@ def _interpolated(length: int, first: float) -> Floats:
 
 
 def _cubic(grid: Floats, values: Floats, at: Floats) -> Floats:
-    """Return (m, ...) the values at `at` (m,) of the cubics through the four nearest of values (k, ...) on an ascending
-    grid (k,)."""
+    """Return (m, ...) values at `at` (m,) of the cubics through the four nearest of `values` (k, ...) on an ascending
+    grid."""
     nearest = np.clip(np.searchsorted(grid, at) - 2, 0, len(grid) - 4)[:, None] + np.arange(4)
     nodes = grid[nearest]
     weights = np.ones(nearest.shape)
@@ -171,8 +170,8 @@ def _cubic(grid: Floats, values: Floats, at: Floats) -> Floats:
 
 
 def tabulated(length: int, first: float) -> Floats:
-    """Return ln v at the coordinates of the file, for a length and a sensitivity: ten times as exact as interpolated
-    ones."""
+    """Return ln v at the coordinates of the file, for a length and a sensitivity: ten times as exact as
+    interpolated."""
     log_v = _multipliers("mean", _leaves(length, first), _GAP / 10)
     return _cubic(_coordinates(np.arange(1.0, length + 1), length), log_v - log_v[length // 2], _nodes())
 

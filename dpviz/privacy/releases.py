@@ -90,9 +90,9 @@ class Noised(Release):
         """Return (R', k) the logarithms of the densities of the k numbers of the output."""
         rows = len(self.value)
         scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)[:, None]
-        away = np.abs(self.output - self.value).reshape(rows, -1)
+        distance = np.abs(self.output - self.value).reshape(rows, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            units = np.where(away > 0, away / scale, 0.0)  # no noise, no distance
+            units = np.where(distance > 0, distance / scale, 0.0)  # no noise, no distance
             units = units if self.law == "laplace" else units**2 / 2
             return -units - np.where(scale > 0, np.log(scale), 0.0)
 
@@ -141,8 +141,8 @@ class Accepted(Release):
         none_before, likelihood = np.ones_like(heights), np.zeros(len(self.value))
         for index in range(self.value.shape[1]):
             below = _laplace_below(heights - self.value[:, index : index + 1], self.noise)
-            here = self.output == index
-            likelihood[here] = (none_before * (1 - below))[here].mean(axis=1)
+            is_first = self.output == index
+            likelihood[is_first] = (none_before * (1 - below))[is_first].mean(axis=1)
             none_before *= below
         none = self.output < 0
         likelihood[none] = none_before[none].mean(axis=1)
@@ -197,10 +197,10 @@ class Multiplied(Release):
     def log_density(self) -> Floats:
         """Return (R',) log densities: variance s² along the vector, s²/2 on the space orthogonal to it and to all
         before; the rest is known by symmetry."""
-        away = self.output - self.value
-        along = (away * self.unit).sum(axis=1)
-        earlier = np.einsum("rkd,rd->rk", self.basis, away)
-        square = (away**2).sum(axis=1) - along**2 - (earlier**2).sum(axis=1)
+        noise = self.output - self.value
+        along = (noise * self.unit).sum(axis=1)
+        earlier = np.einsum("rkd,rd->rk", self.basis, noise)
+        square = (noise**2).sum(axis=1) - along**2 - (earlier**2).sum(axis=1)
         return -(along**2 / 2 + np.maximum(square, 0.0)) / self.scale**2
 
 

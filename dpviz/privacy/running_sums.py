@@ -124,8 +124,7 @@ class PrefixSums:
         self._lock = Lock()  # two threads must not both release a query on one leaf
 
     def add(self, query: Query) -> np.ndarray:
-        """Release the noisy sum of this query and all before, since the sums last began; (R', ...) for the leaf's
-        replicates.
+        """Release the noisy sum of the queries since the sums last began, up to this one; (R', ...), as in its leaf.
 
         Raises LedgerError, before anything is drawn, if the query is not one on the next leaf, or not as declared.
         """
@@ -155,6 +154,7 @@ class PrefixSums:
         return normals
 
     def _leaf(self, query: Query) -> Batch:
+        """Return the leaf of the query; raise LedgerError unless it is the next one of these sums."""
         if self._added == len(self._leaves):
             raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
         leaf = query.batch
@@ -163,6 +163,7 @@ class PrefixSums:
         return leaf
 
     def _check(self, query: Query, positions: list[int]) -> None:
+        """Raise LedgerError unless norm, relation, shape and sensitivity of the query are as declared."""
         if query.norm != "l2":
             raise LedgerError(f"Gaussian noise needs a sensitivity in l2, the query has {query.norm}")
         require_relation(query, self._relation)

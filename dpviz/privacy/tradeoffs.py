@@ -43,8 +43,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
 
 
 def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
-    """Return f at each α, (k,). The maximised function is concave in e^ε, so the best interval of a coarse grid is
-    refined."""
+    """Return f at each α, (k,). The maximised function is concave in e^ε: the best interval of a grid is refined."""
     largest = 1.0
     while largest < 512 and any(profile(largest) > profile(2 * largest) + 1e-12 for profile in profiles):
         largest *= 2
@@ -62,8 +61,7 @@ def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) 
 
 
 def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:
-    """Return δ of all events together at each real ε, the larger one of both directions. Raise ValueError where it is
-    not known."""
+    """Return δ of all events together at each real ε, the larger one of both directions; ValueError if unknown."""
     profiles = _composed_profiles(tuple(events))
     if not profiles:
         raise ValueError(f"no privacy profile of {events} is known")
@@ -71,8 +69,7 @@ def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:
 
 
 def advantage(events: Sequence[Event]) -> float:
-    """Return the largest TPR - FPR of any test between two neighbouring data sets: δ(0), the same in both
-    directions."""
+    """Return the largest TPR - FPR of any test between two neighbouring data sets: δ(0), in either direction."""
     if not events:
         return 0.0
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")

@@ -134,15 +134,15 @@ def tightest(
     _require_one_relation((*prior, *events))
     paid = total(prior, "epsilon")
     bounds = {method: paid + epsilon(events, delta, method) for method in METHODS}
-    applies: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
-    best: Method = min(applies, key=applies.__getitem__, default="basic")
-    reached: Precision = "normal"
-    if precision == "fine" and best in applies:
-        value = _fine_epsilon(tuple(events), delta, applies.get("pld", bounds[best]) - paid)
+    finite: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
+    best: Method = min(finite, key=finite.__getitem__, default="basic")
+    result_precision: Precision = "normal"
+    if precision == "fine" and best in finite:
+        value = _fine_epsilon(tuple(events), delta, finite.get("pld", bounds[best]) - paid)
         if value is not None:
-            applies["pld"], reached = min(paid + value, bounds["pld"]), "fine"
-            best = min(applies, key=applies.__getitem__)
-    return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
+            finite["pld"], result_precision = min(paid + value, bounds["pld"]), "fine"
+            best = min(finite, key=finite.__getitem__)
+    return Reading(finite.get(best, math.inf), best, MappingProxyType(finite), result_precision)
 
 
 def when_stopped(events: Sequence[Event], whole: Sequence[Event], delta: float, prior: Sequence[Event] = ()) -> Reading:
@@ -290,8 +290,8 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
     row: dict[Event, int] = {}
     owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
     divergences = _divergences(list(row))
-    few = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough to look at, as the best is refined
-    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[few]
+    coarse = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough, as the best is refined
+    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[coarse]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
     done = np.clip(ends[counts][:, None] - starts, 0, lengths)  # of each run, at each checkpoint
@@ -340,6 +340,7 @@ def _is_integrated(event: Event) -> bool:
 
 
 def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> Floats:
+    """Return ε at each checkpoint by loss distributions; infinite where these are not affordable."""
     if not counts.any():
         return np.zeros(len(counts))
     runs, ends = runs_of(events)
@@ -386,7 +387,7 @@ def runs_of(events: tuple[Event, ...], max_distinct: int = MOST_EXACT) -> tuple[
 
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
     """Return the events without their open failures, and (len(events) + 1,) ln of the chance that none of the first t
-    events fails: an (ε, δ)-DP release fails with probability δ at worst and is ε-DP otherwise (Kairouz, Oh, Viswanath
+    events fails: an (ε, δ)-DP release fails with probability δ at worst, else it is ε-DP (Kairouz, Oh, Viswanath
     2015)."""
     if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in objects(events)):
         return events, np.zeros(len(events) + 1)

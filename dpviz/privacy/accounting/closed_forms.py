@@ -255,8 +255,8 @@ def laplace_tradeoff(epsilon: float, false_positive_rates: ArrayLike) -> Floats:
 
 
 def pure_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
-    """Return the Rényi divergence at each order > 1 of any ε-DP algorithm, as of randomised response. Arguments
-    broadcast.
+    """Return the Rényi divergence at each order > 1 of randomised response, the largest of any ε-DP algorithm;
+    arguments broadcast.
 
     With a = α - 1: ln(cosh(aε) + tanh(ε/2) sinh(aε)) / a, written so that nothing cancels.
     """
@@ -268,8 +268,8 @@ def pure_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
 
 
 def laplace_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
-    """Return the Rényi divergence at each order > 1 of Laplace noise (Mironov 2017, Proposition 6). Arguments
-    broadcast.
+    """Return the Rényi divergence at each order > 1 of Laplace noise; arguments broadcast (Mironov 2017, Proposition
+    6).
 
     With a = α - 1 and g(x) = e^x - 1 - x ≥ 0: ln(1 + (α g(aε) + a g(-αε)) / (2α - 1)) / a, in which nothing cancels.
     """
@@ -354,8 +354,8 @@ def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
     for coefficient in _LOG_SINHC[-2::-1]:
         slope, value = slope * u + value, value * v + coefficient
     below = step * (2 * near + step) * slope
-    rest = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
-    above = rest - np.log1p(rest / far) + np.log1p(-np.expm1(-2 * rest) / np.expm1(np.minimum(2 * far, 700.0)))
+    beyond = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
+    above = beyond - np.log1p(beyond / far) + np.log1p(-np.expm1(-2 * beyond) / np.expm1(np.minimum(2 * far, 700.0)))
     return np.asarray(below + above)
 
 
@@ -418,7 +418,7 @@ def advanced_draw(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
 
 def classic_gaussian_mu(epsilon: float, delta: float) -> float:
     """Return μ of the textbook's (epsilon, delta)-DP Gaussian mechanism, σ = Δ₂ √(2 ln(1.25/δ))/ε (Dwork and Roth 2014,
-    Appendix A.1).
+    Appendix A).
 
     A teaching comparison: `closed_forms.gdp_mu` is exact, never smaller where the theorem holds, and holds everywhere.
     Raises OutsideTheorem, which is a UserError and a ValueError, unless 0 < epsilon < 1.

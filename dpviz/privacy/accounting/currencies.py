@@ -91,8 +91,7 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
 
 
 def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
-    """Return the ε-DP release of which only ε is known, such as a sparse vector, that has the price `amount`, up to
-    rounding errors."""
+    """Return the release of which only ε is known, such as a sparse vector, whose price is `amount` up to rounding."""
     if currency == "epsilon" or amount == math.inf:
         return kinds.StatedPureDP(amount)
     return _priced(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])

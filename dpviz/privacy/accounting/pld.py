@@ -234,11 +234,11 @@ def _epsilons(events: Sequence[Event], counts: np.ndarray, delta: float) -> Floa
         start = int(np.searchsorted(steps, FEW if last >= FEW else min(2, last)))
         if last >= FEW:
             start = max(start, int(np.searchsorted(variance[:end], variance[end - 1] / 64)))
-        now = np.flatnonzero(counts[end - 1])
+        occurring = np.flatnonzero(counts[end - 1])
         if last == 1:
-            epsilons[start:end] = _closed_epsilon(events[now[0]], delta)
+            epsilons[start:end] = _closed_epsilon(events[occurring[0]], delta)
         else:
-            rows = _compositions([events[i] for i in now], counts[start:end][:, now], delta)
+            rows = _compositions([events[i] for i in occurring], counts[start:end][:, occurring], delta)
             epsilons[start:end] = [_worst(composed, delta) for composed in rows]
         end = start
     pure = np.array([per_event.pure(event) for event in events])
@@ -325,8 +325,8 @@ def _powers(parts: Sequence[PLD], counts: np.ndarray, size: int) -> Iterator[np.
     first_row_logs, relevant = np.zeros(size // 2 + 1), size // 2 + 1
     order = np.argsort(-spread)  # first those after which the fewest frequencies remain
     for start in range(0, len(parts), AT_ONCE):
-        few = order[start : start + AT_ONCE]
-        for i, frequencies in zip(few, rfft([_wrapped(parts[i].p, size) for i in few]), strict=True):
+        group = order[start : start + AT_ONCE]
+        for i, frequencies in zip(group, rfft([_wrapped(parts[i].p, size) for i in group]), strict=True):
             spectrum = frequencies[:relevant]
             logs[i, :relevant] = np.log(np.maximum(spectrum.real**2 + spectrum.imag**2, 1e-300)) / 2
             angles[i, :relevant] = np.arctan2(spectrum.imag, spectrum.real)
@@ -367,8 +367,8 @@ def discretised(
             raise AccountingLimit(f"{event} has losses up to {inner:.3g}")
     pairs = [(per_event.directions(event), largest_losses(event, tail)) for event in events]
     sides = max(len(profiles) for profiles, _ in pairs)
-    few = 200 if sides == 1 else 600  # one direction of a rare batch is more skewed than the worse of both
-    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / few), sides) for pair in pairs]
+    coarse_cells = 200 if sides == 1 else 600  # one direction of a rare batch is more skewed than the worse of both
+    coarse = [_in_directions(from_profiles(*pair, max(pair[1]) / coarse_cells), sides) for pair in pairs]
     top = max(max(highest) for _, highest in pairs)
     deviations = [np.sqrt([max(part.variance, 1e-300) for part in parts]) for parts in zip(*coarse, strict=True)]
     h = coarser * max(2 * top / max_cells, min(_step(spread, counts) for spread in deviations))

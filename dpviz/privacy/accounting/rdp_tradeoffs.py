@@ -105,9 +105,9 @@ def _step_second(a: Floats, d: Floats, alpha: Floats, beta: Floats) -> Floats:
     """Return β after one step on ln(α^a (1-β)^(1-a) + (1-α)^a β^(1-a)) = (a-1) D, the other direction's; convex in
     ln β."""
     log_true, log_false = np.log1p(-beta), np.log(beta)
-    one = a * np.log(alpha) - (a - 1) * log_true
-    log_sum = np.logaddexp(one, a * np.log1p(-alpha) - (a - 1) * log_false)
-    weight = np.exp(one - log_sum)
+    first_term = a * np.log(alpha) - (a - 1) * log_true
+    log_sum = np.logaddexp(first_term, a * np.log1p(-alpha) - (a - 1) * log_false)
+    weight = np.exp(first_term - log_sum)
     slope = weight * beta / (1 - beta) - (1 - weight)  # of the logarithm, divided by a - 1
     gain = np.where(slope < 0, (d - log_sum / (a - 1)) / np.minimum(slope, -1e-300), 0.0)
     return beta * np.exp(np.minimum(gain, 700.0))

@@ -36,6 +36,7 @@ def simplified(event: Event) -> Event:
 
 
 def _with_float(event: Event) -> Event:
+    """Return a simplified event with Python floats, not below the smallest parameters."""
     match event:
         case Sub(inner=inner):
             converted = _with_float(inner)
@@ -145,8 +146,7 @@ def _family(event: Event) -> tuple[object, ...]:
 
 def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
     """Return, for each entry, the index of one at least as strong and at most `step` away in `distances`, such that few
-    different ones are used. `distances` are in the order of `strengths`, but may tie where rounding hides a
-    difference."""
+    different ones are used. `distances` are in the order of `strengths`, but may tie."""
     order = np.argsort(strengths, kind="stable")
     ascending = distances[order]
     heads = np.empty(len(order), dtype=int)

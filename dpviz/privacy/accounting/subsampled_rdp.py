@@ -42,6 +42,7 @@ def gaussian(kind: Literal["wor", "poisson"], q: float, mu: Floats, orders: Floa
 
 @lru_cache(4096)
 def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats:
+    """Return the bounds of `gaussian` for one μ; (len(orders),), read-only and cached."""
     a = np.array(orders)
     if mu == math.inf:
         return np.full(len(a), math.inf)

@@ -47,8 +47,7 @@ class ApproximateDP(Budget):
         return f"ε at δ = {short_up(self.delta, 4)}"
 
     def cost(self, events: tuple[Event, ...]) -> float:
-        """Return the smaller ε of basic composition and loss distributions, or that of divergences if losses have
-        none."""
+        """Return the smaller ε of basic composition and loss distributions; that of divergences if losses fail."""
         bounds = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
         if bounds[1] == math.inf:
             bounds.append(accountants.epsilon(events, self.delta, "rdp"))
@@ -110,8 +109,8 @@ class ApproximateDP(Budget):
         rho = float(counts @ closed_forms.exponential_rho(ranges))
         centre = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
         orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
-        few, weights = closed_forms.few_ranges(ranges, counts)
-        divergence = weights @ closed_forms.exponential_rdp(few[:, None], orders)
+        representatives, weights = closed_forms.few_ranges(ranges, counts)
+        divergence = weights @ closed_forms.exponential_rdp(representatives[:, None], orders)
         log_delta = math.log(self.delta)
         epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
         return min(float(counts @ ranges), max(float(epsilons.min()), 0.0))

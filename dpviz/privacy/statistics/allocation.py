@@ -122,6 +122,7 @@ def _split_added(
 
 
 def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
+    """Raise UserError if the budget or the rule has no share for the analysis' mechanism."""
     if analysis.noise == "gaussian" and not budget.allows_gaussian:
         raise UserError(
             f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
@@ -137,6 +138,7 @@ def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
 
 
 def _check_total(budget: Budget) -> None:
+    """Raise UserError unless the budget can be split and added up."""
     if not budget.private:
         raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
     if budget.currency is None and budget.total_rho is None:
@@ -174,13 +176,13 @@ def _price(events: Sequence[Event], currency: Currency) -> float:
 
 
 def _without(parts: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
+    """Return a clause that names the analyses without a cost in the currency."""
     names = [analysis.name for analysis, event in parts if UNITS[currency].cost(event) == math.inf]
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[currency].name}"
 
 
 def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> list[float]:
-    """Return the share of each analysis; they sum to 1 over those on all rows and those on any one of the disjoint sets
-    of rows.
+    """Return the share of each analysis; they sum to 1 over those on all rows and on any one of the disjoint sets.
 
     The errors a/x^p of analyses with shares x of y are least in sum for x ∝ a^(1/(p+1)), and are then b/y^p with
     b = (Σ a^(1/(p+1)))^(p+1). So the disjoint sets of rows, each of which may spend the same y, count as one analysis
@@ -267,8 +269,7 @@ def stated_event(analysis: Analysis) -> Event:
 
 
 def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
-    """Return the events of analyses together: those on disjoint sets of rows in parallel, all others one after the
-    other."""
+    """Return the events of analyses together: those on disjoint sets of rows in parallel, all others in sequence."""
     sets: dict[str, list[Event]] = {}
     for analysis, event in parts:
         sets.setdefault(analysis.rows, []).append(event)
@@ -278,8 +279,7 @@ def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
 
 
 def together(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
-    """Return the cost of all analyses together, in every currency; `missing` names those for which a currency does not
-    exist."""
+    """Return the cost of all analyses together, in every currency; `missing` names those without such a cost."""
     parts = [(share.analysis, share.event) for share in shares]
     total = noisy_means.guarantee(composed(parts), delta)
     missing: dict[str, str]

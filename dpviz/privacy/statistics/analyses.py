@@ -387,6 +387,7 @@ def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int
 
 
 def _answer(p: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
+    """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
     query = Query(computed(p.statistic, column)[None], p.sensitivity, NORMS[p.noise])
     if isinstance(p.statistic, Quantile):
         index = int(mechanisms.exponential(query, p.event)[0, 0])
@@ -411,8 +412,8 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
 
 
 def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
-    """Return (B,) the exact values, not private, of a statistic of a column (n,); of a quantile, the utilities (N,) of
-    its values."""
+    """Return (B,) the exact values, not private, from a column (n,); of a quantile, the utilities (N,) of its
+    values."""
     match statistic:
         case Count():
             return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)

@@ -97,8 +97,7 @@ class NoisyMeans(Specification):
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
-        """Return the releases, as `events`, whose noise has a given scale b (Laplace) or σ (Gaussian) in each
-        coordinate."""
+        """Return the releases, as `events`, whose noise has scale b (Laplace) or σ (Gaussian) in each coordinate."""
         return self._charged(self._inner(scale), self.iterations)
 
     @checked
@@ -131,8 +130,8 @@ class NoisyMeans(Specification):
 
     @checked
     def rows_needed(self, budget: Budget, scale: Positive) -> int:
-        """Return the smallest number of rows at which T steps have noise of at most this scale, at the same m/n: noise
-        falls like 1/n."""
+        """Return the smallest n at which T steps have noise of at most this scale, at the same m/n: noise falls like
+        1/n."""
         return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
 
     def _inner(self, scale: float) -> Event:
@@ -195,8 +194,7 @@ _UNPROVEN = "No accountant proves an ε at this δ. Raise δ: it must exceed the
 
 
 def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
-    """Return the cost of the releases together in every currency, each by its own accountant; nothing is converted
-    twice.
+    """Return the cost of the releases in every currency, each by its own accountant; nothing is converted twice.
 
     Raises UserError for batches that hold under different neighbouring relations.
     """

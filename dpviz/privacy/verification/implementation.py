@@ -45,8 +45,7 @@ class ChoiceOdds:
         self._odds: dict[str, float] = {}
 
     def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
-        """Add the choices of `runs` runs. last : by the number of options, the earlier choice of each run; updated
-        here."""
+        """Add choices of `runs` runs. last : by the number of options, the earlier choice of each run; updated."""
         change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
         if not 0 < release.paid < math.inf:
             return
@@ -65,7 +64,7 @@ class ChoiceOdds:
         tilted["as before"] = indices == earlier_choices[:, None]
         tilted["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
         others = {f"noise {scale}": weights / scale for scale in _SCALES}
-        others |= {f"{name} {tilt}": weights + tilt * which for name, which in tilted.items() for tilt in _TILTS}
+        others |= {f"{name} {tilt}": weights + tilt * marks for name, marks in tilted.items() for tilt in _TILTS}
         declared = _log_chances(weights, choices)
         for name, other in others.items():
             self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(other, choices) - declared).sum())
@@ -118,8 +117,7 @@ def known_choices(
 
 
 def _choosing(events: Iterable[Event]) -> list[Event]:
-    """Return some of the events that pay for choices on the whole table, or the single events inside of those that do
-    not."""
+    """Return some of the events that pay for choices on the whole table, or the single choices inside of others."""
     choosing: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
@@ -380,10 +378,12 @@ class Watch:
         self._grid = max(self._grid, float(grid.max(initial=0.0)))
 
     def _bare(self) -> Iterator[_Test]:
+        """Test the number of draws of 0 in each release: more than rounding explains means missing noise."""
         for release_number, (count, expected) in sorted(self._zeros.items()):
             yield _Test(rare_p_value(count, expected), release_number)
 
     def _compare_scale(self, release_number: int, release: Release) -> None:
+        """Record a fault if the plan shows no noise of the scale that the release declares."""
         scale = declared_scale(release)
         if scale is None or not len(self._plan_scales):
             return
@@ -395,14 +395,13 @@ class Watch:
             sums = (steps[:, None] >= steps) & (series[:, None] == series)
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
                 self._impossible("plan", release_number)
-        for one in np.unique(scale[scale > 0]):
-            near = one <= self._plan_scales.max() * (1 + ROUNDING)
-            if not (near if self._at_most else np.isclose(one, self._plan_scales, rtol=ROUNDING, atol=0).any()):
+        for distinct in np.unique(scale[scale > 0]):
+            near = distinct <= self._plan_scales.max() * (1 + ROUNDING)
+            if not (near if self._at_most else np.isclose(distinct, self._plan_scales, rtol=ROUNDING, atol=0).any()):
                 self._impossible("plan", release_number)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
-        """Yield number, law and draws (N, k) of every release, without replicates that did not get it or need no
-        noise."""
+        """Yield number, law and draws (N, k) of every release, only of replicates that got it and need noise."""
         for (release_number, law, _), parts in sorted(self._draws.items()):
             draws = np.concatenate([part for _, part in parts])
             kept_draws = draws[~np.isnan(draws[:, 0])]
@@ -440,8 +439,7 @@ class Watch:
             yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)
 
     def _dependences(self) -> Iterator[_Test]:
-        """Test that signs of products of two draws are fair coins: of one number of two runs, and of two numbers of one
-        run."""
+        """Test that signs of products of two draws are fair coins: of one number in two runs, and of two in one run."""
         columns = self._columns()
         for last, (release_number, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
             pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
@@ -470,6 +468,7 @@ class Watch:
     def _batches(
         self, opened: Opened, true: Transcript, on_same: tuple[Transcript, Transcript] | None, seen: set[int]
     ) -> None:
+        """Check that a release was computed on its batch, and note the rows of a batch that is not in `seen`."""
         release, event = true.releases[opened.release_number - 1], opened.event
         assert isinstance(release.batch, Batch)
         members = _members(release.batch, event.n)
@@ -480,8 +479,8 @@ class Watch:
         ]
         if [value.shape for value in same] == [release.value.shape] * 2:  # else the run departs, as the attack sees
             with_row, without = same
-            mine = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
-            expected = np.where(mine, with_row, without)
+            has_row = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
+            expected = np.where(has_row, with_row, without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
                 self._impossible("values", opened.release_number)
         if opened.charge_number in seen or event.n > _MOST_ROWS:
@@ -495,8 +494,7 @@ class Watch:
         self._rates[opened.charge_number] = event.m / event.n
 
     def _batch_tests(self) -> Iterator[_Test]:
-        """Test the frequency of a row in a batch; in that of the next run, too; in that of another step of the same
-        run, too."""
+        """Test the frequency of a row in a batch, in those of two runs, and in those of two steps of one run."""
         batches = {number: _of_all_runs(parts, self._runs, -1) for number, parts in sorted(self._members.items())}
         for last, (number, members) in enumerate(batches.items()):
             even, odd = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
@@ -523,20 +521,22 @@ class Watch:
         sums the squares add up."""
         draws = [standard_draws(source.releases, source.replicates) for source in (one, other)]
         squares: dict[int, np.ndarray] = {}
-        for release_number, (mine, its, units, others) in enumerate(
+        for release_number, (first, second, units, second_units) in enumerate(
             zip(one.releases, other.releases, *draws, strict=False), 1
         ):
-            if units is None or others is None or units.shape != others.shape:
-                moved = self._moved_choices(mine, its)
+            if units is None or second_units is None or units.shape != second_units.shape:
+                moved = self._moved_choices(first, second)
             else:
-                away = np.where(_still(mine, its, units - others), 0.0, np.nan_to_num(units - others, nan=math.inf))
-                if law_of(mine) == "laplace":
-                    moved = np.abs(away).sum(axis=1) / mine.paid
+                difference = np.where(
+                    _still(first, second, units - second_units), 0.0, np.nan_to_num(units - second_units, nan=math.inf)
+                )
+                if law_of(first) == "laplace":
+                    moved = np.abs(difference).sum(axis=1) / first.paid
                 else:
-                    square = (away**2).sum(axis=1) / mine.paid**2
-                    if isinstance(mine, Summed):
-                        total = squares.setdefault(id(mine.series), np.zeros(one.replicates))
-                        total[mine.replicates] += square
+                    square = (difference**2).sum(axis=1) / first.paid**2
+                    if isinstance(first, Summed):
+                        total = squares.setdefault(id(first.series), np.zeros(one.replicates))
+                        total[first.replicates] += square
                         square = total
                     moved = np.sqrt(square)
             largest = float(np.max(moved, initial=0.0))
@@ -544,18 +544,17 @@ class Watch:
                 self._impossible("sensitivity", release_number, largest)
 
     @staticmethod
-    def _moved_choices(mine: Release, its: Release) -> np.ndarray:
-        """Return (R',) the change of utilities, or of values that are compared with thresholds, over the declared
-        one."""
-        alike = type(mine) is type(its) and mine.value.shape == its.value.shape
-        if not alike or not isinstance(mine, Selected | Accepted):
+    def _moved_choices(first: Release, second: Release) -> np.ndarray:
+        """Return (R',) the change of utilities, or of values compared with thresholds, over the declared one."""
+        alike = type(first) is type(second) and first.value.shape == second.value.shape
+        if not alike or not isinstance(first, Selected | Accepted):
             return np.zeros(1)
-        away = mine.value - its.value
-        change = np.broadcast_to(np.asarray(mine.change, dtype=float), len(away))
-        if isinstance(mine, Accepted):
-            moved = np.abs(away).reshape(len(away), -1).max(axis=1, initial=0.0)
+        difference = first.value - second.value
+        change = np.broadcast_to(np.asarray(first.change, dtype=float), len(difference))
+        if isinstance(first, Accepted):
+            moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
         else:
-            moved = np.ptp(away, axis=-1).reshape(len(away), -1).max(axis=1)
+            moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(moved > 0, moved / change, 0.0)
 
@@ -568,11 +567,11 @@ def _of_all_runs(parts: Sequence[tuple[int, np.ndarray]], runs: int, nothing: fl
     return values
 
 
-def _still(mine: Release, its: Release, away: np.ndarray) -> np.ndarray:
+def _still(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
     """Return (R', 1) bool: True where a query that no row moves, as declared, is the same on both data sets."""
-    values, others = (release.value.reshape(len(away), -1) for release in (mine, its))
+    values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
     near = np.isclose(values, others, rtol=ROUNDING, atol=ROUNDING * np.abs(values).max(initial=0.0)).all(axis=1)
-    return (near & np.isnan(away).any(axis=1))[:, None]
+    return (near & np.isnan(difference).any(axis=1))[:, None]
 
 
 def _members(batch: Batch, n: int) -> np.ndarray:

@@ -47,8 +47,7 @@ def law_of(release: Release) -> Standard:
 
 
 def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndarray | None]:
-    """Return (R', k) standard draws of every release, nan where no row moves the query; None where no noise is
-    declared.
+    """Return (R', k) standard draws of every release, nan if no row moves the query; None if no noise is declared.
 
     replicates : R, of the run.
     """
@@ -59,8 +58,8 @@ def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndar
         if scale is None:
             draws.append(None)
             continue
-        away = (release.output - release.value).reshape(len(scale), -1)
-        units = away / np.where(scale > 0, scale, 1.0)[:, None]
+        noise = (release.output - release.value).reshape(len(scale), -1)
+        units = noise / np.where(scale > 0, scale, 1.0)[:, None]
         if isinstance(release, Summed):
             units = whitened(release, units, past.setdefault(id(release.series), []), replicates)
         elif isinstance(release, Multiplied):
@@ -69,27 +68,27 @@ def standard_draws(releases: Sequence[Release], replicates: int) -> list[np.ndar
     return draws
 
 
-def whitened(release: Summed, away: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
+def whitened(release: Summed, noise: np.ndarray, past: list[np.ndarray], replicates: int) -> np.ndarray:
     """Return (R', k) the last row of z = B⁻¹ (y - x)/σ, and add this running sum to `past`, the ones before.
 
-    away : (R', k) distances in units of σ. replicates : R, of the run.
+    noise : (R', k) in units of σ. replicates : R, of the run.
     """
-    noise = np.zeros((replicates, away.shape[1]))
-    noise[release.replicates] = away
-    past.append(noise)
+    noise_of_all = np.zeros((replicates, noise.shape[1]))
+    noise_of_all[release.replicates] = noise
+    past.append(noise_of_all)
     decoder = release.factorisation.decoder()[: len(past), : len(past)]
     draws = solve_triangular(decoder, np.stack(past).reshape(len(past), -1), lower=True)[-1]
-    return np.asarray(draws.reshape(noise.shape)[release.replicates])
+    return np.asarray(draws.reshape(noise_of_all.shape)[release.replicates])
 
 
-def _along_and_across(release: Multiplied, away: np.ndarray) -> np.ndarray:
-    """Return (R', d - earlier) along the direction, and √2 times what is across it and all earlier ones, in some
+def _along_and_across(release: Multiplied, noise: np.ndarray) -> np.ndarray:
+    """Return (R', d - earlier) noise along the direction, and √2 times that across it and all earlier ones, in some
     basis."""
     rows, earlier, d = release.basis.shape
     spanning = np.concatenate([release.basis, release.unit[:, None], np.broadcast_to(np.eye(d), (rows, d, d))], axis=1)
     basis = np.linalg.qr(spanning.transpose(0, 2, 1))[0][:, :, earlier + 1 :]
-    along = (away * release.unit).sum(axis=1, keepdims=True)
-    return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", basis, away)], axis=1)
+    along = (noise * release.unit).sum(axis=1, keepdims=True)
+    return np.concatenate([along, np.sqrt(2) * np.einsum("rdk,rd->rk", basis, noise)], axis=1)
 
 
 # ---------------------------------------------------------------------------------------------------------- transcripts
@@ -265,12 +264,12 @@ class Transcript(Mechanisms):
         return release.output
 
     def _whitened_density(self, release: Summed) -> Floats:
-        """Return the log density of a running sum given those before: the share of its standard normal draws z in the
-        noise B z."""
+        """Return the log density of a running sum given those before, by its standard normal draws z in the noise B
+        z."""
         is_noisy = release.scale > 0
         scale = np.where(is_noisy, release.scale, 1.0)  # no noise, no distance
-        away = (release.output - release.value).reshape(len(scale), -1) / scale[:, None]
-        draws = whitened(release, away, self._past.setdefault(id(release.series), []), self.replicates)
+        noise = (release.output - release.value).reshape(len(scale), -1) / scale[:, None]
+        draws = whitened(release, noise, self._past.setdefault(id(release.series), []), self.replicates)
         square = (draws**2).sum(axis=1)
         logs = -square / 2 - draws.shape[1] * np.log(scale)
         return np.where(is_noisy, logs, np.where(square > 0, -np.inf, 0.0))
