@@ -85,7 +85,7 @@ class OneRun:
             for _ in self.algorithm.run(problem, plan, source):
                 pass
         heads, tails = (
-            sum(release.log_densities()[0] for release in source.noted if isinstance(release, Noised))
+            sum(release.log_densities()[0] for release in source.releases if isinstance(release, Noised))
             for source in again
         )
         return np.asarray(heads - tails)

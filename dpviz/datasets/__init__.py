@@ -1,4 +1,4 @@
-"""Data sets: where the rows come from, what is declared of them, and how uploads are read."""
+"""Data sets: sources of rows, their declared facts, and the reading of uploads."""
 
 from dpviz.datasets.base import Dataset, DatasetFacts, DatasetSpecification, enforce_bounds
 from dpviz.datasets.bundled import BundledTable, CovertypeLike, CovertypeUpload, data_file, prepare_covertype

@@ -1,4 +1,4 @@
-"""What a data set is: where rows come from, what is declared of them, and a target to predict from features."""
+"""Base classes of data sets: sources of rows, their declared facts, and tables with a target to predict."""
 
 import math
 from abc import abstractmethod
@@ -20,7 +20,7 @@ _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries st
 
 
 def rows_number(default: int, low: int, high: int, help: str = "More rows need less noise each.") -> Any:
-    """Declare how many rows a data set that is drawn has."""
+    """Declare the number of rows of a data set that is drawn."""
     return number(default, low, high, label="Rows", symbol="n", scale="log", help=help)
 
 
@@ -46,9 +46,9 @@ Loaded = TypeVar("Loaded")
 
 
 class DataSpecification(Specification, Generic[F, Loaded]):
-    """Where rows come from. `facts` costs nothing and looks at no row; `load` delivers the rows.
+    """A source of rows. `facts` costs nothing and looks at no row; `load` delivers the rows.
 
-    A subclass for one kind of rows says how they are made to keep to the facts; those of it, where they come from.
+    A subclass for one kind of rows defines `enforced`; its subclasses are the sources, with `facts` and `raw_rows`.
     """
 
     title: ClassVar[str] = ""
@@ -56,23 +56,23 @@ class DataSpecification(Specification, Generic[F, Loaded]):
 
     @abstractmethod
     def facts(self) -> F:
-        """The public facts, without loading any data."""
+        """Return the public facts, without loading any data."""
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """What of the facts was read from the rows, in words; no budget pays for that."""
+        """Facts that were read from the rows, in words; no budget pays for that."""
         return ()
 
     @abstractmethod
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The rows as found, in fresh arrays: (n, d), then (n,) each."""
+        """Return the rows of the source, unchanged and in fresh arrays: (n, d), then (n,) each."""
 
     @abstractmethod
     def enforced(self, facts: F, *rows: np.ndarray) -> Loaded:
-        """The rows, changed so that they keep to the facts whatever they contain; it may write into the arrays."""
+        """Return the rows, changed so that they keep to the facts for any content; it may write into the arrays."""
 
     def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Loaded:
-        """The rows, with all that is declared of them enforced whatever they contain; arrays that are read-only.
+        """Return the rows as read-only arrays, with all declared facts enforced for any content.
 
         `tables` maps the identity of an uploaded table to its array. Raises UserError for a missing table.
         """
@@ -85,7 +85,7 @@ class DataSpecification(Specification, Generic[F, Loaded]):
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What may be known of a data set without its rows.
+    """Public facts of a data set, known without its rows.
 
     Parameters
     ----------
@@ -96,8 +96,8 @@ class DatasetFacts:
     names : tuple of str
         The feature names, in the order of `bounds`.
     blocks : tuple of int
-        How many of the last features stand for the categories of one column, for each such column: in every row, one
-        of them is 1 and the others are 0.
+        Numbers of features for the categories of one column, for each such column; they are the last features. In every
+        row, one of them is 1 and the others are 0.
     target : (low, high), optional
         The declared range of the target, in its own unit; None where it is one of two classes.
     """
@@ -122,7 +122,7 @@ class DatasetFacts:
 
     @property
     def numeric(self) -> int:
-        """Number of features that do not stand for a category; they come first."""
+        """Number of features that are not for a category; they come first."""
         return len(self.bounds) - sum(self.blocks)
 
 
@@ -146,20 +146,21 @@ class Dataset:
 
 
 class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
-    """Where a table with a target comes from: features, and one of two classes or a number to predict.
+    """A source of a table with a target: features, and one of two classes or a number to predict.
 
-    scaled : whether features come scaled by declared numbers, so that scaling them by their bounds would undo that.
+    scaled : True if features come scaled by declared numbers, so that scaling them by their bounds would undo that.
     """
 
     scaled: ClassVar[bool] = False
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
-        """As `load`, in blocks of rows where the table is a file: each row as it is in the whole."""
+        """Yield the data set of `load` in blocks of rows where the table is a file: each row as it is in the whole."""
         yield self.load(tables)
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> Dataset:
-        """Non-finite features become 0 and a non-finite target the middle of its range; all are clipped, and of the
-        features of a categorical column the largest, or first of the largest, becomes 1 and the others 0.
+        """Return the data set after enforcement: non-finite features become 0 and a non-finite target the middle of its
+        range; all are clipped, and of the features of a categorical column the largest, or first of the largest,
+        becomes 1 and the others 0.
 
         Raises UserError for classes other than -1 and +1.
         """
@@ -188,7 +189,7 @@ def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequenc
 
 
 def is_range(low: float, high: float) -> bool:
-    """Whether [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
+    """Return whether [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
     return math.isfinite(low) and math.isfinite(high) and -MAX_BOUND <= low < high <= MAX_BOUND
 
 
@@ -206,7 +207,7 @@ def enforce_bounds(features: np.ndarray, bounds: tuple[tuple[float, float], ...]
 
 
 def enforce_blocks(features: np.ndarray, first: int, blocks: Sequence[int]) -> None:
-    """In each block of columns from `first` on, put 1 where the row's largest entry is and 0 elsewhere; in place."""
+    """Put 1 at the largest entry of each row in each block of columns from `first` on, and 0 elsewhere; in place."""
     for size in blocks:
         block = features[:, first : first + size]
         largest = block.argmax(axis=1)

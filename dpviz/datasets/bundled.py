@@ -1,7 +1,6 @@
 """Published tables that come with dpviz, in `data/`: their origin and licence are in data/README.md.
 
-Row counts and ranges stand in `bundled.toml` and are not read from the files: they are what is declared, and facts
-need no data.
+Row counts and ranges are declared in `bundled.toml` and not read from the files: facts need no data.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +20,7 @@ from dpviz.later import pd
 from dpviz.specification import choice
 
 DECLARED = resources.data(__package__, "bundled.toml")
-_POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {  # which values of the target are the class +1
+_POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {  # True for values of the target in the class +1
     "breast_cancer": lambda value: value == 1,
     "digits": lambda value: value % 2 == 0,
     "health_insurance": lambda value: value > 0,
@@ -29,12 +28,12 @@ _POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {  # which values 
 
 
 def data_file(name: str) -> Path:
-    """The path of a file in `data/`: inside the installed package, or beside the package in a checkout.
+    """Return the path of a file in `data/`: inside the installed package, or next to the package in a checkout.
 
     Raises FileNotFoundError where the installation lacks the file.
     """
     package = Path(__file__).resolve().parents[1]
-    # The package's own folder comes first: beside an installed package, `data` would be somebody else's.
+    # The package's own folder comes first: next to an installed package, `data` would belong to another package.
     for folder in (package / "data", package.parent / "data"):
         if (folder / name).is_file():
             return folder / name
@@ -81,21 +80,21 @@ class BundledTable(DatasetSpecification):
 
 # --------------------------------------------------------------------------------------------------- forest cover types
 # Blackard and Dean 1998, UCI Machine Learning Repository: a visitor's copy of the file, and a synthetic stand-in for
-# those who have none. Ten numbers, four areas and forty soils describe a square of forest, on which spruce or lodgepole
-# pine grows. Numbers are standardised by fixed, published centres and scales; everything is divided by 4, as in the
+# visitors without one. Ten numbers, four areas and forty soils describe a square of forest with spruce or lodgepole
+# pine. Numbers are standardised by fixed, published centres and scales; everything is divided by 4, as in the
 # paper on private second-order methods. One row in seven is then longer than 1.
 
-# Centre and scale of the numeric columns: declared, and the same whatever the rows.
+# Centre and scale of the numeric columns: declared, and the same for any rows.
 STANDARD: Mapping[str, tuple[float, float]] = {
     name: (centre, scale) for name, (centre, scale) in DECLARED["covertype"].items()
 }
 AREAS, SOILS = 4, 40
 NUMBERS, WIDTH = len(STANDARD), len(STANDARD) + AREAS + SOILS
 _SCALE, _FAR = 4.0, 10.0  # no row of the table has a feature beyond 2.4 after the division; hostile ones are cut
-SPRUCE, PINE = 1.0, 2.0  # classes of the last column that are told apart: +1 and -1
+SPRUCE, PINE = 1.0, 2.0  # classes of the last column that become the labels +1 and -1
 
-# Of the stand-in: how the standardised numbers follow four common factors (sun, steepness, water, remoteness), and how
-# often areas and soils occur, in thousandths.
+# Of the stand-in: loadings of the standardised numbers on four common factors (sun, steepness, water, remoteness), and
+# frequencies of areas and soils, in thousandths.
 _FACTORS = np.zeros((NUMBERS, 4))
 _FACTORS[[1, 6, 7, 8], 0] = 0.65, -0.85, 0.55, 0.95
 _FACTORS[[2, 6, 7], 1] = 0.7, -0.35, -0.65
@@ -115,7 +114,7 @@ class _Covertype(DatasetSpecification):
     scaled: ClassVar[bool] = True
 
     def facts_of(self, n: int) -> DatasetFacts:
-        """The facts of n rows."""
+        """Return the facts of n rows."""
         areas, soils = (
             [f"{kind}_{i}" for i in range(1, count + 1)] for kind, count in (("area", AREAS), ("soil", SOILS))
         )
@@ -142,8 +141,8 @@ class CovertypeLike(_Covertype):
         generator, n = np.random.default_rng(self.seed), self.rows
         factors = generator.standard_normal((n, _FACTORS.shape[1]))
         features = np.zeros((n, WIDTH))
-        own = np.sqrt(1 - (_FACTORS**2).sum(axis=1))
-        features[:, :NUMBERS] = _SPREAD * (factors @ _FACTORS.T + own * generator.standard_normal((n, NUMBERS)))
+        residual = np.sqrt(1 - (_FACTORS**2).sum(axis=1))
+        features[:, :NUMBERS] = _SPREAD * (factors @ _FACTORS.T + residual * generator.standard_normal((n, NUMBERS)))
         features[:, 0] = _HEIGHT[0] + _HEIGHT[1] * features[:, 0]
         for first, shares in ((NUMBERS, _AREAS), (NUMBERS + AREAS, _SOILS / _SOILS.sum())):
             features[np.arange(n), first + generator.choice(len(shares), n, p=shares)] = 1.0
@@ -170,7 +169,7 @@ class CovertypeUpload(Upload, _Covertype):
         return (ROWS,)
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        """The cells as they are and the label -1 or +1; (n, 55)."""
+        """Return (n, 55) the cells as they are and the label -1 or +1."""
         if len(frame.columns) != WIDTH + 1:
             raise UserError(
                 f"The file covtype.data has {WIDTH} columns and the class. Choose it, or declare the columns of your "
@@ -178,13 +177,13 @@ class CovertypeUpload(Upload, _Covertype):
                 title=f"This file has {len(frame.columns)} columns",
             )
         classes = numbers(frame.iloc[:, -1])
-        kept = (classes == SPRUCE) | (classes == PINE)
-        table = np.empty((int(kept.sum()), WIDTH + 1))
-        for place in range(WIDTH):
-            table[:, place] = numbers(frame.iloc[:, place])[kept]
-        table[:, -1] = np.where(classes[kept] == SPRUCE, 1.0, -1.0)
+        is_used = (classes == SPRUCE) | (classes == PINE)
+        table = np.empty((int(is_used.sum()), WIDTH + 1))
+        for column in range(WIDTH):
+            table[:, column] = numbers(frame.iloc[:, column])[is_used]
+        table[:, -1] = np.where(classes[is_used] == SPRUCE, 1.0, -1.0)
         table.flags.writeable = False
-        return RowsRead(table, kept)
+        return RowsRead(table, is_used)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         table = self.table(tables, WIDTH + 1)
@@ -201,7 +200,7 @@ class CovertypeUpload(Upload, _Covertype):
 def prepare_covertype(
     frame: "pd.DataFrame", identity: str | None = None, reading: Reading | None = None
 ) -> Prepared[CovertypeUpload]:
-    """The table of `covtype.data` as `read_table` reads it, with what was declared of it long before.
+    """Return the table of `covtype.data` as `read_table` reads it, with its specification.
 
     Raises UserError for a table that has not its 55 columns, or too few rows of the two classes.
     """

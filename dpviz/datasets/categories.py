@@ -1,7 +1,7 @@
 """Categorical tables, whose columns each take one of a declared list of categories: generated, bundled, and chosen
-columns of a user's own.
+columns of an upload.
 
-The lists are declared, never read from the rows: which categories exist must not reveal who is in the table.
+The lists are declared, never read from the rows: the existence of a category must not reveal a row of the table.
 """
 
 import math
@@ -29,7 +29,7 @@ Columns = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True)
 class CategoricalFacts:
-    """What may be known of a categorical table without its rows.
+    """Public facts of a categorical table, known without its rows.
 
     n : number of rows; public.
     columns : (name, categories) of every column. The domain Z is the product of the lists; its points are counted in
@@ -55,7 +55,7 @@ class CategoricalFacts:
         return math.prod(self.sizes)
 
     def decode(self, indices: np.ndarray) -> "pd.DataFrame":
-        """The rows that domain points (m,) stand for, as one column of categories each."""
+        """Return the rows of domain points (m,), as one column of categories each."""
         codes = np.unravel_index(np.asarray(indices), self.sizes)
         return pd.DataFrame(
             {
@@ -67,7 +67,7 @@ class CategoricalFacts:
 
 @dataclass(frozen=True, eq=False)
 class CategoricalTable:
-    """A loaded table. codes : (n, columns) int16, read-only; codes[i, c] is the place of a category in list c."""
+    """A loaded table. codes : (n, columns) int16, read-only; codes[i, c] is the position of a category in list c."""
 
     codes: np.ndarray
     facts: CategoricalFacts
@@ -88,10 +88,10 @@ class CategoricalTable:
 
 
 class CategoricalData(DataSpecification[CategoricalFacts, CategoricalTable]):
-    """Where a table of categories comes from: places (n, columns) in the lists, integers."""
+    """A source of a table of categories: positions (n, columns) in the lists, integers."""
 
     def enforced(self, facts: CategoricalFacts, *rows: np.ndarray) -> CategoricalTable:
-        """A code outside its list becomes the list's last category."""
+        """Return the table; a code outside its list becomes the list's last category."""
         (codes,) = rows
         last = np.array(facts.sizes) - 1
         codes = np.where((codes < 0) | (codes > last), last, codes).astype(np.int16)
@@ -133,9 +133,9 @@ _SURVEY: Columns = tuple((name, tuple(categories)) for name, categories in DECLA
 
 
 class CategoricalBundled(CategoricalData):
-    """The health insurance table in categories, |Z| = 2000. A row is one person's year, and that is what is protected.
+    """The health insurance table in categories, |Z| = 2000. A row is one person's year, and a year is protected.
 
-    The lists follow from what the columns mean (data/README.md), not from the rows.
+    The lists follow from the meaning of the columns (data/README.md), not from the rows.
     """
 
     kind: ClassVar[str] = "datasets.categories.bundled"
@@ -165,11 +165,11 @@ _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 
 
 class CategoricalUpload(Upload, CategoricalData):
-    """Chosen columns of an uploaded table, in declared categories. The array of codes travels beside it.
+    """Chosen columns of an uploaded table, in declared categories. The array of codes is passed separately.
 
     identity, n, reading : as in `Upload`.
-    columns : (name, categories) of every column; the last category, "other" in what `prepare_categories` makes, takes
-        missing values and whatever is not listed.
+    columns : (name, categories) of every column; the last category, "other" if `prepare_categories` made the upload,
+        takes missing values and all that are not listed.
     edges : (name, edges) of the numeric columns that are cut into ranges; see `Bins`.
     """
 
@@ -187,7 +187,7 @@ class CategoricalUpload(Upload, CategoricalData):
         return CategoricalFacts(self.n, self.columns)
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        """Codes (n, columns) int16."""
+        """Return codes (n, columns) int16."""
         check_columns(frame, [name for name, _ in self.columns])
         return RowsRead(parsing.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
 
@@ -206,17 +206,17 @@ class PreparedCategories(Prepared[CategoricalUpload]):
 
 
 def check_domain(sizes: Mapping[str, int]) -> None:
-    """Raise UserError, naming the columns to drop, if columns with so many categories exceed MAX_DOMAIN combinations.
+    """Raise UserError, naming the columns to drop, if columns of these sizes exceed MAX_DOMAIN combinations.
 
     `sizes` counts all categories of a column, "other" included.
     """
-    combinations = left = math.prod(sizes.values())
+    combinations = remaining = math.prod(sizes.values())
     drop = []
     for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
-        if left <= MAX_DOMAIN:
+        if remaining <= MAX_DOMAIN:
             break
         drop.append(f"{shown(name)} ({sizes[name]:,} categories)")
-        left //= sizes[name]
+        remaining //= sizes[name]
     if drop:
         raise UserError(
             f"At most {MAX_DOMAIN:,} can be used. Leave out {' and '.join(drop)}, or merge categories.",
@@ -230,11 +230,11 @@ def prepare_categories(
     identity: str | None = None,
     reading: Reading | None = None,
 ) -> PreparedCategories:
-    """The chosen columns of a table from `read_table` as codes, and the specification that made them.
+    """Return the chosen columns of a table from `read_table` as codes, with the specification that made them.
 
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
         from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
-        gets a last category "other", which takes missing values and whatever is not listed.
+        gets a last category "other", which takes missing values and all that are not listed.
     identity, reading : as in `upload.prepare`.
 
     Raises UserError for a column that does not exist, a list or edges that cannot be used, and too many combinations.
@@ -245,15 +245,15 @@ def prepare_categories(
     listed, edges = parsing.declared_lists(columns)
     check_columns(frame, list(columns))
     check_domain({name: len(categories) for name, categories in listed})
-    made = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading)
-    return PreparedCategories(made.table, made.specification, unlisted=parsing.unlisted(made.table, listed))
+    upload = prepared(CategoricalUpload, frame, identity, columns=listed, edges=edges, reading=reading)
+    return PreparedCategories(upload.table, upload.specification, unlisted=parsing.unlisted(upload.table, listed))
 
 
 def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
-    """Categories found in each column, or edges at its rounded quintiles: a hint for display, NOT private.
+    """Return the categories of each column, or edges at its rounded quintiles: a hint for display, NOT private.
 
-    They look at the data, so a list that is taken from here reveals something that no budget accounts for. Declare what
-    is known of the column beforehand. Constant columns, and texts that mostly differ from row to row, are left out.
+    They look at the data, so the use of such a list reveals something that no budget accounts for. Declare a list from
+    earlier knowledge. Constant columns, and texts that mostly differ from row to row, are left out.
     """
     suggestions: dict[str, parsing.Declared] = {}
     for name in frame.columns:
@@ -270,7 +270,7 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
 
 
 def _quintiles(values: np.ndarray) -> parsing.Bins:
-    """Edges at the quintiles, to two digits of the range; of a column with few values, at its second value."""
+    """Return edges at the quintiles, to two digits of the range; of a column with few values, at its second value."""
     low, high = float(values.min()), float(values.max())
     digits = 1 - math.floor(math.log10(max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)))
     edges = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}

@@ -1,6 +1,6 @@
-"""Data sets whose rows have features, a label and a group: generated, bundled, and a user's own.
+"""Data sets whose rows have features, a label and a group: generated, bundled, and uploaded.
 
-The list of groups and their shares are declared, never counted: counts would reveal who is in the table.
+The list of groups and their shares are declared, never counted: counts would reveal rows of the table.
 """
 
 import math
@@ -42,11 +42,11 @@ Bounds = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True)
 class GroupedFacts:
-    """What may be known of a grouped data set without its rows.
+    """Public facts of a grouped data set, known without its rows.
 
     n : rows, public. bounds, names : declared range and name of each feature, in its own unit.
     groups : names of the groups; shares : (G,) their shares, declared or released, which sum to 1. Wrong shares change
-        how much the groups count, not the privacy. shares_costs : ε of every release that was made to learn them.
+        the weights of the groups, not the privacy. shares_costs : ε of every release that was made to learn them.
     """
 
     n: int
@@ -75,7 +75,7 @@ class GroupedFacts:
 
 @dataclass(frozen=True, eq=False)
 class GroupedDataset:
-    """A loaded table: read-only arrays that keep to what was declared.
+    """A loaded table: read-only arrays that keep to the declared facts.
 
     features : (n, d) float64 in [-1, 1], the declared ranges scaled; labels : (n,) float64 in [-1, 1], ±1 where there
     are two classes; groups : (n,) int64, positions in `facts.groups`.
@@ -88,11 +88,11 @@ class GroupedDataset:
 
 
 class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
-    """Where a table comes from whose rows have features, a label and the position of a group."""
+    """A source of a table whose rows have features, a label and the position of a group."""
 
     def enforced(self, facts: GroupedFacts, *rows: np.ndarray) -> GroupedDataset:
-        """Non-finite features and labels become 0, then all are clipped into their ranges, and features are scaled to
-        [-1, 1]. A position that names no group becomes the last one."""
+        """Return the data set after enforcement: non-finite features and labels become 0, then all are clipped into
+        their ranges, and features are scaled to [-1, 1]. A position that names no group becomes the last one."""
         features, labels, groups = rows
         enforce_bounds(features, facts.bounds)
         low, high = np.array(facts.bounds).T
@@ -108,7 +108,7 @@ class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
 
 
 def mistake_of(groups: Sequence[str], shares: Sequence[float]) -> str:
-    """What is wrong with declared groups and shares, or ""."""
+    """Return the mistake in declared groups and shares, in words, or ""."""
     if not 1 <= len(groups) <= MAX_GROUPS:
         return f"there must be 1 to {MAX_GROUPS} groups"
     if len(set(groups)) < len(groups) or len(shares) != len(groups):
@@ -182,13 +182,13 @@ class GroupedLosses(GroupedSpecification):
         groups = generator.integers(0, 3, self.rows)
         numbers = generator.random((self.rows, self.dimension))
         failures = (numbers < 0.6).astype(np.float64)
-        own = np.arange(self.rows), groups
-        failures[own] = numbers[own] < 0.1
+        specialist = np.arange(self.rows), groups
+        failures[specialist] = numbers[specialist] < 0.1
         return failures, np.zeros(self.rows), groups.astype(np.float64)
 
 
 class GroupedBundled(GroupedSpecification):
-    """The bundled health insurance table, grouped by how people rate their own health: who saw a doctor?
+    """The bundled health insurance table, grouped by self-rated health; label: a visit to a doctor.
 
     A row is one person's year, so replacing one row protects a person-year and not a person.
     """
@@ -207,11 +207,11 @@ class GroupedBundled(GroupedSpecification):
         groups: dict[str, float] = {"excellent": 0.55, "good": 0.35, "fair": 0.08, "poor": 0.02}
         if self.grouping == "three":
             groups = {"excellent": 0.55, "good": 0.35, "fair or poor": 0.1}
-        kept = [position for position, name in enumerate(table.names) if not name.startswith("hlth")]
+        positions = [position for position, name in enumerate(table.names) if not name.startswith("hlth")]
         return GroupedFacts(
             table.n,
-            tuple(table.bounds[position] for position in kept),
-            tuple(table.names[position] for position in kept),
+            tuple(table.bounds[position] for position in positions),
+            tuple(table.names[position] for position in positions),
             tuple(groups),
             tuple(groups.values()),
         )
@@ -221,19 +221,19 @@ class GroupedBundled(GroupedSpecification):
         features, labels = table.raw_rows(tables)
         names = table.facts().names
         good, fair, poor = (features[:, names.index(name)] for name in ("hlthg", "hlthf", "hlthp"))
-        kept = [names.index(name) for name in self.facts().names]
-        return features[:, kept].copy(), labels, good + 2 * fair + (3 if self.grouping == "four" else 2) * poor
+        positions = [names.index(name) for name in self.facts().names]
+        return features[:, positions].copy(), labels, good + 2 * fair + (3 if self.grouping == "four" else 2) * poor
 
 
 class GroupedUpload(Upload, GroupedSpecification):
     """An uploaded table whose rows belong to groups.
 
     identity, n, reading : as in `Upload`. bounds, names, missing, constant : as in `UploadedTable`.
-    group : the column that says to which group a row belongs. A row of no declared group, or without one, belongs to
-        "other", which `prepare_groups` always lists, or to the last group where there is no "other".
+    group : the column with the group of each row. A row of no declared group, or without one, belongs to "other", which
+        `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
     shares_costs : ε of every release that was made to learn the shares; none if they are declared.
-    target, positive : as in `UploadedTable`. A target None stands for labels that are all 0.
+    target, positive : as in `UploadedTable`. A target None means labels that are all 0.
     """
 
     kind: ClassVar[str] = "datasets.groups.upload"
@@ -262,12 +262,12 @@ class GroupedUpload(Upload, GroupedSpecification):
         return GroupedFacts(self.n, bounds, names, self.groups, self.shares, self.shares_costs)
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        """Features, label, group position; float64."""
-        read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
+        """Return features, label and group position of the rows; float64."""
+        rows_read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
         limits.check_columns(frame, (self.group,))
-        table = np.column_stack([read.table, group_positions(frame[self.group], self.groups)[read.kept]])
+        table = np.column_stack([rows_read.table, group_positions(frame[self.group], self.groups)[rows_read.kept]])
         table.flags.writeable = False
-        return replace(read, table=table)
+        return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         table = self.table(tables, len(self.bounds) + 2)
@@ -292,15 +292,15 @@ def prepare_groups(
     reading: Reading | None = None,
     constant: bool = False,
 ) -> Prepared[GroupedUpload]:
-    """The chosen columns of a table from `read_table` as one array, and the specification that made it.
+    """Return the chosen columns of a table from `read_table` as one array, with the specification that made it.
 
     Parameters
     ----------
     target, positive, features, bounds, drop_missing, identity, reading, constant
-        As in `upload.prepare`; a target None stands for labels that are all 0, where only features are used. A row
-        without a group is never dropped.
+        As in `upload.prepare`; a target None means labels that are all 0, where only features are used. A row without a
+        group is never dropped.
     group : str
-        The column that says to which group a row belongs.
+        The column with the group of each row.
     groups : sequence of str
         The declared groups, named as `upload.target_classes` names them; "other" is added if it is not among them.
     shares : sequence of float
@@ -334,21 +334,21 @@ def prepare_groups(
 
 
 def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """The declared groups, among them "other", and their shares, which sum to 1.
+    """Return the declared groups, among them "other", and their shares, which sum to 1.
 
-    A row may name any group, so that "other" must have a place before the rows are looked at. Its share is what the
-    declared ones leave of 1. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all
-    are scaled to sum to 1: the order of the groups' losses stays, and so does the noise, up to that factor 1 + share.
-    Raises UserError for what cannot be used.
+    A row may name any group, so "other" must be listed before any row is read. Its share is the part of 1 that the
+    declared ones leave. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all are
+    scaled to sum to 1: the order of the groups' losses stays, and so does the noise, up to that factor 1 + share.
+    Raises UserError for groups and shares that cannot be used.
     """
     if not groups:
         raise UserError("List the groups that the column may name.", title="No group is declared")
     names = tuple(groups) if OTHER in groups else (*groups, OTHER)
     declared = tuple(float(share) for share in shares)
-    rest = 1.0 - math.fsum(declared)
+    remaining = 1.0 - math.fsum(declared)
     if declared and len(declared) == len(groups) < len(names):
-        declared = (*declared, rest if rest >= MIN_SHARE else min(declared))
-        if rest > -ROUNDING:
+        declared = (*declared, remaining if remaining >= MIN_SHARE else min(declared))
+        if remaining > -ROUNDING:
             declared = tuple(share / math.fsum(declared) for share in declared)
     mistake = mistake_of(names, declared)
     if mistake:
@@ -359,8 +359,8 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
 
 
 def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
-    """The position (n,) of each row's group among the declared ones; of "other", or else the last, for all others."""
+    """Return (n,) the position of each row's group among the declared ones; of "other" or the last for all others."""
     codes, labels = classes(column)
-    places = {class_label(name): place for place, name in enumerate(groups)}
-    other = places.get(OTHER, len(groups) - 1)
-    return np.array([*(places.get(label, other) for label in labels), other])[codes]  # code -1, none: the end
+    positions = {class_label(name): position for position, name in enumerate(groups)}
+    other = positions.get(OTHER, len(groups) - 1)
+    return np.array([*(positions.get(label, other) for label in labels), other])[codes]  # code -1, none: the end

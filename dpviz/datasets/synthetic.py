@@ -1,6 +1,6 @@
-"""Data sets drawn from a seed: the same rows on every machine, whatever else draws random numbers.
+"""Data sets drawn from a seed: the same rows on every machine, independent of all other random numbers.
 
-The last ones are for tuning: their models have something to be tuned.
+The last ones are for tuning: models of them have parameters that need tuning.
 """
 
 import math
@@ -16,7 +16,7 @@ from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecifi
 from dpviz.specification import Specification, choice, number
 
 _WORD = 64
-_ENTRIES = 1 << 20  # of an unpacked block: several columns even of 100 000 rows
+_ENTRIES = 1 << 20  # of an unpacked block: several columns, also with 100 000 rows
 _WORDS = 1 << 15  # of a block of packed products
 _PRODUCT_ENTRIES = 1 << 24  # of an unpacked block in a matrix product: 64 MB of float32
 
@@ -27,10 +27,10 @@ _SIGNS = {np.dtype(kind): _BYTES.astype(kind) for kind in (np.float32, np.float6
 
 @dataclass(frozen=True, eq=False)
 class Signs:
-    """An (n, d) matrix of ±1, one bit per entry; a column is what the n rows say about one strategy ("vertex").
+    """An (n, d) matrix of ±1, one bit per entry; a column has the entries of the n rows for one strategy ("vertex").
 
-    words : (d, ⌈n/64⌉) uint64, C-contiguous: a column's bits lie side by side. A set bit means -1; the bits after the
-        n-th are 0. There is no way to write another value than ±1, so |entry| ≤ 1 holds by construction.
+    words : (d, ⌈n/64⌉) uint64, C-contiguous: the bits of a column are contiguous. A set bit means -1; the bits after
+        the n-th are 0. No other value than ±1 can be written, so |entry| ≤ 1 holds by construction.
     n : number of rows.
     """
 
@@ -39,7 +39,7 @@ class Signs:
 
     @classmethod
     def pack(cls, negative: np.ndarray) -> "Signs":
-        """The matrix that is -1 where `negative` (d, n) holds; note that one column of the matrix is one row here."""
+        """Return the matrix that is -1 where `negative` (d, n) holds; a column of the matrix is a row of `negative`."""
         d, n = negative.shape
         words = np.zeros((d, -(-n // _WORD)), dtype=np.uint64)
         words.view(np.uint8)[:, : -(-n // 8)] = np.packbits(negative, axis=1, bitorder="little")
@@ -51,7 +51,7 @@ class Signs:
         return len(self.words)
 
     def span(self, rows: slice | None) -> tuple[int, int]:
-        """First row and end of a contiguous range of rows; None = all. Raises ValueError if it is not one."""
+        """Return first row and end of a contiguous range of rows; None = all. Raise ValueError if it is not one."""
         start, stop, step = (slice(None) if rows is None else rows).indices(self.n)
         if step != 1 or stop <= start:
             raise ValueError(f"{rows} is not a range of rows out of {self.n}")
@@ -60,7 +60,7 @@ class Signs:
     def columns(
         self, vertices: np.ndarray | slice, rows: slice | None = None, dtype: type[np.floating[Any]] = np.float64
     ) -> np.ndarray:
-        """Some columns as float32 or float64; (m, k) for k vertices and m rows."""
+        """Return some columns as float32 or float64; (m, k) for k vertices and m rows."""
         start, stop = self.span(rows)
         first, last = start // 8, -(-stop // 8)
         packed = self.words.view(np.uint8)[vertices, first:last]
@@ -68,28 +68,28 @@ class Signs:
         return signs[:, start - 8 * first : stop - 8 * first].T
 
     def cross(self, other: "Signs", vertices: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """Inner products of k columns of `other` with every column of this matrix; (k, d) int32, exact.
+        """Return the inner products of k columns of `other` with every column of this matrix; (k, d) int32, exact.
 
         Signs multiply as bits are added without carry, so a product is m - 2 × (bits set in the exclusive or).
         """
         start, stop = self.span(rows)
         first, last = start // _WORD, -(-stop // _WORD)
-        own, theirs = self.words[:, first:last], other.words[vertices, first:last]
+        mine, theirs = self.words[:, first:last], other.words[vertices, first:last]
         inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
         group = max(1, min(16, _WORDS // (last - first)))
-        for few in _blocks(len(theirs), group):
+        for chunk in _blocks(len(theirs), group):
             for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
-                differing = own[block] ^ theirs[few, None]
+                differing = mine[block] ^ theirs[chunk, None]
                 differing[..., 0] &= inside[0]
                 differing[..., -1] &= inside[-1]
-                products[few, block] = np.bitwise_count(differing).sum(axis=2, dtype=np.uint32)
+                products[chunk, block] = np.bitwise_count(differing).sum(axis=2, dtype=np.uint32)
         products *= -2
         products += stop - start
         return products
 
     def mix(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """Weighted sums of columns, weights (R, d) -> (R, m). Columns without weight are not touched."""
+        """Return weighted sums of columns, weights (R, d) -> (R, m). Columns without weight are not read."""
         start, stop = self.span(rows)
         used = np.flatnonzero((weights != 0).any(axis=0))
         total = np.zeros((len(weights), stop - start))
@@ -99,7 +99,7 @@ class Signs:
         return total
 
     def inner(self, values: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """Inner products of values per row (R, m) with every column; (R, d)."""
+        """Return the inner products of values per row (R, m) with every column; (R, d)."""
         start, stop = self.span(rows)
         products = np.empty((len(values), self.d))
         for block in _blocks(self.d, max(1, _ENTRIES // (stop - start))):
@@ -108,7 +108,7 @@ class Signs:
         return products
 
     def mean_products(self, other: "Signs") -> np.ndarray:
-        """(1/n) Σᵢ uᵢ vᵢᵀ over this matrix's rows u and the other's rows v; (d, d_other) float64.
+        """Return (1/n) Σᵢ uᵢ vᵢᵀ over this matrix's rows u and the other's rows v; (d, d_other) float64.
 
         The sums are integers below 2²⁴, so they are exact in float32, the faster matrix product.
         """
@@ -153,25 +153,25 @@ class LatentGame(Specification):
 
     @property
     def good(self) -> tuple[slice, str]:
-        """The strategies that x does best to play, in the population, and what they are called."""
+        """The best strategies of x in the population, and their name."""
         if self.structure == "needle":
             return slice(0, 1), "the needle, strategy 1"
         return slice(0, 3), "strategies 1 to 3, which hide best"
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
-        """a (d_x,) and b (d_y,), the means of the signs s."""
+        """Return a (d_x,) and b (d_y,), the means of the signs s."""
         x, y = np.arange(self.strategies_x), np.arange(self.strategies_y)
         if self.structure == "needle":
             return np.where(x < 1, -1.0, 0.5), np.where(y < 1, 0.2, 0.9)
         return np.where(x < 3, 0.1, 0.9), np.where(y < 3, 0.9, 0.3)
 
     def population(self) -> tuple[np.ndarray, np.ndarray]:
-        """Factors (d_x, r) and (d_y, r) whose product P_x P_yᵀ is the mean payoff matrix of the population."""
+        """Return factors (d_x, r) and (d_y, r) whose product P_x P_yᵀ is the mean payoff matrix of the population."""
         a, b = self.means()
         return a[:, None] * self._membership(len(a)), b[:, None] * self._membership(len(b))
 
     def load(self) -> tuple[Signs, Signs]:
-        """The records of the minimising and of the maximising player, (n, d_x) and (n, d_y)."""
+        """Draw the records of the minimising and of the maximising player, (n, d_x) and (n, d_y)."""
         hidden, first, second = self._streams()[:3]
         latent = _draw(hidden, np.full(self.classes, 0.5), self.rows)
         a, b = self.means()
@@ -183,7 +183,7 @@ class LatentGame(Specification):
         return of_x, of_y
 
     def fair_signs(self) -> tuple[Signs, Signs]:
-        """Independent fair signs p (n, d_x) and q (n, d_y), independent of the records: E⟨p, x⟩² = ‖x‖²."""
+        """Draw fair signs p (n, d_x) and q (n, d_y), independent of each other and the records: E⟨p, x⟩² = ‖x‖²."""
         first, second = self._streams()[3:]
         of_x = _draw(first, np.full(self.strategies_x, 0.5), self.rows)
         of_y = _draw(second, np.full(self.strategies_y, 0.5), self.rows)
@@ -193,14 +193,14 @@ class LatentGame(Specification):
         return np.random.default_rng(self.seed).spawn(5)
 
     def _membership(self, d: int) -> np.ndarray:
-        """(d, r): 1 where the strategy is of the class."""
+        """Return (d, r): 1 where the strategy is of the class, 0 elsewhere."""
         return (np.arange(d)[:, None] % self.classes == np.arange(self.classes)).astype(np.float64)
 
 
 def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Signs:
-    """Independent signs, column j being -1 with probability negative[j]; (n, d) for `negative` (d,).
+    """Draw independent signs, column j being -1 with probability negative[j]; (n, d) for `negative` (d,).
 
-    Uniforms of 24 bits, so probabilities are met up to 2⁻²⁴; drawn column after column, whatever the size of a block.
+    Uniforms of 24 bits, so probabilities are met up to 2⁻²⁴; drawn column after column, for any size of a block.
     """
     signs = Signs(np.empty((len(negative), -(-n // _WORD)), dtype=np.uint64), n)
     bounds = negative.astype(np.float32)[:, None]
@@ -212,7 +212,7 @@ def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Signs
 
 
 def _word_mask(start: int, stop: int, words: int) -> np.ndarray:
-    """(words,) uint64 with the bits of rows start to stop set."""
+    """Return (words,) uint64 with the bits of rows start to stop set."""
     inside = np.zeros((1, words * _WORD), dtype=bool)
     inside[:, start:stop] = True
     return Signs.pack(inside).words[0]
@@ -243,12 +243,12 @@ def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
     return DatasetFacts(n, ((low, high),) * d, tuple(f"feature_{j}" for j in range(1, d + 1)))
 
 
-def _tuned_rows(default: int, most: int) -> Any:
-    return rows_number(default, 100, most, "For training and validation.")
+def _tuned_rows(default: int, high: int) -> Any:
+    return rows_number(default, 100, high, "For training and validation.")
 
 
-def _tuned_dimension(default: int, least: int, most: int) -> Any:
-    return number(default, least, most, label="Features", help="Most methods need more of everything for more.")
+def _tuned_dimension(default: int, low: int, high: int) -> Any:
+    return number(default, low, high, label="Features", help="Most methods need more of everything for more.")
 
 
 def _tuned_facts(n: int, d: int, bound: float, target: tuple[float, float]) -> DatasetFacts:
@@ -256,7 +256,7 @@ def _tuned_facts(n: int, d: int, bound: float, target: tuple[float, float]) -> D
 
 
 def _logistic_labels(generator: np.random.Generator, scores: np.ndarray) -> np.ndarray:
-    """Labels (n,) in {-1, +1} with P(+1) = σ(score); the hyperbolic tangent form of σ cannot overflow."""
+    """Draw labels (n,) in {-1, +1} with P(+1) = σ(score); the hyperbolic tangent form of σ cannot overflow."""
     return np.where(generator.random(len(scores)) < 0.5 + 0.5 * np.tanh(0.5 * scores), 1.0, -1.0)
 
 
@@ -351,7 +351,7 @@ class UniformLinear(DatasetSpecification):
 
     w is normal, scaled so that the signal has standard deviation 1; the noise has standard deviation `noise`, and a
     share of the targets are outliers: noise 20 times as large. Declared range ±4. Drawn from `default_rng(seed)`:
-    features, w, noise, then which rows are outliers.
+    features, w, noise, then the choice of outliers.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.uniform_linear"
@@ -381,7 +381,7 @@ class SphereLinear(DatasetSpecification):
     """A number to predict, with outliers: rows a uniform on the unit sphere, target aᵀx* + 0.05 N(0, 1), x* = 1/√d in
     every coordinate; of a share of the rows it is uniform on [-3, 3] instead. Declared range ±1, which cuts outliers.
 
-    Drawn from `default_rng(seed)`: rows, noise, which rows are outliers, their targets.
+    Drawn from `default_rng(seed)`: rows, noise, the choice of outliers, their targets.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.sphere_linear"
@@ -399,13 +399,13 @@ class SphereLinear(DatasetSpecification):
         features = generator.standard_normal((self.rows, self.dimension))
         features /= np.linalg.norm(features, axis=1, keepdims=True)
         target = features.sum(axis=1) / math.sqrt(self.dimension) + 0.05 * generator.standard_normal(self.rows)
-        out = generator.random(self.rows) < self.outliers
-        target[out] = generator.uniform(-3.0, 3.0, int(out.sum()))
+        is_outlier = generator.random(self.rows) < self.outliers
+        target[is_outlier] = generator.uniform(-3.0, 3.0, int(is_outlier.sum()))
         return features, target
 
 
 class Saddle(DatasetSpecification):
-    """Rows along one line, on both sides of 0: what makes x = 0 a saddle point of a robust principal component.
+    """Rows along one line, on both sides of 0, so that x = 0 is a saddle point of a robust principal component.
 
     Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer, with aᵢ = ± spike · U[0.6, 1].
     Its label is the sign. Drawn from `default_rng(seed)`: signs, sizes, normal numbers.
@@ -432,7 +432,7 @@ class Saddle(DatasetSpecification):
         signs = generator.choice([-1.0, 1.0], self.rows)
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
-        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):  # the same numbers, whatever the parts
+        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):  # the same numbers for any parts
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -442,10 +442,10 @@ class Saddle(DatasetSpecification):
 
 
 class HeavyTailed(DatasetSpecification):
-    """Cauchy features, whose rare huge values only the declared bound tames: why clipping matters.
+    """Cauchy features, whose rare huge values only the declared bound tames: an example for the use of clipping.
 
     The labels follow the values as drawn, P(z = 1) = σ(uᵀw) with w = signal · N(0, I); the learner sees them clipped
-    to ±bound. A small bound loses information, a large one asks for more noise, and no bound gives no privacy at all.
+    to ±bound. A small bound loses information, a large one needs more noise, and no bound gives no privacy at all.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.heavy_tailed"
@@ -469,14 +469,14 @@ class HeavyTailed(DatasetSpecification):
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
-        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):  # the same numbers, whatever the parts
+        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):  # the same numbers for any parts
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
 
 
 class NormalDraws(DatasetSpecification):
-    """Rows N(mean, I), to be located. The target, at which nobody looks, is the first feature. Drawn from
+    """Rows N(mean, I), to be located. The target, which is not used, is the first feature. Drawn from
     `default_rng(seed)`."""
 
     kind: ClassVar[str] = "datasets.tuning.normal_draws"
@@ -542,7 +542,7 @@ class ProcessDraws(DatasetSpecification):
         return _tuned_facts(self.rows, self.dimension, math.sqrt(3), (-10.0, 10.0))
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-        """Features (n, p), length-scales (p,), and the generator where it stands then."""
+        """Draw features (n, p) and length-scales (p,); return them and the generator in its state after that."""
         generator = np.random.default_rng(self.seed)
         features = math.sqrt(3) * generator.uniform(-1, 1, (self.rows, self.dimension))
         return features, np.exp(generator.uniform(math.log(1.5), math.log(12), self.dimension)), generator
@@ -557,10 +557,10 @@ class ProcessDraws(DatasetSpecification):
 
 
 class FactorDraws(DatasetSpecification):
-    """Many correlated features, of which seven say something: x_j = 0.8 e_j + 0.6 F_(j mod 10), target 1.2 sin 1.5x₀ +
+    """Many correlated features, of which six matter: x_j = 0.8 e_j + 0.6 F_(j mod 10), target 1.2 sin 1.5x₀ +
     0.8 x₁x₂ + x₃ - 0.8 x₄ + 0.6 |x₅| + noise. A stand-in for the slices of CT images.
 
-    Drawn from `default_rng(seed)`: the features' own parts, the factors, noise. Declared ranges ±6 and ±12.
+    Drawn from `default_rng(seed)`: the independent parts e, the factors F, noise. Declared ranges ±6 and ±12.
     """
 
     kind: ClassVar[str] = "datasets.tuning.factor_draws"
@@ -576,11 +576,11 @@ class FactorDraws(DatasetSpecification):
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
-        own = generator.standard_normal((self.rows, self.dimension))
+        independent = generator.standard_normal((self.rows, self.dimension))
         factors = generator.standard_normal((self.rows, 10))
-        x = 0.8 * own + 0.6 * factors[:, np.arange(self.dimension) % 10]
+        x = 0.8 * independent + 0.6 * factors[:, np.arange(self.dimension) % 10]
         target = 1.2 * np.sin(1.5 * x[:, 0]) + 0.8 * x[:, 1] * x[:, 2] + x[:, 3] - 0.8 * x[:, 4] + 0.6 * np.abs(x[:, 5])
         return x, target + self.noise * generator.standard_normal(self.rows)
 
 
-DRAWN = (NormalDraws, RegressionDraws, ProcessDraws, FactorDraws)  # whose rows are independent, in whatever order
+DRAWN = (NormalDraws, RegressionDraws, ProcessDraws, FactorDraws)  # whose rows are independent, in any order

@@ -1,7 +1,7 @@
-"""Uploaded tables in which a user has several rows, for guarantees that are to protect users.
+"""Uploaded tables in which a user has several rows, for guarantees that protect users.
 
-Two tables that must look alike differ in the rows of one user, who is replaced by another one. Who the users are, the
-names in the file, counts as public, like their number; what their rows say does not.
+Two neighbouring tables differ in the rows of one user, who is replaced by another one. The names of users in the file
+count as public, like their number; the content of their rows does not.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class UserFacts(DatasetFacts):
 
 @dataclass(frozen=True, eq=False)
 class UserDataset(Dataset):
-    """A loaded table. users : (n,) whose each row is, 0 to facts.users - 1."""
+    """A loaded table. users : (n,) number of each row's user, 0 to facts.users - 1."""
 
     users: np.ndarray
 
@@ -39,7 +39,7 @@ class UserDataset(Dataset):
 class UserUpload(UploadedTable):
     """An uploaded table whose rows belong to users.
 
-    user : the column that says whose a row is; rows where it is empty are one user's together. users : how many.
+    user : the column with the user of each row; rows where it is empty are one user's together. users : their number.
     All else : as in `UploadedTable`.
     """
 
@@ -50,35 +50,35 @@ class UserUpload(UploadedTable):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """As of any upload; with the rows, users are left out, too."""
-        return tuple(f"{ROWS} and of users" if words == ROWS else words for words in super().read_from_rows)
+        """Facts of any upload that were read from the rows; the number of users is one more."""
+        return tuple(f"{ROWS} and of users" if fact == ROWS else fact for fact in super().read_from_rows)
 
     def facts(self) -> UserFacts:
-        known = super().facts()
-        return UserFacts(known.n, known.bounds, known.names, known.blocks, known.target, self.users)
+        facts = super().facts()
+        return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target, self.users)
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """As of `UploadedTable`, and in the last column whose each row is."""
+        """Return the rows of `UploadedTable`, and in the last column the number of each row's user."""
         table = super().rows(frame)
         if count_users(table) != self.users:
             raise UserError("Choose the file that these settings were made for.", title="This file has other users")
         return table
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        read = super().read(frame)
+        rows_read = super().read(frame)
         check_columns(frame, (self.user,))
-        table = np.column_stack([read.table, _places(frame[self.user][read.kept])])
+        table = np.column_stack([rows_read.table, _user_numbers(frame[self.user][rows_read.kept])])
         table.flags.writeable = False
-        return replace(read, table=table)
+        return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:  # type: ignore[override]
         table = self.table(tables, len(self.bounds) + len(self.categories) + 2)
         return (*super().raw_rows({self.identity: table[:, :-1]}), table[:, -1].copy())
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
-        """As of any table. A place that no user has becomes that of the nearest."""
-        table, places = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
-        users = np.clip(places, 0, self.users - 1).astype(np.int64)
+        """Return the data set of any table; the number of no user becomes the nearest user's."""
+        table, numbers = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
+        users = np.clip(numbers, 0, self.users - 1).astype(np.int64)
         users.flags.writeable = False
         return UserDataset(table.features, table.labels, facts, users)
 
@@ -93,7 +93,7 @@ def prepare_users(
     bounds: Mapping[str, tuple[float, float]],
     **named: Any,
 ) -> Prepared[UserUpload]:
-    """`prepare` for a table in which the column `user` says whose each row is; all else is handed on.
+    """Return `prepare` for a table in which the column `user` names the user of each row; all else is passed on.
 
     Raises UserError as `prepare` does, for a column that has another use, and for too few users.
     """
@@ -112,14 +112,14 @@ def prepare_users(
 
 
 def count_users(table: np.ndarray) -> int:
-    """How many users the rows of an array of `UserUpload` have."""
+    """Return the number of users in the rows of an array of `UserUpload`."""
     return int(table[:, -1].max(initial=-1)) + 1
 
 
-def _places(column: "pd.Series") -> np.ndarray:
-    """(n,) whose each row is, by the users' names in alphabetical order; without a name, after all others."""
+def _user_numbers(column: "pd.Series") -> np.ndarray:
+    """Return (n,) the number of each row's user, by name in alphabetical order; without a name, after all others."""
     codes, names = classes(column)
-    places = np.empty(len(names) + 1, dtype=np.int64)
-    places[np.argsort(names, kind="stable")] = np.arange(len(names))
-    places[-1] = len(names)
-    return places[codes]
+    numbers = np.empty(len(names) + 1, dtype=np.int64)
+    numbers[np.argsort(names, kind="stable")] = np.arange(len(names))
+    numbers[-1] = len(names)
+    return numbers[codes]

@@ -135,7 +135,7 @@ def _looked(looks: tuple[Look, ...]) -> dict[str, Floats]:
 def _tested(implementation: Implementation | None) -> dict[str, Floats]:
     rows = np.full((len(KINDS), 4), np.nan)
     for row, finding in zip(rows, () if implementation is None else implementation.findings, strict=False):
-        row[:] = finding.p, finding.place, finding.size, finding.entry
+        row[:] = finding.p, finding.release_number, finding.size, finding.entry
     return {TESTED: rows.reshape(-1)}
 
 

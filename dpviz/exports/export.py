@@ -230,7 +230,7 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
     """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
     at = plan.budget.own_delta(delta)
-    found = accountants.tightest(plan.events, at, before=plan.facts.released, precision="fine")
+    found = accountants.tightest(plan.events, at, prior=plan.facts.released, precision="fine")
     if math.isfinite(found.epsilon):
         method = accountants.METHOD_NAMES[found.method]
         yield (

@@ -1,11 +1,11 @@
-"""Statistical audits: lower bounds on what a mechanism really costs, from the outcomes of repeated runs.
+"""Statistical audits: lower bounds on the true cost of a mechanism, from the outcomes of repeated runs.
 
 Two neighbouring data sets D and D' are chosen, best the worst pair, and an event E, before the runs that count, or on a
 separate half of them. E occurred in `hits` of `runs` runs on D and in `false_hits` of `false_runs` independent runs on
 D'. A bound above the claim refutes it; one below means "not refuted", never "proved".
 
-The numbers of runs are fixed in advance, too: the confidence holds for one look. Who looks K times at growing numbers,
-or at K events, divides the error 1 - confidence by K.
+The numbers of runs are fixed in advance, too: the confidence holds for one look. An auditor who looks K times at
+growing numbers, or at K events, divides the error 1 - confidence by K.
 
 Sources: Jagielski, Ullman, Oprea 2020; Nasr et al. 2023; Steinke, Nasr, Jagielski 2023 (one run).
 """
@@ -27,7 +27,7 @@ _ORDERS = 1 + np.geomspace(1e-3, 1e3, 60)
 
 
 def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
-    """Two-sided interval for the probability of an event that occurred in `hits` of `runs` runs; arguments broadcast.
+    """Return the two-sided interval for the probability of an event with `hits` in `runs` runs; arguments broadcast.
 
     Each end is wrong with probability (1 - confidence)/2 at most (Clopper and Pearson 1934). Raises ValueError unless
     0 ≤ hits ≤ runs and runs ≥ 1.
@@ -44,12 +44,12 @@ def clopper_pearson(hits: ArrayLike, runs: ArrayLike, confidence: float = CONFID
 def separated(
     hits: ArrayLike, runs: int, false_hits: ArrayLike, false_runs: int, confidence: float = CONFIDENCE
 ) -> tuple[Floats, Floats]:
-    """The smallest probability of the event on D that the runs allow, and the largest on D'."""
+    """Return the smallest probability of the event on D that the runs allow, and the largest on D'."""
     return clopper_pearson(hits, runs, confidence)[0], clopper_pearson(false_hits, false_runs, confidence)[1]
 
 
 def least_epsilon(rate: ArrayLike, false_rate: ArrayLike, delta: float = 0.0) -> Floats:
-    """The smallest ε at δ = delta under which an event can occur at `rate` on D and at `false_rate` on D'.
+    """Return the smallest ε at δ = delta under which an event can occur at `rate` on D and at `false_rate` on D'.
 
     The larger of ln((p - δ)/q) and, of the complement and the data sets exchanged, ln((1 - q - δ)/(1 - p)); 0 if
     nothing follows.
@@ -61,22 +61,22 @@ def least_epsilon(rate: ArrayLike, false_rate: ArrayLike, delta: float = 0.0) ->
 
 
 def least_mu(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
-    """The smallest μ of Gaussian DP that allows these rates: Φ⁻¹(p) - Φ⁻¹(q); 0 if nothing follows."""
-    return _apart(ndtri(rate), ndtri(false_rate))
+    """Return the smallest μ of Gaussian DP that allows these rates: Φ⁻¹(p) - Φ⁻¹(q); 0 if nothing follows."""
+    return _positive_difference(ndtri(rate), ndtri(false_rate))
 
 
 def least_eta(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
-    """The smallest range of one selection that allows these rates: logit p - logit q; 0 if nothing follows."""
-    return _apart(logit(rate), logit(false_rate))
+    """Return the smallest range of one selection that allows these rates: logit p - logit q; 0 if nothing follows."""
+    return _positive_difference(logit(rate), logit(false_rate))
 
 
-def _apart(one: Floats, other: Floats) -> Floats:
+def _positive_difference(one: Floats, other: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         return np.maximum(np.nan_to_num(one - other, nan=0.0, posinf=np.inf, neginf=0.0), 0.0)
 
 
 def least_renyi(rate: ArrayLike, false_rate: ArrayLike, order: float) -> Floats:
-    """The smallest Rényi divergence of an order α > 1, in either direction, that allows these rates; 0 if p ≤ q.
+    """Return the smallest Rényi divergence of an order α > 1, in either direction, that allows these rates; 0 if p ≤ q.
 
     What is computed from an output diverges no more than the output (Rényi 1961; van Erven and Harremoës 2014).
     """
@@ -93,14 +93,14 @@ def least_renyi(rate: ArrayLike, false_rate: ArrayLike, order: float) -> Floats:
 
 
 def least_rho(rate: ArrayLike, false_rate: ArrayLike) -> Floats:
-    """The smallest ρ of zCDP that allows these rates: the largest divergence over its order, on a grid of orders."""
+    """Return the smallest ρ of zCDP that allows these rates: the largest divergence over its order, on a grid."""
     each = [least_renyi(rate, false_rate, order) / order for order in _ORDERS]
     return np.asarray(np.max(each, axis=0))
 
 
 def least_detection(rate: ArrayLike, false_rate: ArrayLike, at: float) -> Floats:
-    """The smallest true positive rate at the false positive rate `at` where some test has these rates: one may also
-    toss a coin between that test and one that always, or never, says D."""
+    """Return the smallest true positive rate at the false positive rate `at` where some test has these rates: one may
+    also toss a coin between that test and one that always, or never, says D."""
     p, q = np.asarray(rate, dtype=float), np.asarray(false_rate, dtype=float)
     with np.errstate(divide="ignore", invalid="ignore"):
         below, above = p * at / q, p + (1 - p) * (at - q) / (1 - q)
@@ -110,8 +110,8 @@ def least_detection(rate: ArrayLike, false_rate: ArrayLike, at: float) -> Floats
 def epsilon_lower_bound(
     hits: int, runs: int, false_hits: int, false_runs: int, delta: float = 0.0, *, confidence: float = CONFIDENCE
 ) -> float:
-    """A lower bound on ε at δ = delta, see `least_epsilon`, p at least the rate on D and q at most that on D'; 0 if
-    nothing follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020).
+    """Return a lower bound on ε at δ = delta, see `least_epsilon`, p at least the rate on D and q at most that on D'; 0
+    if nothing follows. Holds with the given confidence (Jagielski, Ullman, Oprea 2020).
 
     >>> round(epsilon_lower_bound(hits=500, runs=1000, false_hits=122, false_runs=1000), 3)
     1.18
@@ -129,7 +129,7 @@ def power(
     delta: float = 0.0,
     confidence: float = CONFIDENCE,
 ) -> float:
-    """The probability that an audit with `runs` runs on each data set refutes the claim; exact, by binomial sums.
+    """Return the exact probability (binomial sums) that an audit with `runs` runs on each data set refutes the claim.
 
     parameter : of the claim, with its lower bound above. rate, false_rate : true probabilities of the event on D, D'.
     delta : of the claim, for ε only. Where the claim is true this is the rate of false alarms.
@@ -145,13 +145,13 @@ def power(
         allowed = ndtr(ndtri(low) - claim)
     else:
         allowed = expit(logit(low) - claim)
-    refuting = np.searchsorted(high, allowed, side="left")  # so many counts on D' refute, for each count on D
+    refuting = np.searchsorted(high, allowed, side="left")  # number of counts on D' that refute, for each count on D
     refuted = np.where(refuting > 0, bdtr(np.maximum(refuting - 1, 0), runs, false_rate), 0.0)
     return float(_binomial(counts, runs, rate) @ refuted)
 
 
 def _binomial(counts: ArrayLike, runs: int, rate: float) -> Floats:
-    """Pr[B = k] of a binomial B; as `scipy.stats.binom.pmf`, whose package takes half a second to import."""
+    """Return Pr[B = k] of a binomial B; as `scipy.stats.binom.pmf`, whose package takes half a second to import."""
     k = np.asarray(counts)
     return np.asarray(np.exp(xlogy(k, rate) + xlog1py(runs - k, -rate) - betaln(runs - k + 1, k + 1) - np.log1p(runs)))
 
@@ -162,10 +162,10 @@ def _binomial(counts: ArrayLike, runs: int, rate: float) -> Floats:
 def one_run_epsilon_lower_bound(
     canaries: int, guesses: int, correct: int, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:
-    """A lower bound on ε at δ = delta from a single run (Steinke, Nasr, Jagielski 2023, Theorem 5.2); 0 if nothing.
+    """Return a lower bound on ε at δ = delta from one run (Steinke, Nasr, Jagielski 2023, Theorem 5.2), at least 0.
 
-    Each of `canaries` rows is included by the toss of a fair coin of its own; of `guesses` of them the auditor says
-    whether they were, the rest are left out, and `correct` of these answers are right. Add/remove-one. ValueError
+    Each of `canaries` rows is included by the toss of a fair coin of its own. The auditor guesses of `guesses` of them
+    whether they were included, abstains from the rest, and is right `correct` times. Add/remove-one. Raises ValueError
     unless 0 ≤ correct ≤ guesses ≤ canaries.
     """
     if not 0 <= correct <= guesses <= canaries:
@@ -184,7 +184,7 @@ def one_run_epsilon_lower_bound(
 
 
 def _one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, delta: float) -> float:
-    """How likely so many correct answers are at most, under (ε, δ): β + 2 m δ max_i Pr[v > B ≥ v - i]/i."""
+    """Return the chance, at most, of `correct` or more right answers under (ε, δ): β + 2mδ max_i Pr[v > B ≥ v-i]/i."""
     right = float(expit(epsilon))
     p_value = float(bdtrc(correct - 1, guesses, right))
     if delta and correct:

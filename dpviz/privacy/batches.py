@@ -1,6 +1,6 @@
-"""Batches: which rows a query is computed on, and the releases that were paid for with them.
+"""Batches: the rows that a query is computed on, with the releases that were paid for on them.
 
-Rows are drawn for each replicate from a generator of its own, whatever the others draw. Noise comes from the mechanisms
+Rows are drawn for each replicate from its own generator, independently of the others. Noise comes from the mechanisms
 that opened the batch.
 """
 
@@ -18,13 +18,13 @@ from dpviz.privacy.releases import Accepted, Noised, Norm, Query, Sample, Source
 E = TypeVar("E", Laplace, Gaussian, StatedPureDP)
 Replicates = Sequence[int] | np.ndarray
 
-ROOM = 2.0**16  # different numbers within a scale of noise, at least
-# From n/8 rows on, a batch is drawn as a mark on every row: less work than to draw and gather so many rows.
+ROOM = 2.0**16  # floats within one scale of the noise, at least
+# From n/8 rows on, a batch is drawn as a mark on every row: less work than to draw and gather that many rows.
 MARKED = 8
 
 
 def without_replacement(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
-    """(R, m) different rows of n, every set of m as likely as any other."""
+    """Return (R, m) different rows of n, every set of m as likely as any other."""
     indices = np.empty((len(generators), m), dtype=np.int64)
     for row, generator in zip(indices, generators, strict=True):
         row[:] = generator.choice(n, m, replace=False, shuffle=False)
@@ -32,40 +32,41 @@ def without_replacement(generators: Sequence[np.random.Generator], m: int, n: in
 
 
 def marked(generators: Sequence[np.random.Generator], m: int, n: int) -> np.ndarray:
-    """(R, n) bool, which m of n rows are chosen; every set of m as likely as any other.
+    """Return (R, n) bool: the m of n rows that are chosen, every set of m as likely as any other.
 
-    One byte for each row chooses about as many, all rows alike; the surplus is then drawn among the chosen, or what is
-    missing among the others. Given how many the bytes chose, all sets of that size are as likely, so those of m are.
+    One byte for each row chooses about m, all rows alike; the surplus is then drawn among the chosen rows, or the
+    missing ones among the others. Given the number that the bytes chose, all sets of that size are equally likely, and
+    so are those of m.
     """
-    chosen = np.empty((len(generators), n), dtype=bool)
-    for row, generator in zip(chosen, generators, strict=True):
+    is_chosen = np.empty((len(generators), n), dtype=bool)
+    for row, generator in zip(is_chosen, generators, strict=True):
         np.less(np.frombuffer(generator.bytes(n), dtype=np.uint8), round(256 * m / n), out=row)
         missing = m - np.count_nonzero(row)
         if missing:
             among = np.flatnonzero(~row if missing > 0 else row)
             row[among[generator.choice(len(among), abs(missing), replace=False, shuffle=False)]] = missing > 0
-    return chosen
+    return is_chosen
 
 
 def poisson(generators: Sequence[np.random.Generator], chance: float, table: int) -> tuple[np.ndarray, np.ndarray]:
-    """Every one of the `table` rows takes part with probability `chance`, by itself: different sizes per replicate.
+    """Draw each of the `table` rows with probability `chance`, independently; sizes differ between replicates.
 
-    Returns (R, largest size) rows, and the same shape in bool: which of them take part, as short batches are filled
-    with row 0.
+    Returns (R, largest size) rows, and bool of the same shape, True for those that take part: short batches are filled
+    up with row 0.
     """
-    drawn = [  # first how many, then which: the same law as a coin for every row, and no coin for the others
+    rows_of_each = [  # first how many, then which: the same law as a coin for every row, and no coin for the others
         generator.choice(table, generator.binomial(table, chance), replace=False, shuffle=False)
         for generator in generators
     ]
-    sizes = np.array([len(rows) for rows in drawn], dtype=np.int64)
-    taken = np.arange(sizes.max(initial=0)) < sizes[:, None]
-    indices = np.zeros(taken.shape, dtype=np.int64)
-    indices[taken] = np.concatenate(drawn) if drawn else 0
-    return indices, taken
+    sizes = np.array([len(rows) for rows in rows_of_each], dtype=np.int64)
+    is_taken = np.arange(sizes.max(initial=0)) < sizes[:, None]
+    indices = np.zeros(is_taken.shape, dtype=np.int64)
+    indices[is_taken] = np.concatenate(rows_of_each) if rows_of_each else 0
+    return indices, is_taken
 
 
 def permuted(generators: Sequence[np.random.Generator], count: int, n: int) -> np.ndarray:
-    """(R, count) the first rows of a random order of n."""
+    """Return (R, count) the first rows of a random order of n."""
     indices = np.empty((len(generators), count), dtype=np.int64)
     for row, generator in zip(indices, generators, strict=True):
         row[:] = generator.permutation(n)[:count]
@@ -73,7 +74,7 @@ def permuted(generators: Sequence[np.random.Generator], count: int, n: int) -> n
 
 
 def require_finite(values: np.ndarray) -> None:
-    """Raises LedgerError where a value is not a number or infinite: no noise hides that, and no sensitivity bounds it.
+    """Raise LedgerError if a value is not a number or infinite: no noise hides that, and no sensitivity bounds it.
 
     Problems put 0 in place of such entries before they clip, so one that comes here is a bug of an algorithm.
     """
@@ -82,8 +83,8 @@ def require_finite(values: np.ndarray) -> None:
 
 
 def require_room(values: np.ndarray, scale: float | np.ndarray) -> None:
-    """Raises LedgerError where rounding would hide the noise: values (R', ...) that are so large beside its scale, a
-    scalar or (R',), that fewer than ROOM numbers are within it; beyond all digits they would leave without noise.
+    """Raise LedgerError if rounding would hide the noise: values (R', ...) so large in comparison with its scale, a
+    scalar or (R',), that fewer than ROOM numbers are within it. Noise below all digits would be no noise.
 
     A scale follows from a declared sensitivity, and values from declared bounds: as with numbers that are not finite,
     it is these that must be mended, and no data make the difference where they are kept.
@@ -96,13 +97,13 @@ def require_room(values: np.ndarray, scale: float | np.ndarray) -> None:
 
 
 def require_relation(query: Query, relation: Relation) -> None:
-    """Raises LedgerError for a sensitivity that holds for other neighbours than the run's events do."""
+    """Raise LedgerError if the query's sensitivity holds for other neighbours than the events of the run."""
     if query.relation != relation:
         raise LedgerError(f"this run holds under {relation}, the query's sensitivity under {query.relation}")
 
 
 def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float64:
-    """(R',) or scalar: the query's sensitivity. Raises LedgerError unless it is finite and at least 0, and fits."""
+    """Return the query's sensitivity, (R',) or scalar. Raise LedgerError unless it fits, is finite and at least 0."""
     if isinstance(query.sensitivity, float) and 0 <= query.sensitivity < math.inf:  # the usual case, in no time
         return np.float64(query.sensitivity)
     try:
@@ -115,16 +116,16 @@ def require_sensitivity(query: Query, replicates: int) -> np.ndarray | np.float6
 
 
 class Batch(Sample):
-    """Rows of the table, and what was paid for: queries on them are released as declared, in order, or not at all.
+    """Rows of the table, and releases that were paid for: queries on them are released as declared, in order.
 
-    event : what was charged for the releases on these rows; None if they are released by running sums only.
-    replicates : (R',) for whom.
+    event : charged for the releases on these rows; None if they are released by running sums only.
+    replicates : (R',) the replicates that it was opened for.
     indices : (R', m) rows of the table for each replicate, or None if none were drawn. Those of a sampled batch are
         secret: never show them.
-    marked : (R', n) bool, of a large batch, which rows are in it; None of others, and of the whole table. As secret.
-    taken : (R', k) bool, which of (R', k) indices are in the batch, where sizes differ; None if all are. As secret.
+    marked : (R', n) bool, of a large batch, True for its rows; None of others, and of the whole table. As secret.
+    taken : (R', k) bool, True for those of (R', k) indices that are in it, where sizes differ; else None. As secret.
     rows : the block of the table that it is, for all replicates; None for the whole table.
-    size : what makes a mean of a sum over the batch; None: all rows of the table.
+    size : the divisor that makes a mean of a sum over the batch; None: all rows of the table.
     relation : the neighbouring relation that the sensitivity of its queries must hold for.
     """
 
@@ -141,14 +142,14 @@ class Batch(Sample):
         rows: slice | None = None,
         size: int | None = None,
     ) -> None:
-        whom = np.asarray(replicates, dtype=int)
-        self.replicates = whom.copy() if whom.flags.writeable else whom  # the caller's may change
+        numbers = np.asarray(replicates, dtype=int)
+        self.replicates = numbers.copy() if numbers.flags.writeable else numbers  # the caller's may change
         self.relation = relation
         self._indices, self.marked, self.taken, self.rows = indices, marked, taken, rows
-        # What was paid for is on these rows, for these replicates.
-        for kept in (self.replicates, indices, marked, taken):
-            if kept is not None and kept.flags.writeable:
-                kept.setflags(write=False)
+        # The releases were paid for on these rows and these replicates.
+        for array in (self.replicates, indices, marked, taken):
+            if array is not None and array.flags.writeable:
+                array.setflags(write=False)
         self._source, self._size = source, size
         self._declared = [] if event is None else list(inner_events(event))
         self._lock = Lock()  # two threads must not both get the one release that was paid for
@@ -163,13 +164,13 @@ class Batch(Sample):
 
     @property
     def whole(self) -> bool:
-        """Whether it is the whole table."""
+        """True if the batch is the whole table."""
         return self._indices is None and self.marked is None and self.rows is None
 
     def split(self, parts: Iterable[slice]) -> "Iterator[tuple[slice, Batch]]":
-        """Batches for some of the replicates each, which together have the releases that are left; this one has none.
+        """Yield batches for some of the replicates each, which together have the remaining releases; this one has none.
 
-        For releases that take long: each replicate gets the same noise, whatever the parts. Disjoint, whole table only.
+        For releases that take long: each replicate gets the same noise for any parts. Disjoint, whole table only.
         """
         if not self.whole:
             raise LedgerError("only releases on the whole table are split by replicates")
@@ -180,27 +181,27 @@ class Batch(Sample):
             if assigned[part].any():
                 raise LedgerError("a replicate is in two parts, which would be two releases for one")
             assigned[part] = True
-            own = Batch(None, self.replicates[part], self._source, self.relation, size=self._size)
-            own._declared = list(declared)
-            yield part, own
+            batch = Batch(None, self.replicates[part], self._source, self.relation, size=self._size)
+            batch._declared = list(declared)
+            yield part, batch
 
-    def part(self, places: np.ndarray) -> "Batch":
-        """A batch for some of its replicates only, with the releases that are left; this one has none, and the others
-        give theirs up. places : (R'',) places among its replicates."""
+    def part(self, positions: np.ndarray) -> "Batch":
+        """Return a batch for some of its replicates only, with the remaining releases; this one has none, and the other
+        replicates give theirs up. positions : (R'',) indices into its replicates."""
         with self._lock:
             declared, self._declared = self._declared, []
         secret = {"indices": self._indices, "marked": self.marked, "taken": self.taken}
-        of_part: dict[str, Any] = {name: rows[places] for name, rows in secret.items() if rows is not None}
-        whom = self.replicates[places]
-        part = Batch(None, whom, self._source, self.relation, rows=self.rows, size=self._size, **of_part)
+        of_part: dict[str, Any] = {name: rows[positions] for name, rows in secret.items() if rows is not None}
+        numbers = self.replicates[positions]
+        part = Batch(None, numbers, self._source, self.relation, rows=self.rows, size=self._size, **of_part)
         if len(np.unique(part.replicates)) < len(part.replicates):
             raise LedgerError("a replicate that is named twice would get two releases for one")
         part._declared = declared
         return part
 
     def divisor(self, n: int) -> int:
-        """What makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is secret, the declared
-        m. n : rows of the table."""
+        """Return the divisor that makes a mean of a sum over the batch: its size; of a Poisson batch, whose size is
+        secret, the declared m. n : rows of the table."""
         return n if self._size is None else self._size
 
     def laplace(self, query: Query) -> np.ndarray:
@@ -219,7 +220,7 @@ class Batch(Sample):
         return self._first_above(query, self._next(query, StatedPureDP, "linf"))
 
     def check(self, query: Query, kind: type[E], norm: Norm) -> E:
-        """The next declared event. Raises LedgerError unless it is of this kind and the query fits it and the batch."""
+        """Return the next declared event. Raise LedgerError unless it is of this kind and fits the query and batch."""
         release = self._declared[0] if self._declared else None
         if not isinstance(release, kind):
             raise LedgerError(f"this batch does not allow {kind.__name__} now; declared: {self._declared}")
@@ -237,13 +238,14 @@ class Batch(Sample):
         return release
 
     def _next(self, query: Query, kind: type[E], norm: Norm) -> E:
-        """The next declared event, used up, after checking that the query fits it and this batch."""
+        """Return the next declared event and use it up, after a check that the query fits it and this batch."""
         with self._lock:
             release = self.check(query, kind, norm)
             del self._declared[0]
             return release
 
     def _released(self, query: Query, event: Event, parameter: float, distribution: Standard) -> np.ndarray:
+        """Return the value plus noise of scale sensitivity / parameter; no noise where the parameter is infinite."""
         noisy, scale = query.value, require_sensitivity(query, len(self.replicates)) / parameter
         if parameter < np.inf:
             if not np.isfinite(scale).all():
@@ -255,6 +257,7 @@ class Batch(Sample):
         return self._source._passed(Noised(query.value, noisy, *law, event=event, change=query.sensitivity))
 
     def _first_above(self, query: Query, event: StatedPureDP) -> np.ndarray:
+        """Return the first index whose noisy value reaches the noisy threshold, -1 if none does."""
         (replicates, count), epsilon = query.value.shape, event.eps
         if not count:
             return np.full(replicates, -1)

@@ -1,9 +1,9 @@
-"""Calibration: budgets to events. How much of a budget each step gets, and the noise that follows.
+"""Calibration: budgets to events, by the share of the budget that each step gets and the noise that follows.
 
 Plans on random batches that protect by luck alone are refused. Sampling multiplies a guarantee by the chance that a row
 is in the batch. Taken to its end, a small chance pays for releasing whole batches without noise: one row of 1000 in the
-clear is (0, 1/1000)-DP. Every accountant is right to accept such a plan, and nobody should run it: whoever is drawn is
-not protected at all.
+clear is (0, 1/1000)-DP. Every accountant is right to accept such a plan, and yet it should not be run: a row that is
+drawn is not protected at all.
 """
 
 import math
@@ -29,14 +29,14 @@ Rows = Annotated[int, Between(1, 10**12, ends=True)]
 LEVELS = 24  # different costs in a schedule; the sum of weighted variances is within 1 % of the optimum
 MANY_LEVELS = 500  # it is within 1e-4 of the optimum
 ALMOST_SURELY = 0.9999  # the advantage (TPR - FPR) from which a release tells a row of its batch almost surely
-_LEAST_DOUBT = 2 * math.exp(-100.0)  # no currency leaves less within its declared range
-_WASTE = 1e-6  # the share of a budget that may be left over where no closed form uses it up
-_WASTE_BY_LOSSES = 1e-5  # and where the cost is found on a grid, whose choice moves it by 1e-6
-_ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # of a schedule, for first looks at what it costs
+_MIN_DOUBT = 2 * math.exp(-100.0)  # no currency leaves less within its declared range
+_WASTE = 1e-6  # the share of a budget that may remain where no closed form uses it up
+_WASTE_BY_LOSSES = 1e-5  # and where the cost is computed on a grid, whose choice moves it by 1e-6
+_ROUGHEST_LEVELS, _ROUGH_LEVELS = 4, 9  # of a schedule, for first estimates of its cost
 
 
 def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
-    """One Laplace release per step on m of n rows, step t costing ε_t after amplification by sampling; (T,) in.
+    """Return one Laplace release per step on m of n rows, (T,): step t costs epsilon[t] after amplification.
 
     Kuru et al. 2022, equation (12); m = n draws no batch. Equal costs share one event.
     sampling : "wor" holds under replace-one, "poisson" under add/remove-one; ε is amplified alike.
@@ -46,25 +46,26 @@ def laplace_events(epsilon: Floats, m: int, n: int, sampling: Sampling = "wor") 
 
 
 def gaussian_events(rho: Floats, m: int, n: int, sampling: Sampling = "wor") -> tuple[Event, ...]:
-    """One Gaussian release per step on m of n rows, ρ_t = μ_t²/2 before any sampling; (T,) in."""
+    """Return one Gaussian release per step on m of n rows, (T,): step t has ρ = μ²/2 = rho[t] before any sampling."""
     return _events(np.sqrt(2 * rho), Gaussian, m, n, sampling)
 
 
 def _events(
     parameters: Floats, kind: type[Laplace] | type[Gaussian], m: int, n: int, sampling: Sampling
 ) -> tuple[Event, ...]:
-    made: dict[float, Event] = {}
+    """Return one release per parameter; equal parameters share one object."""
+    by_parameter: dict[float, Event] = {}
     for value in parameters.tolist():
-        if value not in made:
-            made[value] = kind(value) if m == n else Sub(sampling, m, n, kind(value))
-    return tuple(made[value] for value in parameters.tolist())
+        if value not in by_parameter:
+            by_parameter[value] = kind(value) if m == n else Sub(sampling, m, n, kind(value))
+    return tuple(by_parameter[value] for value in parameters.tolist())
 
 
 @checked
 def calibrate_laplace(
     budget: Budget, weights: Floats, m: Rows, n: Rows, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
-    """(T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
+    """Return (T,) costs ε_t, in proportion to `weights`, that use up the budget in its own currency.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def calibrate_laplace(
     Raises
     ------
     UserError
-        If the events before leave nothing, and where noise on rare batches would hide nobody in them.
+        If `prior` leaves nothing, and where noise on rare batches would not hide the rows in them.
 
     >>> from dpviz.privacy.budgets import PureDP
     >>> calibrate_laplace(PureDP(epsilon=1.0), np.array([1.0, 3.0]), m=1000, n=1000).tolist()
@@ -94,19 +95,21 @@ def calibrate_laplace(
     if not budget.private:
         return np.full(len(shares), math.inf)
     target = budget.left(prior)
-    most = math.inf if m == n else float(closed_forms.amplify(most_inner("laplace", budget), m, n))
+    max_cost = math.inf if m == n else float(closed_forms.amplify(max_inner("laplace", budget), m, n))
     if budget.pure:
-        if target * shares.max() > most:
+        if target * shares.max() > max_cost:
             refuse_rare_batches()
         return shares * target
-    return shares * _largest_multiple("laplace", tuple(shares.tolist()), (m, n, sampling), budget, target, most=most)
+    return shares * _largest_multiple(
+        "laplace", tuple(shares.tolist()), (m, n, sampling), budget, target, max_cost=max_cost
+    )
 
 
 @checked
 def calibrate_gaussian(
     budget: Budget, weights: Floats, m: Rows, n: Rows, prior: tuple[Event, ...] = (), *, sampling: Sampling = "wor"
 ) -> Floats:
-    """(T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
+    """Return (T,) costs ρ_t, before any sampling and in proportion to `weights`, that use up the budget.
 
     Parameters
     ----------
@@ -127,7 +130,7 @@ def calibrate_gaussian(
     ------
     UserError
         Under pure ε, which Gaussian noise never gives; for batches under ρ or μ, which sampling does not shrink; and
-        where noise on rare batches would hide nobody in them.
+        where noise on rare batches would not hide the rows in them.
 
     >>> from dpviz.privacy.budgets import ApproximateDP
     >>> budget = ApproximateDP(epsilon=1.0, delta=1e-5)
@@ -148,14 +151,14 @@ def calibrate_gaussian(
             "as an attack bound.",
             title="No amplification in this currency",
         )
-    most = most_inner("gaussian", budget) ** 2 / 2
+    max_cost = max_inner("gaussian", budget) ** 2 / 2
     return shares * _largest_multiple(
-        "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), most=most
+        "gaussian", tuple(shares.tolist()), (m, n, sampling), budget, budget.left(prior), max_cost=max_cost
     )
 
 
 def _shares(weights: Floats, m: int, n: int) -> Floats:
-    """The weights of steps on m of n rows, as shares of 1. Raises UserError for what are none."""
+    """Return the weights of steps on m of n rows as shares of 1. Raise UserError if there are no such steps."""
     steps = np.asarray(weights, dtype=float)
     if steps.ndim != 1 or not len(steps) or not (steps > 0).all() or m > n:
         raise UserError(
@@ -175,10 +178,10 @@ def calibrated_events(
     prior: tuple[Event, ...] = (),
     sampling: Sampling = "wor",
 ) -> tuple[Event, ...]:
-    """(T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
+    """Return (T,) releases on m of n rows that use up the budget, step t in proportion to weights[t] of ε_t or ρ_t.
 
-    Where no closed form tells the noise, long schedules are first rounded to few levels (`levelled`): to LEVELS where
-    it is expensive to tell what an event costs, to MANY_LEVELS where closed forms add up.
+    Where the noise has no closed form, long schedules are first rounded to few levels (`levelled`): to LEVELS where the
+    cost of an event is expensive to compute, to MANY_LEVELS where closed forms add up.
     """
     closed_form = budget.pure or not budget.private or (noise == "gaussian" and m == n)
     if not closed_form and len(set(weights.tolist())) > accountants.MOST_EXACT:
@@ -192,16 +195,16 @@ def calibrated_events(
 def calibrate_selections(
     budget: Budget, ranges: Floats, times: Floats | int = 1, prior: tuple[Event, ...] = ()
 ) -> float:
-    """The largest s for which selections of bounded range s · ranges[i], `times` each, cost at most the budget.
+    """Return the largest s for which selections of bounded range s · ranges[i], `times` each, cost at most the budget.
 
     Under (ε, δ) the cost is the smaller of basic composition and Rényi divergences. Raises UserError if `prior` leaves
     nothing, and for attack bounds.
     """
     if not budget.private:
         return math.inf
-    sizes, where = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
+    sizes, inverse = np.unique(np.asarray(ranges, dtype=float), return_inverse=True)
     counts = np.zeros(len(sizes))
-    np.add.at(counts, where, times)
+    np.add.at(counts, inverse, times)
     counts, sizes = counts[sizes > 0], sizes[sizes > 0]
     target = budget.left(prior)
     if budget.pure:
@@ -225,12 +228,12 @@ def _largest_multiple(
     budget: Budget,
     target: float,
     *,
-    most: float,
+    max_cost: float,
 ) -> float:
-    """A multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
+    """Return a multiple of the shares (which sum to 1) whose events cost at most `target`, and next to nothing less.
 
-    batches : m, n and how they are drawn. most : what a single step may cost, as `build` counts it. Raises UserError if
-        no accountant can tell the cost, or if less than `target` is spent there.
+    batches : m, n and the sampling. max_cost : of a single step, as `build` counts it: its ε after amplification, or
+        its ρ. Raises UserError if no accountant can tell the cost, or if less than `target` is spent at `max_cost`.
     """
     build = laplace_events if noise == "laplace" else gaussian_events
     weights = np.array(shares)
@@ -240,47 +243,47 @@ def _largest_multiple(
 
         def at(log_multiple: float) -> float:
             steps = build(distinct * math.exp(log_multiple), *batches)
-            # What all cost together does not depend on their order.
+            # The cost of all together does not depend on their order.
             events = tuple(Repeat(e, k) if k > 1 else e for e, k in zip(steps, counts.tolist(), strict=True))
             spent = cost(events)
             return math.log(max(spent, 1e-300) / target) if spent < math.inf else 100.0
 
         return at
 
-    exact, highest = excess(budget.cost, weights), math.log(most / weights.max())
+    exact, highest = excess(budget.cost, weights), math.log(max_cost / weights.max())
     guess, slope = _first_guess(noise, weights, batches[0] / batches[1], budget, target), None
     if budget.adds_up:
         return math.exp(_largest_feasible(exact, guess, _WASTE, highest))
-    for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):  # cheap looks at fewer different shares
+    for levels, waste in ((_ROUGHEST_LEVELS, 0.05), (_ROUGH_LEVELS, 0.01)):  # cheap, with fewer different shares
         if len(set(shares)) > 2 * levels:
-            few = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
-            guess, slope = _rough_look(excess(budget.rough_cost, few), guess, waste, highest, slope)
-    guess, slope = _rough_look(excess(budget.rough_cost, weights), guess, 4e-3, highest, slope)
+            rounded = levelled(weights, levels, 2.0 if noise == "laplace" else 1.0)
+            guess, slope = _rough_root(excess(budget.rough_cost, rounded), guess, waste, highest, slope)
+    guess, slope = _rough_root(excess(budget.rough_cost, weights), guess, 4e-3, highest, slope)
     return math.exp(_largest_feasible(exact, guess, _WASTE_BY_LOSSES, highest, slope))
 
 
-def _rough_look(
+def _rough_root(
     excess: Callable[[float], float], guess: float, waste: float, highest: float, slope: float | None = None
 ) -> tuple[float, float | None]:
-    """About the x <= highest with excess(x) = 0, and the slope there if it shows; `slope`: what it is taken for."""
-    seen: dict[float, float] = {}
+    """Return about the x <= highest with excess(x) = 0, and the slope there if known; `slope` : an estimate of it."""
+    values: dict[float, float] = {}
 
-    def kept(x: float) -> float:
-        seen[x] = value = excess(x)
-        # Whether something is left even at `highest`, a rough cost does not decide.
+    def recorded(x: float) -> float:
+        values[x] = value = excess(x)
+        # A rough cost does not decide if something remains even at `highest`.
         return 0.0 if abs(value) <= waste or (value < 0 and x >= highest) else value
 
-    root = _largest_feasible(kept, guess, waste, highest, slope)
+    root = _largest_feasible(recorded, guess, waste, highest, slope)
     if root >= highest:
         return highest, None
-    points = sorted(seen.items(), key=lambda point: abs(point[1]))[:2]
+    points = sorted(values.items(), key=lambda point: abs(point[1]))[:2]
     rise = [(y - z) / (x - w) for (x, y), (w, z) in [points] if x != w] if len(points) == 2 else []
     slope = rise[0] if rise and rise[0] > 0.1 else slope
-    return (root - (seen[root] + _WASTE_BY_LOSSES / 2) / slope, slope) if slope else (root, None)
+    return (root - (values[root] + _WASTE_BY_LOSSES / 2) / slope, slope) if slope else (root, None)
 
 
 def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, target: float) -> float:
-    """About the logarithm of the multiple that uses up the budget; fraction = m/n."""
+    """Return about the logarithm of the multiple of the shares that uses up the budget; fraction = m/n."""
     rho = budget.about_rho(target)
     if noise == "gaussian":
         # All have μ² = (m/n)² Σ (e^μ_t² - 1) together, in the limit (Bu, Dong, Long, Su 2020). The losses of noise far
@@ -302,11 +305,11 @@ def _first_guess(noise: Noise, shares: Floats, fraction: float, budget: Budget, 
 def _largest_feasible(
     excess: Callable[[float], float], guess: float, waste: float, highest: float = math.inf, slope: float | None = None
 ) -> float:
-    """About the largest x with excess(x) <= 0, of an increasing and nearly linear function.
+    """Return about the largest x with excess(x) <= 0, for an increasing and nearly linear function.
 
-    Either -waste <= excess(x), or the function jumps and x is known to `waste`. Asked for x <= highest only; raises
-    UserError if even there something is left. slope : of the function near `guess`, if known.
-    Regula falsi. It returns a point that was tried and found feasible, never an estimate.
+    Either -waste <= excess(x), or the function jumps and x is known to `waste`. The function is called for x <= highest
+    only; raises UserError if the budget is not used up even there. slope : of the function near `guess`, if known.
+    Regula falsi. It returns a point that was tried and is feasible, never an estimate.
     """
     guess = min(guess, highest)
     low, high, value = guess, guess, excess(guess)
@@ -345,16 +348,16 @@ def _largest_feasible(
 
 
 def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
-    """(T,) weights > 0 of the steps of a schedule, rounded to at most `levels` different ones: as good as one in which
-    all differ, and far quicker to account for.
+    """Return (T,) weights > 0 of the steps of a schedule, rounded to at most `levels` different ones: as good as a
+    schedule in which all differ, and far quicker to account for.
 
     Where a step's cost is its share of a budget, and shares are optimal, moving a share w by a small factor f loses
-    w (f - 1)², whatever w is. So the logarithms are cut as a companding quantiser cuts (Panter and Dite 1951): the
+    w (f - 1)² for any w. So the logarithms are cut as a companding quantiser cuts (Panter and Dite 1951): the
     width of a level is in proportion to the density of the shares there to the power -1/3. Equal weights stay equal,
     and larger ones larger or equal.
 
-    order : of the mean of its weights that a level is. The cubic one keeps the largest of a wide level, which matter,
-    from getting too little.
+    order : of the mean that replaces the weights of a level. The cubic mean keeps the largest of a wide level, which
+    matter, from getting too little.
     """
     distinct, back, counts = np.unique(np.asarray(weights, dtype=float), return_inverse=True, return_counts=True)
     if len(distinct) <= levels:
@@ -368,19 +371,19 @@ def levelled(weights: Floats, levels: int, order: float = 3.0) -> Floats:
     return means[group][back]
 
 
-def most_inner(noise: Noise, budget: Budget) -> float:
-    """The largest ε of Laplace or μ of Gaussian noise on a batch that still hides a row of the batch.
+def max_inner(noise: Noise, budget: Budget) -> float:
+    """Return the largest ε of Laplace or μ of Gaussian noise on a batch that still hides a row of the batch.
 
-    Beyond it, one release gives an attacker who knows the batch an advantage above ALMOST_SURELY, and above what the
-    budget itself grants to anybody: a budget that promises nothing needs no guard.
+    Beyond it, one release gives an attacker who knows the batch an advantage above ALMOST_SURELY, and above the one
+    that the budget itself grants any attacker: a budget that promises nothing needs no guard.
     """
-    doubt = max(min(1 - ALMOST_SURELY, budget.doubt()), _LEAST_DOUBT)
+    doubt = max(min(1 - ALMOST_SURELY, budget.doubt()), _MIN_DOUBT)
     # The advantage is 1 - e^(-ε/2) for Laplace noise and 2 Φ(μ/2) - 1 for Gaussian noise.
     return -2 * math.log(doubt) if noise == "laplace" else -2 * float(ndtri(doubt / 2))
 
 
 def refuse_rare_batches() -> NoReturn:
-    """Raises the UserError for a budget that only batches with too little noise would use up."""
+    """Raise the UserError for a budget that only batches with too little noise would use up."""
     raise UserError(
         "This guarantee would hold only because the batch is rare: a given row is drawn so seldom that the budget "
         "allows releasing whole batches without any noise, or with so little that a row in the batch shows almost "

@@ -1,4 +1,4 @@
-"""Conversions: what one guarantee, of which nothing else is known, implies in the other currencies."""
+"""Conversions: the numbers that a guarantee, of which nothing else is known, implies in the other currencies."""
 
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,10 +9,10 @@ from dpviz.privacy.budgets import Budget
 
 @dataclass(frozen=True)
 class Implied:
-    """What a bare guarantee implies in another currency, for every algorithm that has it.
+    """The number that a bare guarantee implies in another currency, for every algorithm that has it.
 
-    value : None where nothing follows. exact : whether the number leads back to the guarantee, if one knows what kind
-    it came from; otherwise it is an upper bound that says less. why : the reason, where nothing follows.
+    value : None where nothing follows. exact : True if the number leads back to the guarantee, given the kind that it
+    came from; otherwise it is an upper bound that says less. why : the reason, where nothing follows.
     """
 
     value: float | None
@@ -33,7 +33,7 @@ _NOTHING = MappingProxyType(
 
 
 def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Implied]:
-    """What a bare budget implies in every one of READINGS (THEORY.md, section 3).
+    """Return the numbers that a bare budget implies, by the keys of READINGS (THEORY.md, section 3).
 
     delta : at which (ε, δ) is read; order : of the Rényi divergence.
     """
@@ -46,7 +46,7 @@ def implied(budget: Budget, delta: float, order: float = 8.0) -> dict[str, Impli
 
 @checked
 def convert(budget: Budget, delta: Delta) -> dict[str, float | None]:
-    """What a bare budget implies in the other currencies, for any algorithm that meets it.
+    """Return the numbers that a bare budget implies in the other currencies, for any algorithm that meets it.
 
     Parameters
     ----------

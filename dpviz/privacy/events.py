@@ -1,4 +1,4 @@
-"""Events: what a release does to privacy, with the sensitivity already divided out.
+"""Events: the effect of a release on privacy, with the sensitivity already divided out.
 
 An event describes a mechanism completely; accountants consume events and know nothing else. All are frozen, hashable
 and relative to one neighbouring relation: replace-one (n is public, one row is exchanged) or add/remove-one. An event
@@ -34,7 +34,7 @@ class OneNumber:
 
     @property
     def parameter(self) -> float:
-        """The number, whatever it is called."""
+        """The number, under any of its names: eps, mu, eta or rho."""
         number: float = getattr(self, self.__match_args__[0])
         return number
 
@@ -74,7 +74,7 @@ class StatedPureDP(OneNumber):
 
 @dataclass(frozen=True, slots=True)
 class StatedZCDP(OneNumber):
-    """Any rho-zCDP release of which nothing else is known, such as what a filter in ρ allows."""
+    """Any rho-zCDP release of which nothing else is known, such as all releases that a filter in ρ allows."""
 
     rho: float
 
@@ -162,7 +162,7 @@ Event = Laplace | Gaussian | ExpMech | StatedPureDP | StatedZCDP | StatedApproxi
 
 
 def parts(event: Event) -> tuple[Event, ...]:
-    """The events directly inside a composite one; empty for a single release."""
+    """Return the events directly inside a composite one; empty for a single release."""
     match event:
         case Seq(events) | Parallel(events):
             return events
@@ -175,32 +175,32 @@ def parts(event: Event) -> tuple[Event, ...]:
 
 
 def of_each(events: Sequence[Event], value: Callable[[Event], T]) -> list[T]:
-    """What a function says of each event, asked once of every one of `objects`."""
-    known = {id(event): value(event) for event in objects(events)}
-    return [known[id(event)] for event in events]
+    """Return the value of each event, computed once for every one of `objects`."""
+    by_id = {id(event): value(event) for event in objects(events)}
+    return [by_id[id(event)] for event in events]
 
 
 def objects(events: Iterable[Event]) -> Collection[Event]:
-    """The events, one that is repeated as a uniform schedule does it once. Nothing is hashed, which takes longer than
-    all else of a long plan; so equal ones may be among them."""
+    """Return the events, each object once, as a uniform schedule repeats one. Nothing is hashed, which takes longer
+    than all other work on a long plan; so equal ones may be among them."""
     return {id(event): event for event in events}.values()
 
 
 def draws_batch(event: Event) -> bool:
-    """Whether a batch is drawn anywhere inside the event."""
+    """Return whether a batch is drawn anywhere inside the event."""
     return isinstance(event, Sub) or any(draws_batch(part) for part in parts(event))
 
 
 def has_blocks(event: Event) -> bool:
-    """Whether there are releases on disjoint blocks anywhere inside the event."""
+    """Return whether there are releases on disjoint blocks anywhere inside the event."""
     return isinstance(event, Parallel) or any(has_blocks(part) for part in parts(event))
 
 
 def relation(events: Iterable[Event]) -> Relation | None:
-    """The neighbouring relation that sampled events fix; None if either will do.
+    """Return the neighbouring relation that sampled events fix; None if either will do.
 
-    Raises UserError if some hold under replace-one and others under add/remove-one: what holds for two different
-    notions of a neighbour does not add up.
+    Raises UserError if some hold under replace-one and others under add/remove-one: guarantees for two different
+    notions of a neighbour do not add up.
     """
     schemes = {scheme for event in objects(events) for scheme in _schemes(event)}
     if len(schemes) > 1:
@@ -222,15 +222,15 @@ def _schemes(event: Event) -> Iterator[str]:
 
 
 def inner_events(event: Event) -> tuple[Event, ...]:
-    """The single releases inside one event, in order: what a batch, once opened, allows."""
+    """Return the single releases inside one event, in order: those that a batch allows once it is opened."""
     if isinstance(event, Repeat):
         return inner_events(event.event) * event.times
     return tuple(e for part in parts(event) for e in inner_events(part)) or (event,)
 
 
 def grouped(event: Event, k: int) -> Event:
-    """The same releases as they protect a group of k rows (Dwork and Roth 2014, Theorem 2.2; for Gaussian noise μ grows
-    k-fold, for zCDP ρ k²-fold). Raises ValueError for sampled events, for which no simple rule exists.
+    """Return the same releases as they protect a group of k rows (Dwork and Roth 2014, Theorem 2.2; for Gaussian noise
+    μ grows k-fold, for zCDP ρ k²-fold). Raises ValueError for sampled events, for which no simple rule exists.
 
     Add/remove-one to replace-one is a group of 2.
     """
@@ -267,7 +267,7 @@ _NAMES: dict[type[OneNumber], str] = {
 
 
 def described(event: Event) -> str:
-    """An event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
+    """Return an event in words: "Laplace, ε = 0.2", "10 times Gaussian, μ = 0.1, on batches of 50 of 1,000 rows"."""
     match event:
         case OneNumber(parameter=number):
             return f"{_NAMES[type(event)]} = {short_up(number)}"

@@ -1,4 +1,4 @@
-"""The ledger: what a run has been charged, refusing what its plan or its cap does not allow."""
+"""The ledger: the charges of a run. It refuses any that the plan or the cap of the run does not allow."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class FixedEvents:
 class Filter:
     """Terms of an adaptive plan: any of the allowed events, at any time, while their sum stays within the cap.
 
-    Which event comes next, and when to stop, may depend on what was released: ε of pure DP, ρ of zCDP and μ² of
+    The next event, and the time to stop, may depend on earlier releases: ε of pure DP, ρ of zCDP and μ² of
     Gaussian DP then still add up (Rogers, Roth, Ullman, Vadhan 2016; Feldman and Zrnic 2021; Whitehouse et al. 2023).
     A privacy loss distribution would not, so it is no currency of a filter.
 
@@ -44,7 +44,7 @@ class Filter:
     allowed: Mapping[str, Event]
 
     def cost(self, event: Event) -> float:
-        """What one such event adds to the sum: ε, ρ, or μ²."""
+        """Return the amount that one such event adds to the sum: ε, ρ, or μ²."""
         return price(event, self.currency)
 
     @property
@@ -56,12 +56,12 @@ class Filter:
 class Ledger:
     """The accounts of R replicates of one arm; each replicate has the whole budget to itself.
 
-    Under `FixedEvents`, a replicate that skips an event has left for good: what it was charged is the prefix up to
-    there. Under a `Filter`, every replicate has its own sum. Threads may share a ledger: what one of them is charged
-    is booked before the next one is looked at.
+    Under `FixedEvents`, a replicate that skips an event has left for good: it is charged the events up to there. Under
+    a `Filter`, every replicate has its own sum. Threads may share a ledger: the charge of one of them is booked before
+    that of the next is checked.
 
-    relation : the neighbouring relation of the run: what its batches need, else replace-one. Raises UserError if they
-        need different ones.
+    relation : the neighbouring relation of the run: that of its batches, else replace-one. Raises UserError if they
+        have different ones.
     """
 
     def __init__(self, terms: FixedEvents | Filter, replicates: int) -> None:
@@ -73,7 +73,7 @@ class Ledger:
         self.relation: Relation = relation(different.values()) or "replace-one"
 
     def charge(self, event: Event, times: np.ndarray | None = None) -> None:
-        """Book `event`; `times` (R,) int, how often for each replicate, 0 for those that do not take part; None = once.
+        """Book `event`, `times` (R,) int times for each replicate, 0 for those that do not take part; None = once.
 
         Raises LedgerError, before anything is booked or drawn, unless `event` is the next one of the plan (then times
         are 0 or 1), or allowed by the filter and within its cap for every replicate.
@@ -82,23 +82,23 @@ class Ledger:
             self._accounts.charge(event, times)
 
     def affordable(self, event: Event, times: int | np.ndarray = 1) -> np.ndarray:
-        """(R,) bool: which replicates may be charged `event` so many times now."""
+        """Return (R,) bool: True for the replicates that may be charged `event` now, `times` times."""
         with self._lock:
             return self._accounts.affordable(event, times)
 
     def spent(self, currency: Currency) -> np.ndarray:
-        """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
+        """Return (R,) the amount that each replicate has been charged so far: ε, ρ, or μ."""
         with self._lock:
             total = self._accounts.sums(currency)
         return np.sqrt(total) if UNITS[currency].power == 2 else total
 
     def charges(self) -> list[tuple[Event, np.ndarray]]:
-        """The events charged so far, in order, and how often to each replicate, (R,)."""
+        """Return the events charged so far, in order, and their number for each replicate, (R,)."""
         with self._lock:
             return self._accounts.charges()
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
-        """The events charged to one replicate so far, in order."""
+        """Return the events charged to one replicate so far, in order."""
         with self._lock:
             return self._accounts.booked(replicate)
 
@@ -110,7 +110,7 @@ class _Fixed:
         self._events = terms.events
         self._next = 0
         self._left_at = np.full(replicates, -1)  # index of the first event that was skipped; -1 = still in
-        self._complete = True  # nobody has left
+        self._complete = True  # no replicate has left
 
     def charge(self, event: Event, times: np.ndarray | None) -> None:
         if self._next >= len(self._events):
@@ -129,6 +129,7 @@ class _Fixed:
         return due & (self._left_at < 0) & (np.asarray(times) <= 1)
 
     def _leave(self, times: np.ndarray) -> None:
+        """Note the replicates that skip the next event; raise LedgerError if one that left is charged."""
         if times.shape != self._left_at.shape or not np.isin(times, (0, 1)).all():
             raise LedgerError("under a fixed plan, times must be 0 or 1 for each replicate")
         if ((self._left_at >= 0) & (times > 0)).any():
@@ -137,18 +138,18 @@ class _Fixed:
         self._complete = not (self._left_at >= 0).any()
 
     def sums(self, currency: Currency) -> np.ndarray:
-        """(R,) the costs charged so far, added up."""
+        """Return (R,) the costs charged so far, added up."""
         prices = {event: price(event, currency) for event in set(self._events[: self._next])}
         spent = np.cumsum([0.0, *(prices[event] for event in self._events[: self._next])])
         return spent[np.where(self._left_at < 0, self._next, self._left_at)]
 
     def charges(self) -> list[tuple[Event, np.ndarray]]:
         until = np.where(self._left_at < 0, self._next, self._left_at)
-        return [(event, (place < until).astype(int)) for place, event in enumerate(self._events[: self._next])]
+        return [(event, (index < until).astype(int)) for index, event in enumerate(self._events[: self._next])]
 
     def booked(self, replicate: int) -> tuple[Event, ...]:
-        left = self._left_at[replicate]
-        return self._events[: self._next if left < 0 else left]
+        end = self._left_at[replicate]
+        return self._events[: self._next if end < 0 else end]
 
 
 class _Filtered:
@@ -162,28 +163,28 @@ class _Filtered:
         self._counts = {event: np.zeros(replicates, dtype=int) for event in self._price}
 
     def charge(self, event: Event, times: np.ndarray | None) -> None:
-        chosen = np.ones(len(self._sum), dtype=int) if times is None else np.array(times)
-        if chosen.shape != self._sum.shape or not np.issubdtype(chosen.dtype, np.integer) or (chosen < 0).any():
+        counts = np.ones(len(self._sum), dtype=int) if times is None else np.array(times)
+        if counts.shape != self._sum.shape or not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
             raise LedgerError("times must be a whole number, at least 0, for each replicate")
-        after = self._after(event, chosen)
-        if not (after <= self._limit).all():
-            raise BudgetExceeded(f"{event} would lead to {after.max():.6g}; the filter ends at {self._limit:.6g}")
-        self._sum = after
-        self._log.append((event, chosen))
-        self._counts[event] += chosen
+        new_sum = self._new_sum(event, counts)
+        if not (new_sum <= self._limit).all():
+            raise BudgetExceeded(f"{event} would lead to {new_sum.max():.6g}; the filter ends at {self._limit:.6g}")
+        self._sum = new_sum
+        self._log.append((event, counts))
+        self._counts[event] += counts
 
     def affordable(self, event: Event, times: int | np.ndarray) -> np.ndarray:
-        return self._after(event, np.broadcast_to(times, self._sum.shape)) <= self._limit
+        return self._new_sum(event, np.broadcast_to(times, self._sum.shape)) <= self._limit
 
     def sums(self, currency: Currency) -> np.ndarray:
-        """(R,) the costs charged so far, added up."""
+        """Return (R,) the costs charged so far, added up."""
         total = np.zeros(len(self._sum))
         for event, counts in self._counts.items():
             charged = counts > 0  # 0 · ∞ is not a number
             total[charged] += counts[charged] * price(event, currency)
         return total
 
-    def _after(self, event: Event, times: np.ndarray) -> np.ndarray:
+    def _new_sum(self, event: Event, times: np.ndarray) -> np.ndarray:
         if event not in self._price:
             raise LedgerError(f"the filter does not allow {event}")
         return np.where(times > 0, self._sum + np.maximum(times, 1) * self._price[event], self._sum)
@@ -196,22 +197,22 @@ class _Filtered:
 
 
 def times_of(rows: Iterable[int] | None, replicates: int, draws: int | np.ndarray = 1) -> np.ndarray | None:
-    """The `times` argument of `Ledger.charge` for a call that addresses `rows` (None = all replicates).
+    """Return the `times` argument of `Ledger.charge` for a call that addresses `rows` (None = all replicates).
 
-    draws : how often each of the rows is charged; a scalar or one number per row.
+    draws : number of charges of each of the rows; a scalar or one number per row.
     Raises LedgerError unless rows are different replicates: one that is named twice would get two releases for one.
     """
     if rows is None and np.isscalar(draws) and draws == 1:
         return None
-    chosen = np.arange(replicates) if rows is None else np.asarray(rows)
-    if chosen.size and not (
-        np.issubdtype(chosen.dtype, np.integer)
-        and len(np.unique(chosen)) == len(chosen)
-        and 0 <= chosen.min() <= chosen.max() < replicates
+    indices = np.arange(replicates) if rows is None else np.asarray(rows)
+    if indices.size and not (
+        np.issubdtype(indices.dtype, np.integer)
+        and len(np.unique(indices)) == len(indices)
+        and 0 <= indices.min() <= indices.max() < replicates
     ):
         raise LedgerError(f"rows must name different replicates below {replicates}, not {rows}")
-    if not np.issubdtype(np.asarray(draws).dtype, np.integer) or np.shape(draws) not in ((), chosen.shape):
-        raise LedgerError(f"draws must be a whole number, or one for each of {len(chosen)} rows, not {draws}")
+    if not np.issubdtype(np.asarray(draws).dtype, np.integer) or np.shape(draws) not in ((), indices.shape):
+        raise LedgerError(f"draws must be a whole number, or one for each of {len(indices)} rows, not {draws}")
     times = np.zeros(replicates, dtype=int)
-    times[chosen.astype(int)] = draws
+    times[indices.astype(int)] = draws
     return times

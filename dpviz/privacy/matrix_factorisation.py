@@ -1,8 +1,8 @@
 """Running sums under Gaussian noise: factorisations of the prefix-sum matrix, and the noise that they give.
 
-y_1, …, y_T are queries of which one row of the data touches one, a *leaf*. What is wanted is A y, with A the T × T
+y_1, …, y_T are queries of which one row of the data touches one, a *leaf*. Their prefix sums are A y, with A the T × T
 lower-triangular matrix of ones. A mechanism factors A = B C, releases C y + σ z (z standard normal, T values per
-coordinate), and reads off the prefix sums B (C y + σ z) = A y + σ B z. With leaf sensitivities s_i:
+coordinate), and reads off the noisy prefix sums B (C y + σ z) = A y + σ B z. With leaf sensitivities s_i:
 
 - replacing a row moves C y by at most max_i s_i ‖C_i‖ (C_i: column i), so μ = max_i s_i ‖C_i‖ / σ;
 - the noise on prefix t has standard deviation σ ‖B_t‖ (B_t: row t) in every coordinate.
@@ -32,10 +32,10 @@ _DIRECT = 32  # steps; below this a product is faster than its FFT
 
 
 class Factorisation(ABC):
-    """A = B C for T steps: what the running sums of one tree, or of one matrix, cost and how noisy they are.
+    """A factorisation A = B C for T steps, with the cost and the noise of its running sums.
 
     name : in words, for legends.
-    column_norms : (T,) ‖C_i‖, what one unit of change in leaf i moves.
+    column_norms : (T,) ‖C_i‖, the length by which one unit of change in leaf i moves C y.
     row_norms : (T,) ‖B_t‖, the standard deviation of the noise on prefix t for σ = 1.
     """
 
@@ -50,7 +50,7 @@ class Factorisation(ABC):
 
     @property
     def period(self) -> int:
-        """After how many steps the sums begin anew: T, unless the factorisation is restarted."""
+        """Steps after which the sums begin anew: T, unless the factorisation is restarted."""
         return self.length
 
     @property
@@ -60,36 +60,38 @@ class Factorisation(ABC):
 
     @abstractmethod
     def encoder(self) -> Floats:
-        """C, (T, T), lower-triangular."""
+        """Return C, (T, T), lower-triangular."""
 
     @abstractmethod
     def decoder(self) -> Floats:
-        """B, (T, T), lower-triangular."""
+        """Return B, (T, T), lower-triangular."""
 
     @abstractmethod
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """B z step by step: the noise of prefixes 1, …, T for σ = 1; each asks `draw` once for a new array (R, ...).
+        """Yield B z step by step, the noise of prefixes 1, …, T for σ = 1; each calls `draw` once for a new (R, ...).
 
         Prefix t is computed from the first t draws and nothing else. The arrays are not to be written to.
         """
 
     def noise(self, normals: Floats) -> Floats:
-        """B z at once: (R, T, ...) standard normal draws to the noise of every prefix for σ = 1, (R, T, ...)."""
+        """Return (R, T, ...) B z at once, the noise of every prefix for σ = 1, from standard normal draws (R, T,
+        ...)."""
         steps = iter(np.moveaxis(normals, 1, 0))
         return np.stack(list(self.stream(lambda: next(steps))), axis=1)
 
     def sensitivity(self, leaves: ArrayLike = 1.0, participations: int = 1) -> Floats:
-        """L2 sensitivity of everything released, C y: σ = sensitivity / μ.
+        """Return the L2 sensitivity of everything released, C y: σ = sensitivity / μ.
 
         leaves : sensitivity of each query under replace-one; a scalar, (T,) or (R, T), giving a scalar or (R,).
-        participations : in how many of the queries one row may take part. Beyond one this is a bound for the worst
+        participations : number of queries in which one row may take part. Beyond one this is a bound for the worst
             choice of leaves: the triangle inequality, at most `participations` times the sensitivity for one.
         """
         moved = np.sort(np.asarray(leaves, dtype=float) * self.column_norms, axis=-1)
         return moved[..., max(self.length - participations, 0) :].sum(axis=-1)
 
     def pattern_sensitivity(self, touched: Sequence[int]) -> float:
-        """L2 sensitivity of C y if one row takes part in exactly the queries `touched` (from 0), each of sensitivity 1.
+        """Return the L2 sensitivity of C y if a row is in exactly the queries `touched` (from 0), each of sensitivity
+        1.
 
         √Σ_ij |⟨C_i, C_j⟩| over i, j touched: exact where no two columns have a negative product, else an upper bound
         (Choquette-Choo et al. 2023). A row that may change its leaf touches two.
@@ -98,7 +100,8 @@ class Factorisation(ABC):
         return float(np.sqrt(np.abs(columns.T @ columns).sum()))
 
     def rms_error(self, leaves: ArrayLike = 1.0) -> Floats:
-        """(T,) standard deviation of the noise on each prefix, per coordinate, at μ = 1; `leaves` a scalar or (T,)."""
+        """Return (T,) standard deviations of the noise on prefixes, per coordinate, at μ = 1; leaves : scalar or
+        (T,)."""
         return self.row_norms * self.sensitivity(leaves)
 
 
@@ -130,7 +133,8 @@ class ToeplitzFactorisation(Factorisation):
         return np.cumsum(self._weights[:, None] * toeplitz(self._inverse, np.zeros(self.length)), axis=0)
 
     def noise(self, normals: Floats) -> Floats:
-        """As above, O(T log T) by FFT; rounding mixes draws of all steps at the 1e-16 level, unlike in `stream`."""
+        """Return B z at once, in O(T log T) by FFT; unlike in `stream`, rounding mixes draws of all steps at the 1e-16
+        level."""
         size = fft.next_fast_len(2 * self.length - 1, real=True)
         trailing = (-1,) + (1,) * (normals.ndim - 2)
         spectrum = fft.rfft(normals, size, axis=1) * fft.rfft(self._inverse, size).reshape(trailing)
@@ -143,19 +147,19 @@ class ToeplitzFactorisation(Factorisation):
         return tuple(fft.rfft(self._inverse[: 2 << j], 2 << j)[:, None] for j in range(self.length.bit_length()))
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """As above, O(T log² T): within a block of 32 steps directly; at its end, the last b draws, b the largest power
-        of two that divides t, are convolved onto the next b steps. So each pair of steps meets once (relaxed
-        multiplication, van der Hoeven 2002)."""
+        """Yield B z step by step, in O(T log² T): within a block of 32 steps directly; at its end, the last b draws, b
+        the largest power of two that divides t, are convolved onto the next b steps. So each pair of steps meets once
+        (relaxed multiplication, van der Hoeven 2002)."""
         for t in range(self.length):
-            drawn = draw()
+            sample = draw()
             if t == 0:
-                history = np.empty((self.length, drawn.size))
-                filtered = np.zeros((self.length, drawn.size))
-                total = np.zeros(drawn.shape)
-            history[t] = drawn.reshape(-1)
+                history = np.empty((self.length, sample.size))
+                filtered = np.zeros((self.length, sample.size))
+                total = np.zeros(sample.shape)
+            history[t] = sample.reshape(-1)
             start = t - t % _DIRECT
             filtered[t] += self._inverse[t - start :: -1] @ history[start : t + 1]
-            total = total + self._weights[t] * filtered[t].reshape(drawn.shape)
+            total = total + self._weights[t] * filtered[t].reshape(sample.shape)
             yield total
             done = t + 1
             block = done & -done
@@ -193,12 +197,13 @@ class BinaryTree(Factorisation):
         return matrix
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
-        """As above: one addition per step, and one array kept per level, because N_t = N_{t - block} + fresh noise."""
+        """Yield B z step by step: one addition a step, one stored array a level, as N_t = N_{t - block} + fresh
+        noise."""
         latest: dict[int, Floats] = {}  # noise of the last prefix t, by the largest power of two that divides t
         for t in range(1, self.length + 1):
             shorter = t & (t - 1)
-            drawn = draw()
-            latest[t & -t] = latest[shorter & -shorter] + drawn if shorter else drawn
+            sample = draw()
+            latest[t & -t] = latest[shorter & -shorter] + sample if shorter else sample
             yield latest[t & -t]
 
 
@@ -226,11 +231,11 @@ class DenseFactorisation(Factorisation):
 
     def stream(self, draw: Draw) -> Iterator[Floats]:
         for t in range(self.length):
-            drawn = draw()
+            sample = draw()
             if t == 0:
-                history = np.empty((self.length, drawn.size))
-            history[t] = drawn.reshape(-1)
-            yield (self._decoder[t, : t + 1] @ history[: t + 1]).reshape(drawn.shape)
+                history = np.empty((self.length, sample.size))
+            history[t] = sample.reshape(-1)
+            yield (self._decoder[t, : t + 1] @ history[: t + 1]).reshape(sample.shape)
 
 
 class RestartedFactorisation(Factorisation):
@@ -268,9 +273,9 @@ class RestartedFactorisation(Factorisation):
 
 
 def restarted(single: Factorisation, times: int) -> Factorisation:
-    """`times` running sums of `single`, on disjoint leaves, under one event. ValueError unless there is at least one.
+    """Return `times` ≥ 1 running sums of `single`, on disjoint leaves, under one event; raise ValueError for fewer.
 
-    What has been restarted can be restarted again: the period is that of the innermost sum.
+    Restarted sums can be restarted again: the period is that of the innermost sum.
     """
     if times < 1:
         raise ValueError(f"running sums are restarted at least once, not {times} times")
@@ -278,12 +283,12 @@ def restarted(single: Factorisation, times: int) -> Factorisation:
 
 
 def tree_depth(length: int) -> int:
-    """⌈log₂(T + 1)⌉: in how many released blocks of a binary tree the first leaf is."""
+    """Return ⌈log₂(T + 1)⌉, the number of released blocks of a binary tree that contain the first leaf."""
     return length.bit_length()
 
 
 def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
-    """The blocks (first, last) of a binary tree that prefix t adds up, the longest first: binary digits of t."""
+    """Return the blocks (first, last) of a binary tree that prefix t adds up, the longest first: binary digits of t."""
     nodes, last = [], t
     while last:
         nodes.append((last - (last & -last) + 1, last))
@@ -293,7 +298,7 @@ def tree_nodes(t: int) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=64)
 def independent(length: int) -> Factorisation:
-    """C = I: every query gets its own noise, so that of prefix t is a random walk, variance t at μ = 1."""
+    """Return C = I: every query gets its own noise, so that of prefix t is a random walk, with variance t at μ = 1."""
     impulse = np.zeros(checked(length))
     impulse[0] = 1.0
     return ToeplitzFactorisation("Independent noise", impulse, impulse)
@@ -301,13 +306,14 @@ def independent(length: int) -> Factorisation:
 
 @lru_cache(maxsize=64)
 def binary_tree(length: int) -> Factorisation:
-    """The binary tree mechanism; see BinaryTree."""
+    """Return the binary tree mechanism; see BinaryTree."""
     return BinaryTree(checked(length))
 
 
 @lru_cache(maxsize=64)
 def square_root(length: int) -> Factorisation:
-    """B = C = √A, Toeplitz with c_k = binom(2k, k) 4⁻ᵏ; variance of prefix t at μ = 1: S_t S_T, S_t = Σ_{k<t} c_k².
+    """Return the factorisation B = C = √A, Toeplitz with c_k = binom(2k, k) 4⁻ᵏ; variance of prefix t at μ = 1: S_t
+    S_T, S_t = Σ_{k<t} c_k².
 
     Fichtenberger, Henzinger, Upadhyay 2023 (maximum); Henzinger, Upadhyay, Upadhyay 2023 (mean).
     """
@@ -316,36 +322,36 @@ def square_root(length: int) -> Factorisation:
 
 @lru_cache(maxsize=64)
 def normalised_square_root(length: int) -> Factorisation:
-    """√A with its columns scaled to norm 1: all leaves cost the same (Henzinger, Kalinin, Upadhyay 2025)."""
+    """Return √A with its columns scaled to norm 1: all leaves cost the same (Henzinger, Kalinin, Upadhyay 2025)."""
     kernel, inverse = _root(checked(length))
     return ToeplitzFactorisation("Normalised square root", kernel, inverse, np.sqrt(np.cumsum(kernel**2)[::-1]))
 
 
 def _root(length: int) -> tuple[Floats, Floats]:
-    """First T coefficients of (1 - x)^(-1/2) and of (1 - x)^(1/2)."""
+    """Return the first T coefficients of (1 - x)^(-1/2) and of (1 - x)^(1/2)."""
     k = np.arange(1, length)
     return np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))), np.cumprod(np.append(1.0, (2 * k - 3) / (2 * k)))
 
 
 @lru_cache(maxsize=8)
 def honaker_tree(length: int) -> Factorisation:
-    """The full binary tree, each block estimated from its own noisy sum and its children's (Honaker 2015, online).
+    """Return the full binary tree, each block estimated from its noisy sum and its children's (Honaker 2015, online).
 
     Variance of prefix t: Σ over its blocks of 2^h / (2^(h+1) - 1), h the level. Only prefix sums are released, so it
-    costs what the square C = L⁻¹ A does, L Lᵀ = B Bᵀ: 7 % less noise than if every block were. UserError: T > 1 024.
+    costs as much as the square C = L⁻¹ A, L Lᵀ = B Bᵀ: 7 % less noise than if every block were. UserError: T > 1 024.
     """
     checked(length, LONGEST_DENSE)
-    rows, drawn = np.zeros((length, 2 * length)), 0
+    rows, draws = np.zeros((length, 2 * length)), 0
     stack: list[tuple[int, Floats]] = []
     for t in range(length):
         estimate, level = np.zeros(2 * length), 0
-        estimate[drawn] = 1.0
-        drawn += 1
+        estimate[draws] = 1.0
+        draws += 1
         while stack and stack[-1][0] == level:
             children = 2 * 2**level / (2 ** (level + 1) - 1)  # variance of the sum of both
             estimate = (estimate + stack.pop()[1]) / (1 + children)
-            estimate[drawn] = children / (1 + children)
-            drawn, level = drawn + 1, level + 1
+            estimate[draws] = children / (1 + children)
+            draws, level = draws + 1, level + 1
         stack.append((level, estimate))
         rows[t] = np.sum([part for _, part in stack], axis=0)
     factor = cholesky(rows @ rows.T, lower=True)
@@ -353,7 +359,7 @@ def honaker_tree(length: int) -> Factorisation:
 
 
 def checked(length: int, longest: int | None = None) -> int:
-    """The length, as an integer. ValueError below 1, UserError above `longest`."""
+    """Return the length as an integer. Raise ValueError below 1, UserError above `longest`."""
     if length < 1:
         raise ValueError(f"a running sum needs at least one step, got {length}")
     if longest is not None and length > longest:
@@ -366,6 +372,6 @@ def checked(length: int, longest: int | None = None) -> int:
 
 
 def frozen(array: Floats) -> Floats:
-    """The array, read-only."""
+    """Return the array, now read-only."""
     array.setflags(write=False)
     return array

@@ -1,15 +1,15 @@
-"""Products with a symmetric matrix plus GOE noise that is drawn as far as it is looked at.
+"""Products with a symmetric matrix plus GOE noise, of which only the part is drawn that the products need.
 
-The law of the noise E does not change under rotations. So what it does to a further direction, given what it did to
-those before, is known: it repeats what symmetry says of them, and the rest is fresh. A few products of a large matrix
-then need a few vectors of random numbers instead of a whole matrix of them, and what is released is the same as if the
-whole noisy matrix had been released, of which the products are functions: one Gaussian release pays for all of them.
+The law of the noise E does not change under rotations. So the law of its product with a further direction, given the
+earlier products, is known: symmetry fixes the part along the earlier directions, and the rest is fresh noise. A few
+products of a large matrix then need a few vectors of random numbers instead of a whole matrix of them, and the release
+is the same as that of the whole noisy matrix, of which the products are functions: one Gaussian release pays for all.
 
-That is exact as long as each direction is chosen from products that were released before, or without any data: that is
-for the caller to see to. And as long as there is one E, so that a direction within the span of earlier ones gets no
-fresh noise: that is seen to here. Only products with orthonormal directions are released, each once, and all others are
-made of them. The exact product with a direction that is nearly an earlier one would tell, less the one with that, what
-no noise has covered.
+That is exact as long as each direction is chosen from products that were released before, or without any data: the
+caller has to ensure this. And as long as there is one E, so that a direction within the span of earlier ones gets no
+fresh noise: this is ensured here. Only products with orthonormal directions are released, each once, and all others are
+made of them. The difference between the exact products with two nearly equal directions would reveal a product that no
+noise has covered.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from dpviz.privacy.events import Gaussian, Relation
 from dpviz.privacy.ledger import LedgerError
 from dpviz.privacy.releases import Multiplied, Source
 
-_SAME = 1e-13  # relative: what is left of a direction beside the earlier ones is rounding
+_SAME = 1e-13  # relative length; a smaller part of a direction outside the span of the earlier ones is rounding
 
 
 class MatrixQuery(NamedTuple):
@@ -41,7 +41,7 @@ class MatrixQuery(NamedTuple):
 
 
 class MatrixProducts:
-    """Products with noisy matrices that have been paid for; any number of them, of any directions.
+    """Products with noisy matrices that have been paid for; any number of them, with any directions.
 
     noise_scale : standard deviation of the noise on the diagonal; that off it is smaller by √2.
     """
@@ -62,7 +62,7 @@ class MatrixProducts:
         self._lock = Lock()
 
     def times(self, directions: np.ndarray) -> np.ndarray:
-        """(H + E) v for directions v (R', d), one for each replicate; (R', d)."""
+        """Return (H + E) v for directions v (R', d), one for each replicate; (R', d)."""
         if directions.shape != (len(self._replicates), self._query.d):
             raise LedgerError(f"products need one direction of {self._query.d} numbers for each replicate")
         require_finite(directions)
@@ -72,28 +72,29 @@ class MatrixProducts:
             return self._noisy(directions)
 
     def _exact(self, directions: np.ndarray) -> np.ndarray:
+        """Return H v without noise."""
         products = self._query.times(directions)
         require_finite(products)
         return products
 
     def _noisy(self, directions: np.ndarray) -> np.ndarray:
-        """(H + E) v: what was released along the earlier directions, and one more product along what is new in v."""
-        coefficients, rest = self._split(directions)
+        """Return (H + E) v: earlier releases along the earlier directions, plus one product along the new part of v."""
+        coefficients, outside = self._split(directions)
         products = np.einsum("rk,rkd->rd", coefficients, self._released)
-        lengths = np.linalg.norm(rest, axis=1)
-        # Beside d directions, or beside those that make up this one, what is left is rounding.
+        lengths = np.linalg.norm(outside, axis=1)
+        # Outside the span of d directions, or of those that make up this one, there is only rounding.
         new = (lengths > _SAME * np.linalg.norm(directions, axis=1)) & (self._rank < self._query.d)
         if not new.any():
             return products
-        unit = np.zeros_like(rest)
-        unit[new] = rest[new] / lengths[new, None]
-        unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits were left
+        unit = np.zeros_like(outside)
+        unit[new] = outside[new] / lengths[new, None]
+        unit[new] = self._split(unit)[1][new]  # again: of two nearly equal directions few digits remain
         unit[new] /= np.linalg.norm(unit[new], axis=1, keepdims=True)
-        exact, known = self._exact(unit), self._known(unit)
+        exact, by_symmetry = self._exact(unit), self._by_symmetry(unit)
         require_room(exact, self.noise_scale)
-        noisy = exact + known
+        noisy = exact + by_symmetry
         noisy[new] += self._fresh(unit, new)
-        mean = exact[new] + known[new]
+        mean = exact[new] + by_symmetry[new]
         law = unit[new], self._basis[new], self.noise_scale
         released = np.zeros_like(exact)
         declared = self._query.sensitivity
@@ -106,18 +107,20 @@ class MatrixProducts:
         return products + np.where(new, lengths, 0.0)[:, None] * released
 
     def _split(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients (R', k) along the earlier directions, and what is left (R', d)."""
+        """Return the coefficients (R', k) along the earlier directions, and the remaining vectors (R', d)."""
         coefficients = np.einsum("rkd,rd->rk", self._basis, vectors)
         return coefficients, vectors - np.einsum("rk,rkd->rd", coefficients, self._basis)
 
-    def _known(self, unit: np.ndarray) -> np.ndarray:
-        """What symmetry demands of E q for unit vectors q (R', d) orthogonal to all earlier ones: ⟨E qᵢ, q⟩ qᵢ."""
+    def _by_symmetry(self, unit: np.ndarray) -> np.ndarray:
+        """Return the part ⟨E qᵢ, q⟩ qᵢ of E q that symmetry fixes, for unit q (R', d) orthogonal to all earlier
+        ones."""
         return np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._noise, unit), self._basis)
 
     def _fresh(self, unit: np.ndarray, new: np.ndarray) -> np.ndarray:
-        """The rest of E q where q is new: normal noise of scale s along q, of s/√2 on what is orthogonal to all."""
-        drawn = self._source._drawn("standard_normal", self._replicates[new], (1 + self._query.d,))
-        normals, own = drawn[:, 1:], drawn[:, :1]
+        """Return the rest of E q where q is new: normal noise of scale s along q, of s/√2 orthogonal to all
+        directions."""
+        sample = self._source._drawn("standard_normal", self._replicates[new], (1 + self._query.d,))
+        normals, along = sample[:, 1:], sample[:, :1]
         normals -= np.einsum("rk,rkd->rd", np.einsum("rkd,rd->rk", self._basis[new], normals), self._basis[new])
         normals -= (normals * unit[new]).sum(axis=1, keepdims=True) * unit[new]
-        return np.asarray(self.noise_scale * (own * unit[new] + normals / np.sqrt(2)))
+        return np.asarray(self.noise_scale * (along * unit[new] + normals / np.sqrt(2)))

@@ -18,22 +18,22 @@ from dpviz.privacy.matrix_products import MatrixProducts, MatrixQuery
 from dpviz.privacy.releases import Query, Release, Selected, Standard, log_weights
 from dpviz.privacy.running_sums import Leaves, PrefixSums
 
-_AT_ONCE = 1 << 18  # utilities that are looked at together
+_AT_ONCE = 1 << 18  # utilities that are compared in one step
 
 
 class Purpose(IntEnum):
-    """What random numbers are for; each purpose has its own stream in every replicate, `SHARED` one for all of them."""
+    """Purposes of random numbers; each has its own stream in every replicate, `SHARED` one for all of them."""
 
     NOISE = 0
     BATCHES = 1
     PUBLIC = 2
     FACTS = 3  # noise of a release before the run, to learn one of its facts: never the run's own numbers again
     SHARED = 4
-    COMMON = 5  # public choices that a whole run hangs on, the same for all releases that are compared
+    COMMON = 5  # public choices that a whole run depends on, the same for all releases that are compared
 
 
 def drawn_seed(seed: int | None) -> int:
-    """The seed itself; None draws one from the operating system, so that nobody can repeat and subtract."""
+    """Return the seed itself; None draws one from the operating system, so that no one can repeat the noise."""
     return secrets.randbits(128) if seed is None else seed
 
 
@@ -42,44 +42,44 @@ class _Streams(Sequence[np.random.Generator]):
 
     def __init__(self, seed: int, purpose: Purpose, replicates: int, release: str = "") -> None:
         self._replicates = range(replicates)
-        words = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
-        # What SeedSequence(seed, spawn_key=(purpose, replicate, *words)) makes of its numbers, in half the time.
+        digest = np.frombuffer(hashlib.sha256(release.encode()).digest(), dtype="<u4").tolist() if release else ()
+        # The entropy that SeedSequence(seed, spawn_key=(purpose, replicate, *digest)) assembles, in half the time.
         seeds = [seed >> bits & 0xFFFFFFFF for bits in range(0, max(128, seed.bit_length()), 32)]
-        self._entropy, self._replicate = np.array([*seeds, purpose, 0, *words], dtype=np.uint32), len(seeds) + 1
-        self._made: dict[int, np.random.Generator] = {}
+        self._entropy, self._replicate = np.array([*seeds, purpose, 0, *digest], dtype=np.uint32), len(seeds) + 1
+        self._generators: dict[int, np.random.Generator] = {}
 
     def __len__(self) -> int:
         return len(self._replicates)
 
     @overload
-    def __getitem__(self, place: int) -> np.random.Generator: ...
+    def __getitem__(self, index: int) -> np.random.Generator: ...
     @overload
-    def __getitem__(self, place: slice) -> list[np.random.Generator]: ...
-    def __getitem__(self, place: int | slice) -> np.random.Generator | list[np.random.Generator]:
-        if isinstance(place, slice):
-            return [self[r] for r in self._replicates[place]]
-        made = self._made.get(place)
-        if made is None:
-            entropy, replicate = self._entropy.copy(), self._replicates[place]
+    def __getitem__(self, index: slice) -> list[np.random.Generator]: ...
+    def __getitem__(self, index: int | slice) -> np.random.Generator | list[np.random.Generator]:
+        if isinstance(index, slice):
+            return [self[r] for r in self._replicates[index]]
+        generator = self._generators.get(index)
+        if generator is None:
+            entropy, replicate = self._entropy.copy(), self._replicates[index]
             entropy[self._replicate] = replicate
-            # Of two threads both get the one that is first: never the same numbers twice.
-            made = self._made.setdefault(replicate, np.random.Generator(np.random.PCG64(entropy)))
-        return made
+            # Two threads get the same generator, the first that was made: never the same numbers twice.
+            generator = self._generators.setdefault(replicate, np.random.Generator(np.random.PCG64(entropy)))
+        return generator
 
 
 def streams(seed: int, purpose: Purpose, replicates: int, release: str = "") -> Sequence[np.random.Generator]:
-    """One PCG64 generator per replicate, made when it is first used; replicate r draws the same numbers whatever the
-    other replicates do.
+    """Return one PCG64 generator per replicate, made when it is first used; replicate r draws the same numbers
+    independently of the other replicates.
 
-    release : a text that says what is released, such as method, budget and problem. Equal texts repeat the numbers,
+    release : a text that describes the release, such as method, budget and problem. Equal texts repeat the numbers,
         different ones share nothing: two releases with one noise would together give the exact value.
     """
     return _Streams(seed, purpose, replicates, release)
 
 
 def noise_scale(event: events.Event, sensitivity: float) -> float:
-    """Scale of the noise that `event` adds to a query: Laplace scale b = Δ₁/ε (not the standard deviation √2 b),
-    Gaussian standard deviation σ = Δ₂/μ. For a batch, `sensitivity` is that of the query on the batch."""
+    """Return the scale of the noise that `event` adds to a query: Laplace scale b = Δ₁/ε (not the standard deviation √2
+    b), Gaussian standard deviation σ = Δ₂/μ. For a batch, `sensitivity` is that of the query on the batch."""
     (release,) = events.inner_events(event)
     if isinstance(release, events.Laplace | events.Gaussian):
         return sensitivity / release.parameter
@@ -94,15 +94,15 @@ class Mechanisms:
     before anything is drawn and, except on a batch and in running sums that were paid for when they opened, before
     anything is charged.
 
-    seed, release : of the random numbers, see `streams`. Who runs two different releases on the same data with one seed
-        must say in `release` what each of them is.
-    public : one generator per replicate for what does not depend on the data: directions, the number of rounds.
+    seed, release : of the random numbers, see `streams`. Two different releases on the same data with one seed must
+        have different texts `release`.
+    public : one generator per replicate for choices that do not depend on the data: directions, the number of rounds.
     shared : one generator for all replicates, such as for batch sizes, which are the same on the whole axis. Draw from
         it at moments that no replicate decides on, or a replicate would depend on the others.
     common : one generator per replicate that follows from the text `compared` in place of `release`: all releases with
-        that text draw the same numbers. Only for public choices that hang on no data and that a whole run hangs on,
-        such as where it starts: what differs between the runs is then not chance. Never for noise, nor for batches that
-        must stay secret.
+        that text draw the same numbers. Only for public choices that depend on no data and on which a whole run
+        depends, such as its starting point: differences between the runs are then not chance. Never for noise, nor for
+        batches that must stay secret.
     """
 
     def __init__(
@@ -134,14 +134,14 @@ class Mechanisms:
         if (isinstance(event, events.Sub) and event.kind == "poisson") != (table is not None):
             raise LedgerError(f"Poisson batches, and no others, need the number of rows in the table: {event}, {table}")
         self._ledger.charge(event, times_of(rows, self.replicates))
-        chosen = self._chosen(rows)
+        numbers = self._numbers(rows)
         if not isinstance(event, events.Sub):
-            return Batch(event, chosen, self, self._ledger.relation)
-        generators = [self._batches[r] for r in chosen]
-        opened = partial(Batch, event, chosen, self, self._ledger.relation, size=event.m)
+            return Batch(event, numbers, self, self._ledger.relation)
+        generators = [self._batches[r] for r in numbers]
+        opened = partial(Batch, event, numbers, self, self._ledger.relation, size=event.m)
         if table is not None:
-            indices, taken = batches.poisson(generators, event.m / event.n, table)
-            return opened(indices=indices, taken=taken)
+            indices, is_taken = batches.poisson(generators, event.m / event.n, table)
+            return opened(indices=indices, taken=is_taken)
         if event.m * batches.MARKED >= event.n:
             return opened(marked=batches.marked(generators, event.m, event.n))
         return opened(indices=batches.without_replacement(generators, event.m, event.n))
@@ -158,12 +158,12 @@ class Mechanisms:
         self._ledger.charge(event, times_of(rows, self.replicates))
         slices = (slice(i * size, (i + 1) * size) for i in range(len(event.events)))
         return [
-            Batch(part, self._chosen(rows), self, self._ledger.relation, rows=block, size=size)
+            Batch(part, self._numbers(rows), self, self._ledger.relation, rows=block, size=size)
             for part, block in zip(event.events, slices, strict=True)
         ]
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
-        """Disjoint batches of these sizes, out of n rows in an order that each replicate draws from its public stream.
+        """Deal disjoint batches of these sizes, of n rows in an order that each replicate draws from its public stream.
 
         Free, as nothing can be released on them before `prefix_sums` or `parallel` has paid for it. Raises LedgerError
         unless there are enough rows, and rows keep their places when one of them is replaced.
@@ -173,9 +173,9 @@ class Mechanisms:
             raise LedgerError(f"leaves need whole sizes, at least 1 and together at most {n}, not {sizes}")
         self._require_fixed_places()
         times_of(rows, self.replicates)  # different replicates
-        chosen = self._chosen(rows)
-        indices = batches.permuted([self.public[r] for r in chosen], int(sum(sizes)), n)
-        return Leaves(indices, [int(size) for size in sizes], chosen, self, self._ledger.relation)
+        numbers = self._numbers(rows)
+        indices = batches.permuted([self.public[r] for r in numbers], int(sum(sizes)), n)
+        return Leaves(indices, [int(size) for size in sizes], numbers, self, self._ledger.relation)
 
     def parallel(self, event: events.Parallel, leaves: Leaves) -> None:
         """Pay for releases on each leaf by itself, part i of `event` on leaf i; charges it now, for its replicates."""
@@ -207,12 +207,12 @@ class Mechanisms:
         return sums
 
     def laplace(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
-        """The query's value plus i.i.d. Laplace noise of scale Δ₁/ε; (R', ...)."""
+        """Release the query's value plus i.i.d. Laplace noise of scale Δ₁/ε; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).laplace(query)
 
     def gaussian(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
-        """The query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
+        """Release the query's value plus i.i.d. Gaussian noise of standard deviation Δ₂/μ; (R', ...)."""
         require_finite(query.value)
         return self.batch(event, rows).gaussian(query)
 
@@ -220,10 +220,11 @@ class Mechanisms:
         self, query: MatrixQuery, event: events.Event, rows: Replicates | None = None
     ) -> MatrixProducts:
         """Open the products with symmetric matrices plus GOE noise of scale Δ/μ; charges all of `event` now, and pays
-        for any number of products. The same release as that of all entries, without drawing what nobody looks at."""
+        for any number of products. The same release as that of all entries, without drawing those that no product
+        needs."""
         if not isinstance(event, events.Gaussian):
             raise LedgerError(f"products with a noisy matrix need a Gaussian event on the whole table, not {event}")
-        opened = MatrixProducts(query, event, self._chosen(rows), self, self._ledger.relation)
+        opened = MatrixProducts(query, event, self._numbers(rows), self, self._ledger.relation)
         self._ledger.charge(event, times_of(rows, self.replicates))
         return opened
 
@@ -248,21 +249,21 @@ class Mechanisms:
         if query.batch is not None:
             raise LedgerError("selections on batches are not supported")
         require_relation(query, self._ledger.relation)
-        chosen = self._chosen(rows)
-        sensitivity = np.broadcast_to(require_sensitivity(query, len(chosen)), len(chosen))
+        numbers = self._numbers(rows)
+        sensitivity = np.broadcast_to(require_sensitivity(query, len(numbers)), len(numbers))
         shape = query.value.shape
         fits = len(shape) == 2 or (len(shape) == 3 and shape[1] == len(selections) and np.all(np.equal(draws, 1)))
-        if not fits or shape[0] != len(chosen) or not shape[-1] or not np.isfinite(query.value).all():
-            raise LedgerError(f"utilities must be finite, one row for each of {len(chosen)} replicates")
+        if not fits or shape[0] != len(numbers) or not shape[-1] or not np.isfinite(query.value).all():
+            raise LedgerError(f"utilities must be finite, one row for each of {len(numbers)} replicates")
         if selection.eta < np.inf:
             require_room(query.value.max(axis=-1), sensitivity / selection.eta)  # far below it nothing is chosen
         self._ledger.charge(event, times_of(rows, self.replicates, draws))
         with np.errstate(divide="ignore"):
             slope = selection.eta / sensitivity
-        times = np.broadcast_to(draws, len(chosen))
-        chosen_indices = self._selected(self._noise, query.value, slope, times, each=len(selections), rows=chosen)
-        law = np.asarray(chosen), query.batch, slope
-        return self._passed(Selected(query.value, chosen_indices, *law, event=selection, change=query.sensitivity))
+        times = np.broadcast_to(draws, len(numbers))
+        indices = self._selected(self._noise, query.value, slope, times, each=len(selections), rows=numbers)
+        law = np.asarray(numbers), query.batch, slope
+        return self._passed(Selected(query.value, indices, *law, event=selection, change=query.sensitivity))
 
     def sample(
         self, log_weights: np.ndarray, draws: int | np.ndarray = 1, rows: Replicates | None = None
@@ -274,9 +275,9 @@ class Mechanisms:
         """
         if np.isnan(log_weights).any() or not np.isfinite(log_weights.max(axis=-1, initial=-np.inf)).all():
             raise LedgerError("indices are drawn from weights of which one at least is positive, and none infinite")
-        chosen = self._chosen(rows)
-        times = np.broadcast_to(draws, len(chosen))
-        return self._selected(self.public, log_weights, np.ones(len(chosen)), times, each=1, rows=chosen)
+        numbers = self._numbers(rows)
+        times = np.broadcast_to(draws, len(numbers))
+        return self._selected(self.public, log_weights, np.ones(len(numbers)), times, each=1, rows=numbers)
 
     @staticmethod
     def _selected(
@@ -288,7 +289,7 @@ class Mechanisms:
         each: int,
         rows: Replicates,
     ) -> np.ndarray:
-        """(R', most) indices, times × each of them for every replicate, with P(j) ∝ exp(slope · utility_j).
+        """Return (R', most draws) indices, times × each per replicate, with P(j) ∝ exp(slope · utility_j).
 
         Utilities of zero slope do not matter; of infinite slope, only the best can be chosen.
         """
@@ -306,14 +307,14 @@ class Mechanisms:
                     indices[i, 0] = np.argmax(logits[i - part.start] + generators[r].gumbel(size=logits.shape[1:]))
                 elif counts[i] > 1:
                     sums = np.cumsum(np.exp(logits[i - part.start]))
-                    drawn = generators[r].random(size=counts[i]) * sums[-1]
+                    points = generators[r].random(size=counts[i]) * sums[-1]
                     last = np.searchsorted(sums, sums[-1])  # rounding may reach the end, but never an impossible index
-                    indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, drawn, side="right"), last)
+                    indices[i, : counts[i]] = np.minimum(np.searchsorted(sums, points, side="right"), last)
         return indices
 
     def above_threshold(self, query: Query, event: events.Event, rows: Replicates | None = None) -> np.ndarray:
-        """The first index whose noisy value reaches 0, by the sparse vector technique with one positive answer; (R',),
-        -1 if none does. Only the index is released, whatever the number of values.
+        """Release the first index whose noisy value reaches 0, by the sparse vector technique with one positive answer;
+        (R',), -1 if none does. Only the index is released, for any number of values.
 
         query : values minus thresholds (R', k), norm "linf". event : StatedPureDP(ε). The noisy threshold gets ε₁,
         the values ε₂, ε₁ : ε₂ = 1 : 2^{2/3}, with Laplace noise of scale Δ/ε₁ and 2Δ/ε₂ (Lyu, Su, Li 2017, Algorithm 7,
@@ -321,17 +322,17 @@ class Mechanisms:
         """
         if not isinstance(event, events.StatedPureDP):
             raise LedgerError(f"the sparse vector technique needs a StatedPureDP event, not {event}")
-        opened = Batch(event, self._chosen(rows), self, self._ledger.relation)
+        opened = Batch(event, self._numbers(rows), self, self._ledger.relation)
         opened.check(query, events.StatedPureDP, "linf")
         self._ledger.charge(event, times_of(rows, self.replicates))
         return opened.above_threshold(query)
 
     def affordable(self, event: events.Event, times: int | np.ndarray = 1) -> np.ndarray:
-        """(R,) bool: which replicates may still be charged `event` so many times."""
+        """Return (R,) bool: True for the replicates that may still be charged `event`, `times` times."""
         return self._ledger.affordable(event, times)
 
     def spent(self, currency: Currency) -> np.ndarray:
-        """(R,) what each replicate has been charged so far: ε, ρ, or μ."""
+        """Return (R,) the amount that each replicate has been charged so far: ε, ρ, or μ."""
         return self._ledger.spent(currency)
 
     def _require_blocks(self, event: events.Parallel) -> None:
@@ -343,19 +344,20 @@ class Mechanisms:
         if self._ledger.relation != "replace-one":
             raise LedgerError("a row that is added or removed moves all later ones into other blocks")
 
-    def _chosen(self, rows: Replicates | None) -> Replicates:
+    def _numbers(self, rows: Replicates | None) -> Replicates:
+        """Return the numbers of the replicates that a call addresses; None = all."""
         return self._everyone if rows is None else rows
 
     def _streams(self, seed: int, purpose: Purpose, release: str) -> Sequence[np.random.Generator]:
-        """A generator for each replicate."""
+        """Return a generator for each replicate."""
         return streams(seed, purpose, self.replicates, release)
 
     def _passed(self, release: Release) -> np.ndarray:
-        """What leaves."""
+        """Return the output that leaves. Audits override this to see every release."""
         return release.output
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        """(R', *shape) standard draws, each replicate's from its own stream."""
+        """Return (R', *shape) standard draws, each replicate's from its own stream."""
         noise = np.empty((len(rows), *shape))
         for i, r in enumerate(rows):
             noise[i] = getattr(self._noise[r], distribution)(size=shape)

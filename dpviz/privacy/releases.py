@@ -1,8 +1,8 @@
-"""Releases as they leave a mechanism: from which value, under which law, and how likely what left was.
+"""Releases as they leave a mechanism: value, law, and density of the output.
 
-A run has a witness (`Source._passed`) that sees every release. That of a usual run looks away. That of an audit notes
-them, and in a second run on another data set hands out the same ones again: so the densities of one transcript under
-both data sets are known (`transcripts`).
+Every release of a run goes through `Source._passed`. A usual run keeps none. An audit notes them, and in a second run
+on another data set hands out the same outputs again: so the densities of one transcript under both data sets are known
+(`transcripts`).
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Norm = Literal["l1", "l2", "linf", "range"]
 
 
 class Sample:
-    """Rows that were opened for queries, as a query names them; what they are and may release, `Batch` says."""
+    """Rows that were opened for queries; a query names them by this base class of `Batch`."""
 
 
 class Query(NamedTuple):
@@ -29,8 +29,8 @@ class Query(NamedTuple):
 
     value : (R', ...) float64.
     sensitivity : largest change of `value` in `norm` when one row of the data (of the batch, if there is one) is
-        replaced, or added or removed: as `relation` says; a scalar or (R',), a function of public facts and released
-        values only.
+        replaced, or added or removed, by `relation`; a scalar or (R',), a function of public facts and released values
+        only.
     batch : the batch that the value was computed on; None for the whole table.
     relation : the neighbouring relation that the sensitivity holds for; that of the run's events, or it is refused.
     """
@@ -45,17 +45,17 @@ class Query(NamedTuple):
 # ------------------------------------------------------------------------------------------------------------- releases
 
 Standard = Literal["laplace", "standard_normal"]
-_NODES = 100  # of the noisy threshold's law; what is left of a probability's error is far below a run's chance
+_NODES = 100  # of the noisy threshold's law; the remaining error of a probability is far below 1 / runs
 
 
 @dataclass(slots=True)
 class Release(ABC):
     """One release, for R' replicates.
 
-    value : (R', ...) what it was computed from. output : (R', ...) what leaves. replicates : (R',) for whom.
-    batch : the rows that it was computed on; None where that is the whole table or was said before.
-    event, change : what was declared, whatever was drawn: the single release that was paid for, and the query's
-        sensitivity, a scalar or (R',); of running sums those of all queries, (R', T).
+    value : (R', ...) the exact value. output : (R', ...) the numbers that leave. replicates : (R',) that get them.
+    batch : the rows that it was computed on; None for the whole table, and for running sums and products.
+    event, change : as declared, not as drawn: the single release that was paid for, and the query's sensitivity, a
+        scalar or (R',); of running sums those of all queries, (R', T).
     """
 
     value: np.ndarray
@@ -73,7 +73,7 @@ class Release(ABC):
 
     @abstractmethod
     def log_density(self) -> Floats:
-        """(R',) logarithm of the density of the output, but for a constant that no data set changes."""
+        """Return (R',) the logarithm of the density of the output, up to a constant that no data set changes."""
 
 
 @dataclass(slots=True)
@@ -87,12 +87,12 @@ class Noised(Release):
         return self.log_densities().sum(axis=1)
 
     def log_densities(self) -> Floats:
-        """(R', k) the same of each of k numbers."""
+        """Return (R', k) the logarithms of the densities of the k numbers of the output."""
         rows = len(self.value)
         scale = np.broadcast_to(np.asarray(self.scale, dtype=float), rows)[:, None]
-        away = np.abs(self.output - self.value).reshape(rows, -1)
+        distance = np.abs(self.output - self.value).reshape(rows, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            units = np.where(away > 0, away / scale, 0.0)  # no noise, no distance
+            units = np.where(distance > 0, distance / scale, 0.0)  # no noise, no distance
             units = units if self.law == "laplace" else units**2 / 2
             return -units - np.where(scale > 0, np.log(scale), 0.0)
 
@@ -105,7 +105,7 @@ class Selected(Release):
     slope: np.ndarray
 
     def log_weights(self, slope: np.ndarray) -> np.ndarray:
-        """(R', most or 1, k) logarithms of the weights of all indices, with slopes (R',)."""
+        """Return (R', most or 1, k) the logarithms of the weights of all indices, with slopes (R',)."""
         logits = log_weights(self.value, slope.reshape(-1, *[1] * (self.value.ndim - 1)))
         return logits if logits.ndim == 3 else logits[:, None]
 
@@ -118,8 +118,8 @@ class Selected(Release):
 
 
 def log_weights(utilities: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Logarithms of the weights of indices, 0 for the best; of infinite slope, only the best can be chosen: utilities
-    that one row cannot move at all (Δ = 0) are public."""
+    """Return the logarithms of the weights of indices, 0 for the best; of infinite slope, only the best can be chosen:
+    utilities that one row cannot move at all (Δ = 0) are public."""
     gaps = utilities - utilities.max(axis=-1, keepdims=True)
     if not np.isinf(slope).any():
         return np.asarray(slope * gaps)
@@ -136,22 +136,22 @@ class Accepted(Release):
     noise: np.ndarray
 
     def log_density(self, nodes: int = _NODES) -> Floats:
-        places = (np.arange(nodes) + 0.5) / nodes
-        heights = self.threshold * np.where(places < 0.5, np.log(2 * places), -np.log(2 - 2 * places))  # (R', nodes)
-        before, likelihood = np.ones_like(heights), np.zeros(len(self.value))
+        levels = (np.arange(nodes) + 0.5) / nodes  # of the threshold's quantiles
+        heights = self.threshold * np.where(levels < 0.5, np.log(2 * levels), -np.log(2 - 2 * levels))  # (R', nodes)
+        none_before, likelihood = np.ones_like(heights), np.zeros(len(self.value))
         for index in range(self.value.shape[1]):
             below = _laplace_below(heights - self.value[:, index : index + 1], self.noise)
-            here = self.output == index
-            likelihood[here] = (before * (1 - below))[here].mean(axis=1)
-            before *= below
+            is_first = self.output == index
+            likelihood[is_first] = (none_before * (1 - below))[is_first].mean(axis=1)
+            none_before *= below
         none = self.output < 0
-        likelihood[none] = before[none].mean(axis=1)
+        likelihood[none] = none_before[none].mean(axis=1)
         with np.errstate(divide="ignore"):
             return np.log(likelihood)
 
 
 def _laplace_below(height: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """The chance that Laplace noise of this scale is below a height."""
+    """Return the chance that Laplace noise of this scale is below a height."""
     with np.errstate(divide="ignore", invalid="ignore"):
         tail = np.exp(-np.where(height == 0, 0.0, np.abs(height) / scale)) / 2
     return np.where(height < 0, tail, 1 - tail)
@@ -171,7 +171,7 @@ class Summed(Release):
 
     @property
     def first(self) -> bool:
-        """Whether it is the first sum of its series, all of which one event pays for."""
+        """True for the first sum of its series, all of which one event pays for."""
         return self.step == 0
 
     def log_density(self) -> Floats:
@@ -191,23 +191,24 @@ class Multiplied(Release):
 
     @property
     def first(self) -> bool:
-        """Whether it is the first product with its matrix, all of which one event pays for."""
+        """True for the first product with its matrix, all of which one event pays for."""
         return not self.basis.shape[1]
 
     def log_density(self) -> Floats:
-        """s² along the vector, s²/2 on what is orthogonal to it and to all before; the rest is known by symmetry."""
-        away = self.output - self.value
-        along = (away * self.unit).sum(axis=1)
-        known = np.einsum("rkd,rd->rk", self.basis, away)
-        square = (away**2).sum(axis=1) - along**2 - (known**2).sum(axis=1)
+        """Return (R',) log densities: variance s² along the vector, s²/2 on the space orthogonal to it and to all
+        before; the rest is known by symmetry."""
+        noise = self.output - self.value
+        along = (noise * self.unit).sum(axis=1)
+        earlier = np.einsum("rkd,rd->rk", self.basis, noise)
+        square = (noise**2).sum(axis=1) - along**2 - (earlier**2).sum(axis=1)
         return -(along**2 / 2 + np.maximum(square, 0.0)) / self.scale**2
 
 
 class Source(Protocol):
-    """The mechanisms of a run, as batches, leaves and sums know them: where noise comes from, who sees what leaves."""
+    """The mechanisms of a run, as batches, leaves and sums know them: the source of noise, and the exit of releases."""
 
     def _drawn(self, distribution: Standard, rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        """(R', *shape) standard draws, each replicate's from its own stream."""
+        """Return (R', *shape) standard draws, each replicate's from its own stream."""
 
     def _passed(self, release: Release) -> np.ndarray:
-        """What leaves: the output, or in a second run the output of the first."""
+        """Return the output that leaves, in a second run that of the first."""

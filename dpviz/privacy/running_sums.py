@@ -1,8 +1,8 @@
 """Leaves and running sums: releases on disjoint sets of rows, each of which is used once.
 
-A row of the data is in one leaf at most, and which one does not depend on the data. So replacing it moves one of the
+A row of the data is in one leaf at most, and its leaf does not depend on the data. So replacing it moves one of the
 queries that are computed on the leaves, and a running sum over them pays for that one only (`matrix_factorisation`).
-Neither is taken on trust: leaves are dealt once, and a running sum takes each from the deck that it was opened for.
+Both are enforced: leaves are dealt once, and a running sum accepts only the leaves that it was opened for, in order.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ ROUNDING = 1e-12  # relative, of a sensitivity that was computed twice
 class Leaves:
     """Disjoint batches of rows under a public permutation, one permutation per replicate; dealt in order, each once.
 
-    They hold nothing private: what may be released on them is paid for when `Mechanisms.prefix_sums` or
-    `Mechanisms.parallel` opens them, which one of the two does, once.
+    They hold nothing private: releases on them are paid for when `Mechanisms.prefix_sums` or `Mechanisms.parallel`
+    opens them; one of the two does, once.
 
     sizes : rows of each leaf.
-    replicates : (R',) for whom.
+    replicates : (R',) that they are dealt to.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Leaves:
         indices.setflags(write=False)
         self._ends = np.cumsum(sizes)
         self._source, self._relation = source, relation
-        self._place = {int(r): i for i, r in enumerate(replicates)}  # of those who have not left
+        self._row_of = {int(r): i for i, r in enumerate(replicates)}  # of the replicates that have not left
         self._events: tuple[Event | None, ...] | None = None
         self._dealt: list[Batch] = []
         self._lock = Lock()  # two threads must not both be dealt one leaf
@@ -47,7 +47,7 @@ class Leaves:
         return len(self.sizes)
 
     def check(self, source: Source, count: int) -> None:
-        """Raises LedgerError unless these leaves are `count`, of the mechanisms `source`, and not yet opened."""
+        """Raise LedgerError unless these leaves are `count`, of the mechanisms `source`, and not yet opened."""
         if source is not self._source:
             raise LedgerError("these leaves belong to another run")
         if self._events is not None:
@@ -56,16 +56,16 @@ class Leaves:
             raise LedgerError(f"there are {len(self)} leaves, and {count} to be released")
 
     def _open(self, events: Sequence[Event | None]) -> None:
-        """Say what was paid for on each leaf; None for what a running sum releases."""
+        """Record the event that was paid for on each leaf; None for leaves that a running sum releases."""
         with self._lock:
             self.check(self._source, len(events))
             self._events = tuple(events)
 
     def next(self, rows: Replicates | None = None) -> Batch:
-        """The next leaf, as a batch of the replicates `rows`; None = all who are left.
+        """Deal the next leaf, as a batch of the replicates `rows`; None = all that have not left.
 
         A replicate that is not among them has left for good. Raises LedgerError before the leaves are opened, after
-        the last one, and for replicates that are not there.
+        the last one, and for replicates that have left or never had leaves.
         """
         with self._lock:
             if self._events is None:
@@ -73,20 +73,20 @@ class Leaves:
             i = len(self._dealt)
             if i == len(self):
                 raise LedgerError(f"there are {len(self)} leaves; this is one more")
-            chosen = list(self._place) if rows is None else [int(r) for r in rows]
-            if len(set(chosen)) < len(chosen) or not self._place.keys() >= set(chosen):
-                raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._place)}")
-            places = [self._place[r] for r in chosen]
+            numbers = list(self._row_of) if rows is None else [int(r) for r in rows]
+            if len(set(numbers)) < len(numbers) or not self._row_of.keys() >= set(numbers):
+                raise LedgerError(f"leaf {i + 1} is for different ones of the replicates {list(self._row_of)}")
+            positions = [self._row_of[r] for r in numbers]
             indices = self._indices[:, self._ends[i] - self.sizes[i] : self._ends[i]]
-            if places != list(range(len(indices))):
-                indices = indices[places]
-            self._place = dict(zip(chosen, places, strict=True))
-            leaf = Batch(self._events[i], chosen, self._source, self._relation, indices=indices, size=self.sizes[i])
+            if positions != list(range(len(indices))):
+                indices = indices[positions]
+            self._row_of = dict(zip(numbers, positions, strict=True))
+            leaf = Batch(self._events[i], numbers, self._source, self._relation, indices=indices, size=self.sizes[i])
             self._dealt.append(leaf)
             return leaf
 
     def is_leaf(self, batch: Batch | None, number: int) -> bool:
-        """Whether a batch is the leaf of this number, from 0."""
+        """Return whether a batch is the leaf of this number, from 0."""
         return number < len(self._dealt) and batch is self._dealt[number]
 
 
@@ -117,43 +117,44 @@ class PrefixSums:
             raise LedgerError(f"the sensitivities {sensitivities} are not finite numbers")
         self.noise_scale, self._event = factorisation.sensitivity(self._declared) / event.mu, event
         self._factorisation, self._leaves, self._source, self._relation = factorisation, leaves, source, relation
-        self._places = {int(r): i for i, r in enumerate(leaves.replicates)}
+        self._row_of = {int(r): i for i, r in enumerate(leaves.replicates)}
         self._total = np.zeros((rows, *shape))
         self._noise = factorisation.stream(self._drawn) if event.mu < np.inf else None
         self._added = 0
-        self._lock = Lock()  # a leaf is one query's, whichever thread brings it
+        self._lock = Lock()  # two threads must not both release a query on one leaf
 
     def add(self, query: Query) -> np.ndarray:
-        """The noisy sum of this query and all before, since the sums last began; (R', ...) for the leaf's replicates.
+        """Release the noisy sum of the queries since the sums last began, up to this one; (R', ...), as in its leaf.
 
         Raises LedgerError, before anything is drawn, if the query is not one on the next leaf, or not as declared.
         """
         with self._lock:
             leaf = self._leaf(query)
-            places = [self._places[int(r)] for r in leaf.replicates]
-            self._check(query, places)
-            total = query.value + (0.0 if self._added % self._factorisation.period == 0 else self._total[places])
+            positions = [self._row_of[int(r)] for r in leaf.replicates]
+            self._check(query, positions)
+            total = query.value + (0.0 if self._added % self._factorisation.period == 0 else self._total[positions])
             require_finite(total)
             self._added += 1
-            self._total[places] = total
+            self._total[positions] = total
             if self._noise is None:
                 return total
-            self._now = leaf.replicates, places
-            require_room(total, self.noise_scale[places])
-            noise, scale = next(self._noise)[places], self.noise_scale[places]
+            self._now = leaf.replicates, positions
+            require_room(total, self.noise_scale[positions])
+            noise, scale = next(self._noise)[positions], self.noise_scale[positions]
             noisy = total + noise * scale.reshape(-1, *[1] * (total.ndim - 1))
             law = leaf.replicates, None, scale, self, self._factorisation, self._added - 1
-            change = self._declared[places]
+            change = self._declared[positions]
             return self._source._passed(Summed(total, noisy, *law, event=self._event, change=change))
 
     def _drawn(self) -> np.ndarray:
-        """Standard normal draws for the replicates of this step; those who have left need none."""
-        replicates, places = self._now
+        """Return standard normal draws for the replicates of this step, zeros for those that have left."""
+        replicates, positions = self._now
         normals = np.zeros(self._total.shape)
-        normals[places] = self._source._drawn("standard_normal", replicates, self._total.shape[1:])
+        normals[positions] = self._source._drawn("standard_normal", replicates, self._total.shape[1:])
         return normals
 
     def _leaf(self, query: Query) -> Batch:
+        """Return the leaf of the query; raise LedgerError unless it is the next one of these sums."""
         if self._added == len(self._leaves):
             raise LedgerError(f"these running sums were opened for {self._added} queries; this is one more")
         leaf = query.batch
@@ -161,13 +162,14 @@ class PrefixSums:
             raise LedgerError(f"query {self._added + 1} must be computed on leaf {self._added + 1} of the running sums")
         return leaf
 
-    def _check(self, query: Query, places: list[int]) -> None:
+    def _check(self, query: Query, positions: list[int]) -> None:
+        """Raise LedgerError unless norm, relation, shape and sensitivity of the query are as declared."""
         if query.norm != "l2":
             raise LedgerError(f"Gaussian noise needs a sensitivity in l2, the query has {query.norm}")
         require_relation(query, self._relation)
-        expected = (len(places), *self._total.shape[1:])
+        expected = (len(positions), *self._total.shape[1:])
         if query.value.shape != expected:
             raise LedgerError(f"the query has shape {query.value.shape}, the running sums {expected}")
-        declared = self._declared[places, self._added]
-        if not (require_sensitivity(query, len(places)) <= declared * (1 + ROUNDING)).all():
+        declared = self._declared[positions, self._added]
+        if not (require_sensitivity(query, len(positions)) <= declared * (1 + ROUNDING)).all():
             raise LedgerError(f"query {self._added + 1} has sensitivity {query.sensitivity}, declared was {declared}")

@@ -1,6 +1,6 @@
-"""What releases mean to an attacker: the trade-off curve of the best tests, and their largest advantage.
+"""Attacks on releases: the trade-off curve of the best tests, and their largest advantage.
 
-What a bare guarantee means to one is a method of its Budget.
+Those of a bare guarantee are methods of its Budget.
 """
 
 import math
@@ -16,15 +16,15 @@ from dpviz.privacy.accounting.rdp_tradeoffs import zcdp_advantage, zcdp_tradeoff
 from dpviz.privacy.events import Event, ExpMech, Gaussian, Laplace
 
 
-def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, most_cells: int = pld.MOST_CELLS) -> Floats:
-    """Smallest false negative rate that a test between two neighbouring data sets can have at each false positive rate.
+def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells: int = pld.MOST_CELLS) -> Floats:
+    """Return the smallest false negative rate of a test between two neighbouring data sets at each false positive rate.
 
     f(α) = max(0, sup_ε 1 - δ(ε) - e^ε α) over the composed privacy profile (Dong, Roth, Su 2019), the smaller one of
     the two directions: the attacker may take either data set as the null. Exact for Gaussian noise on all rows and for
     one release of Laplace noise or of the exponential mechanism; otherwise never above the true f, so an attack looks
     stronger.
 
-    most_cells : see `pld.compose`.
+    max_cells : see `pld.compose`.
     """
     alpha = np.asarray(false_positive_rates, dtype=float)
     if not events:
@@ -35,7 +35,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, most_cell
         bounds.append(closed_forms.laplace_tradeoff(pure, alpha))
     elif len(events) == 1 and isinstance(events[0], ExpMech):
         bounds.append(closed_forms.exponential_tradeoff(pure, alpha))
-    elif profiles := _composed_profiles(tuple(events), most_cells):
+    elif profiles := _composed_profiles(tuple(events), max_cells):
         bounds.append(_tradeoff_of_profiles(profiles, alpha.ravel()).reshape(alpha.shape))
     elif (rho := accountants.total(events, "rho")) < math.inf and mu == math.inf:
         bounds.append(zcdp_tradeoff(rho, alpha))
@@ -43,7 +43,7 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, most_cell
 
 
 def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
-    """f at each α, (k,). What is maximised is concave in e^ε, so the best interval of a coarse grid is refined."""
+    """Return f at each α, (k,). The maximised function is concave in e^ε: the best interval of a grid is refined."""
     largest = 1.0
     while largest < 512 and any(profile(largest) > profile(2 * largest) + 1e-12 for profile in profiles):
         largest *= 2
@@ -61,7 +61,7 @@ def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) 
 
 
 def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:
-    """δ of all events together at each real ε, the larger one of both directions. ValueError where it is not known."""
+    """Return δ of all events together at each real ε, the larger one of both directions; ValueError if unknown."""
     profiles = _composed_profiles(tuple(events))
     if not profiles:
         raise ValueError(f"no privacy profile of {events} is known")
@@ -69,7 +69,7 @@ def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:
 
 
 def advantage(events: Sequence[Event]) -> float:
-    """The largest TPR - FPR of any such test: δ(0), the same in both directions."""
+    """Return the largest TPR - FPR of any test between two neighbouring data sets: δ(0), in either direction."""
     if not events:
         return 0.0
     pure, mu = accountants.total(events, "epsilon"), accountants.total(events, "mu")
@@ -81,16 +81,16 @@ def advantage(events: Sequence[Event]) -> float:
 
 
 @lru_cache(6)
-def _composed_profiles(events: tuple[Event, ...], most_cells: int = pld.MOST_CELLS) -> tuple[per_event.Profile, ...]:
-    """δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; none where nothing tells
-    or GDP is exact."""
+def _composed_profiles(events: tuple[Event, ...], max_cells: int = pld.MOST_CELLS) -> tuple[per_event.Profile, ...]:
+    """Return δ(ε) of all events together in each direction, for all real ε, accurate to about 1e-8; empty where none is
+    known or GDP is exact."""
     runs, _ = accountants.runs_of(events)
     if all(isinstance(release, Gaussian) for release, _ in runs):
         return ()
     try:
         if len(runs) == 1 and runs[0][1] == 1:
             return per_event.directions(runs[0][0])
-        composed = pld.compose(runs, 1e-6, most_cells)
+        composed = pld.compose(runs, 1e-6, max_cells)
     except (pld.AccountingLimit, TypeError):  # a bare ρ has no profile
         return ()
     if len(composed) == 1:

@@ -109,8 +109,8 @@ class Furthest(Watch):
         self.moved: list[np.ndarray] = []
 
     def _changes(self, one: Transcript, other: Transcript) -> None:
-        draws = (standard_draws(source.noted, source.replicates) for source in (one, other))
-        for release, mine, its in zip(one.noted, *draws, strict=True):
+        draws = (standard_draws(source.releases, source.replicates) for source in (one, other))
+        for release, mine, its in zip(one.releases, *draws, strict=True):
             assert mine is not None and its is not None
             power = 1 if law_of(release) == "laplace" else 2
             far = (np.abs(mine - its) ** power).sum(axis=1) ** (1 / power) / release.paid

@@ -85,7 +85,7 @@ def test_a_noise_that_comes_again_late_in_a_run_is_seen() -> None:
     runs, watch = 200, Watch(np.empty(0), False, 0)
     true = broken.Again(Ledger(FixedEvents((Gaussian(1.0),) * 6), runs), 7)
     for place in range(6):
-        true._kept = None if place < 5 else true._kept  # only the last two releases have one noise
+        true._stored = None if place < 5 else true._stored  # only the last two releases have one noise
         true.gaussian(Query(np.zeros((runs, 5)), 1.0, "l2"), Gaussian(1.0))
     watch.add(true, (true, true))
     assert [finding.kind for finding in watch.findings() if finding.fault] == ["repeats"]

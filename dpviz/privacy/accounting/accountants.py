@@ -47,15 +47,15 @@ METHOD_NAMES = MappingProxyType(
 )
 
 Precision = Literal["normal", "fine"]
-MOST_EXACT = 50  # so many different events are composed as they are; more are rounded up to fewer
-MOST_FINE = 200  # where it may take seconds
-MOST_REFINED = 4  # of different Gaussian releases on batches: the best order of more is one of the orders looked at
-MOST_ADDED = 4000  # where costs are only added up, so many may differ
+MOST_EXACT = 50  # different events that are composed as they are; more are rounded up to fewer
+MOST_FINE = 200  # the same on the fine grid, which may take seconds
+MOST_REFINED = 4  # different Gaussian releases on batches for which the best order is refined beyond the grid of orders
+MOST_ADDED = 4000  # different events where costs are only added up
 
 
 @dataclass(frozen=True)
 class Reading:
-    """ε at a δ: the smallest that any accountant proves, the method that proves it, and what the others say.
+    """ε at a δ: the smallest that any accountant proves, the method that proves it, and the ε of every method.
 
     precision : "normal" where losses were rounded to the grid that a slider needs, up to 0.2 % too large; "fine" where
         the grid was at least 20 times closer to the limit, or none was needed.
@@ -68,37 +68,37 @@ class Reading:
 
 
 def spent(events: Sequence[Event], currency: Currency) -> Floats:
-    """(len(events) + 1,) spent after each event, 0 first; infinite where the currency does not exist.
+    """Return (len(events) + 1,) the amount spent after each event, 0 first; infinite where the currency does not exist.
 
     epsilon : basic composition of pure DP; rho : zCDP; mu : Gaussian DP. Raises UserError, as everything here, for
     batches that hold under different neighbouring relations.
     """
     unit = UNITS[currency]
-    _one_relation(objects(events))
+    _require_one_relation(objects(events))
     return unit.added(np.array(of_each(events, unit.cost)))
 
 
-def _one_relation(events: Collection[Event]) -> None:
-    """Raises UserError where `events.relation` does; one batch of each kind tells as much as all of them."""
+def _require_one_relation(events: Collection[Event]) -> None:
+    """Raise UserError where `events.relation` does; one batch of each kind tells as much as all of them."""
     batches = {event.kind: event for event in events if isinstance(event, Sub)}
     relation([*batches.values(), *(event for event in events if isinstance(event, (Seq, Repeat)))])
 
 
 def total(events: Sequence[Event], currency: Currency) -> float:
-    """Spent after all events."""
+    """Return the amount spent after all events, in the unit of the currency: ε, ρ or μ."""
     return float(spent(events, currency)[-1])
 
 
 def epsilon(events: Sequence[Event], delta: float, method: Method) -> float:
-    """ε at δ of all events by one method; infinite where the method does not apply. Every value is an upper bound."""
+    """Return ε at δ of all events by one method, an upper bound; infinite where the method does not apply."""
     return float(epsilon_curve(tuple(events), delta, method, (len(events),))[0]) if events else 0.0
 
 
 @checked
 def tightest(
-    events: Sequence[Event], delta: Delta, before: Sequence[Event] = (), precision: Precision = "normal"
+    events: Sequence[Event], delta: Delta, prior: Sequence[Event] = (), precision: Precision = "normal"
 ) -> Reading:
-    """The smallest proven ε at δ, and what every method that applies says.
+    """Return the smallest proven ε at δ, and the ε of every method that applies.
 
     Parameters
     ----------
@@ -106,11 +106,11 @@ def tightest(
         Releases, in their order.
     delta : float
         In (0, 1).
-    before : sequence of Event
+    prior : sequence of Event
         Releases on whose outcome the choice of `events` depends. Of the methods, only basic composition allows that, so
         their pure ε is added.
     precision : "normal" or "fine"
-        "fine" asks for a finer grid of losses, which may take seconds; the reading says whether it was one.
+        "fine" asks for a finer grid of losses, which may take seconds; the reading has the precision that was reached.
 
     Returns
     -------
@@ -131,35 +131,35 @@ def tightest(
     >>> reading.method, round(reading.epsilon, 2), round(reading.by_method["basic"], 2)
     ('pld', 5.24, 15.86)
     """
-    _one_relation((*before, *events))
-    paid = total(before, "epsilon")
+    _require_one_relation((*prior, *events))
+    paid = total(prior, "epsilon")
     bounds = {method: paid + epsilon(events, delta, method) for method in METHODS}
-    applies: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
-    best: Method = min(applies, key=applies.__getitem__, default="basic")
-    reached: Precision = "normal"
-    if precision == "fine" and best in applies:
-        value = _fine_epsilon(tuple(events), delta, applies.get("pld", bounds[best]) - paid)
+    finite: dict[Method, float] = {method: value for method, value in bounds.items() if value < math.inf}
+    best: Method = min(finite, key=finite.__getitem__, default="basic")
+    result_precision: Precision = "normal"
+    if precision == "fine" and best in finite:
+        value = _fine_epsilon(tuple(events), delta, finite.get("pld", bounds[best]) - paid)
         if value is not None:
-            applies["pld"], reached = min(paid + value, bounds["pld"]), "fine"
-            best = min(applies, key=applies.__getitem__)
-    return Reading(applies.get(best, math.inf), best, MappingProxyType(applies), reached)
+            finite["pld"], result_precision = min(paid + value, bounds["pld"]), "fine"
+            best = min(finite, key=finite.__getitem__)
+    return Reading(finite.get(best, math.inf), best, MappingProxyType(finite), result_precision)
 
 
-def when_stopped(
-    events: Sequence[Event], whole: Sequence[Event], delta: float, before: Sequence[Event] = ()
-) -> Reading:
-    """ε at δ of a fixed plan that was stopped, or may be, by whoever has seen its releases so far.
+def when_stopped(events: Sequence[Event], whole: Sequence[Event], delta: float, prior: Sequence[Event] = ()) -> Reading:
+    """Return ε at δ of a fixed plan that was stopped, or may be, by an observer of its releases so far.
 
-    It is the tightest reading of the whole plan, of which what was released is a function; or the ε of these releases
-    added up, if that is less. Nothing else may read them, ρ and μ included: these bounds fail with probability δ at any
-    one step, and whoever looks can stop at a step where they do.
+    It is the smaller of the tightest ε of the whole plan, of which the releases so far are a function, and the ε of
+    these releases added up. No other method is valid for them, ρ and μ included: such a bound fails with probability δ
+    at any one step, and an observer can stop at a step where it does.
 
     Parameters
     ----------
     events : sequence of Event
-        What was released, the first of `whole`.
-    whole, delta, before
-        The plan, and as of `tightest`.
+        The releases so far, the first of `whole`.
+    whole : sequence of Event
+        The plan.
+    delta, prior
+        As of `tightest`.
 
     Source
     ------
@@ -172,16 +172,16 @@ def when_stopped(
     >>> round(tightest(plan[:20], delta=1e-6).epsilon, 2)  # had one planned to stop there
     9.67
     """
-    planned = tightest(whole, delta, before)
-    added = total(before, "epsilon") + epsilon(events, delta, "basic")
+    planned = tightest(whole, delta, prior)
+    added = total(prior, "epsilon") + epsilon(events, delta, "basic")
     return planned if planned.epsilon <= added else Reading(added, "basic", MappingProxyType({"basic": added}))
 
 
 @lru_cache(128)
 def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> float | None:
-    """ε at δ by loss distributions on the fine grid, or exactly; None where that is too much.
+    """Return ε at δ by loss distributions on the fine grid, or exactly; None where that takes too much memory or time.
 
-    guess : an ε near it, such as that of the normal grid.
+    guess : an ε near the result, such as that of the normal grid.
     """
     if not events or guess == 0:
         return 0.0
@@ -196,13 +196,13 @@ def _fine_epsilon(events: tuple[Event, ...], delta: float, guess: float) -> floa
 
 
 def _is_gaussian(event: Event) -> bool:
-    """Whether the releases inside are Gaussian noise on all rows, whose μ is exact."""
+    """Return whether all releases inside the event are Gaussian noise on all rows, whose μ is exact."""
     return all(isinstance(release, Gaussian) for release, _ in releases_of(event))
 
 
 @lru_cache(128)
 def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, checkpoints: tuple[int, ...]) -> Floats:
-    """(len(checkpoints),) ε at δ after the first t events, for each t. Read-only, cached.
+    """Return (len(checkpoints),) ε at δ after the first t events, for each t in `checkpoints`; read-only and cached.
 
     Under a fixed plan the value at t is the guarantee if one had planned to stop there.
     """
@@ -221,12 +221,13 @@ def epsilon_curve(events: tuple[Event, ...], delta: float, method: Method, check
 
 
 def pld_epsilon(events: Sequence[Event], delta: float) -> float:
-    """ε at δ of all events from their privacy loss distributions; infinite where these do not apply. Not cached."""
+    """Return ε at δ of all events from their privacy loss distributions; infinite where these fail. Not cached."""
     return float(_pld_curve(tuple(events), delta, np.array([len(events)]))[0])
 
 
 def rough_pld_epsilon(events: Sequence[Event], delta: float) -> float:
-    """The same on `pld.ROUGH_CELLS`: never below the ε of smallest provable size, and found sooner."""
+    """Return an upper bound on ε at δ of all events by loss distributions on `pld.ROUGH_CELLS`: coarser and sooner than
+    `pld_epsilon`; infinite where these do not apply."""
     try:
         return max(side.epsilon(delta) for side in pld.compose(runs_of(tuple(events))[0], delta, pld.ROUGH_CELLS))
     except pld.AccountingLimit:
@@ -238,8 +239,8 @@ def _basic_curve(events: tuple[Event, ...], _deltas: Floats, counts: np.ndarray)
 
 
 def _advanced_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    """√(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1): Theorem 3.20 of Dwork and Roth 2014, for different ε_i."""
-    _one_relation(events)
+    """Return √(2 ln(1/δ) Σ ε_i²) + Σ ε_i (e^{ε_i} - 1) at each checkpoint (Dwork and Roth 2014, Theorem 3.20)."""
+    _require_one_relation(events)
     squares, linear = np.zeros(len(events) + 1), np.zeros(len(events) + 1)
     for i, terms in enumerate(of_each(events, lambda event: _advanced_terms(releases_of(event))), 1):
         squares[i], linear[i] = terms
@@ -255,7 +256,8 @@ def _advanced_terms(releases: Sequence[tuple[Event, int]]) -> tuple[float, float
 
 
 def _optimal_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
-    """The best that releases of one and the same ε allow (Kairouz, Oh, Viswanath 2015); infinite once they differ."""
+    """Return the smallest ε at each checkpoint that holds for all releases of one and the same ε (Kairouz, Oh,
+    Viswanath 2015); infinite once they differ."""
     runs, ends = runs_of(events, MOST_ADDED)
     release, same = runs[0]
     epsilon = per_event.pure(release)
@@ -275,20 +277,21 @@ def _converted_curve(
     deltas: Floats,
     counts: np.ndarray,
 ) -> Floats:
-    """What is spent in a currency, as the ε at each δ that it implies."""
+    """Return the ε at each checkpoint and its δ that the amount spent in a currency implies."""
     pairs = zip(spent(events, currency)[counts].tolist(), deltas.tolist(), strict=True)
     return np.array([epsilon_at(*pair) for pair in pairs])
 
 
 def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) -> Floats:
+    """Return ε at each checkpoint by Rényi divergences, each with its best order."""
     runs, ends = runs_of(events, MOST_ADDED)
-    if sampled := sum(map(_integrated, {event for event, _ in runs})):  # a divergence of a batch is an integral
+    if sampled := sum(map(_is_integrated, {event for event, _ in runs})):  # a divergence of a batch is an integral
         runs, ends = runs_of(events)
     row: dict[Event, int] = {}
     owner = np.array([row.setdefault(event, len(row)) for event, _ in runs])
     divergences = _divergences(list(row))
-    few = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough to look at, as the best is refined
-    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[few]
+    coarse = np.linspace(0, len(closed_forms.ORDERS) - 1, 58).astype(int)  # enough, as the best is refined
+    orders = closed_forms.ORDERS if len(row) <= MOST_EXACT and not sampled else closed_forms.ORDERS[coarse]
     lengths = np.array([length for _, length in runs])
     starts = np.cumsum(lengths) - lengths
     done = np.clip(ends[counts][:, None] - starts, 0, lengths)  # of each run, at each checkpoint
@@ -300,16 +303,16 @@ def _rdp_curve(events: tuple[Event, ...], deltas: Floats, counts: np.ndarray) ->
         def added(values: Floats) -> Floats:
             return times @ values[:, 0] if len(at) == 1 else np.einsum("mr,rmk->mk", times, values)
 
-        if (known := np.isfinite(each)).all():
+        if (is_finite := np.isfinite(each)).all():
             return added(each)
-        return np.where(added(~known) > 0, math.inf, added(np.where(known, each, 0.0)))  # 0 · ∞ is not a number
+        return np.where(added(~is_finite) > 0, math.inf, added(np.where(is_finite, each, 0.0)))  # 0 · ∞ is not a number
 
-    found = closed_forms.rdp_epsilon(composed, deltas, None, orders, refine=sampled <= MOST_REFINED)
-    return np.where(counts > 0, found, 0.0)
+    epsilons = closed_forms.rdp_epsilon(composed, deltas, None, orders, refine=sampled <= MOST_REFINED)
+    return np.where(counts > 0, epsilons, 0.0)
 
 
 def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
-    """The function from k orders to the (len(events), k) Rényi divergences of events without `Seq` and `Repeat`."""
+    """Return the function from k orders to (len(events), k) Rényi divergences; no event is a `Seq` or a `Repeat`."""
     pure = np.array([[per_event.pure(event)] for event in events])
     # Gaussian noise and a bare ρ: proportional to the order.
     linear = np.array(
@@ -318,7 +321,7 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
     kinds = np.array([per_event.RDP_OF_PURE.get(type(event), closed_forms.pure_rdp) for event in events])
     kinds[~np.isfinite(pure[:, 0])] = None
     groups = [(formula, kinds == formula) for formula in set(kinds) - {None}]
-    others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _integrated(event)]
+    others = [i for i, event in enumerate(events) if isinstance(event, Parallel) or _is_integrated(event)]
 
     def table(orders: Floats) -> Floats:
         result = orders * linear
@@ -331,13 +334,13 @@ def _divergences(events: Sequence[Event]) -> Callable[[Floats], Floats]:
     return table
 
 
-def _integrated(event: Event) -> bool:
-    """Whether the Rényi divergence of a release is found by integration: Gaussian noise on a batch, alone or beside
-    other noise."""
+def _is_integrated(event: Event) -> bool:
+    """Return whether the Rényi divergence of a release is an integral: a batch with Gaussian or mixed noise."""
     return isinstance(event, Sub) and isinstance(per_event.dominating(event.inner), Gaussian)
 
 
 def _pld_curve(events: tuple[Event, ...], delta: float, counts: np.ndarray) -> Floats:
+    """Return ε at each checkpoint by loss distributions; infinite where these are not affordable."""
     if not counts.any():
         return np.zeros(len(counts))
     runs, ends = runs_of(events)
@@ -359,31 +362,33 @@ _CURVES: dict[Method, Callable[[tuple[Event, ...], Floats, np.ndarray], Floats]]
 
 
 @lru_cache(64)
-def runs_of(events: tuple[Event, ...], most: int = MOST_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
-    """Runs (release, count) in time order that dominate the events, and the number of releases after each event.
+def runs_of(events: tuple[Event, ...], max_distinct: int = MOST_EXACT) -> tuple[list[tuple[Event, int]], np.ndarray]:
+    """Return runs (release, count) in time order that dominate the events, and the number of releases after each event.
 
-    Releases have no `Seq` and no `Repeat`. Where more than `most` differ, nearly equal ones are rounded up to a common
-    one.
-    Cached, because every accountant asks for the same events; not to be changed.
+    Releases have no `Seq` and no `Repeat`. Where more than `max_distinct` differ, nearly equal ones are rounded up to a
+    common one. Cached, because every accountant needs the runs of the same events; not to be changed.
     """
     runs: list[tuple[Event, int]] = []
     lengths = [0]
     for event, same in groupby(events):
         releases, times = releases_of(event), len(list(same))
-        # Only what was released after a whole event is ever asked for, so its own order is free.
+        # Checkpoints are at the ends of events, so the order of the releases inside of one is free.
         runs += [(releases[0][0], times * releases[0][1])] if len(releases) == 1 else releases * times
         lengths += [sum(count for _, count in releases)] * times
     runs = merged_runs(runs)
     different = {release for release, _ in runs}
-    _one_relation(list(different))
-    if len(different) <= most:
+    _require_one_relation(list(different))
+    if len(different) <= max_distinct:
         return runs, np.cumsum(lengths)
-    return (rounded_up(runs), np.cumsum(lengths)) if most == MOST_EXACT else runs_of(events)  # both to the same few
+    if max_distinct == MOST_EXACT:
+        return rounded_up(runs), np.cumsum(lengths)
+    return runs_of(events)  # rounded to the same few events for every limit
 
 
 def _without_failures(events: tuple[Event, ...]) -> tuple[tuple[Event, ...], Floats]:
-    """The events as they are unless one fails openly, and (len(events) + 1,) ln of the chance that none of the first t
-    does: an (ε, δ)-DP release fails with probability δ at worst and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
+    """Return the events without their open failures, and (len(events) + 1,) ln of the chance that none of the first t
+    events fails: an (ε, δ)-DP release fails with probability δ at worst, else it is ε-DP (Kairouz, Oh, Viswanath
+    2015)."""
     if not any(isinstance(event, (StatedApproximateDP, Seq, Repeat, Parallel)) for event in objects(events)):
         return events, np.zeros(len(events) + 1)
     certain, logs = zip(*of_each(events, per_event.without_failure), strict=True)

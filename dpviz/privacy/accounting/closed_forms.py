@@ -21,9 +21,9 @@ from dpviz.numbers import short
 
 Floats = NDArray[np.float64]
 
-_ROUNDING = 1e-15  # what rounding may take from a sum, relative to its terms
+_ROUNDING = 1e-15  # error of rounding in a sum, relative to its terms
 
-# Orders at which Rényi divergences are first looked at; the best one is then refined between its neighbours.
+# Orders at which Rényi divergences are computed first; the best one is then refined between its neighbours.
 ORDERS = 1 + np.logspace(-2, 4, 400)
 _LARGEST_LOG_ORDER = 353.0  # the square of an order must not overflow
 _EXP_REST = np.array([1 / math.factorial(k + 2) for k in range(15)])  # (e^x - 1 - x) / x²
@@ -37,7 +37,7 @@ NODES, WEIGHTS = (rule / 2 + shift for rule, shift in zip(np.polynomial.legendre
 
 
 def gdp_logdelta(mu: float, epsilon: ArrayLike) -> Floats:
-    """ln δ(ε) of a μ-GDP guarantee, for any real ε; δ is accurate to 1e-9 down to 1e-25 and beyond, for any μ > 0."""
+    """Return ln δ(ε) of a μ-GDP guarantee, for any real ε and μ > 0; δ is accurate to 1e-9 down to 1e-25 and beyond."""
     epsilon = np.asarray(epsilon, dtype=float)
     size = np.minimum(np.abs(epsilon), 1e300)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # δ = 0 far out: ln 0 = -inf is meant
@@ -55,7 +55,8 @@ def _wide_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
 
 
 def _narrow_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
-    """The two terms of δ differ by a factor 1 - O(μ²/ε) only, so their difference is integrated instead: with
+    """Return ln δ(ε) for small μ. The two terms of δ differ by a factor 1 - O(μ²/ε) only, so their difference is
+    integrated: with x = ε/μ - μ/2 and Mills' ratio M it is φ(x) ∫ (1 - t M(t)) dt over [x, x + μ].
     x = ε/μ - μ/2 and Mills' ratio M it is φ(x) ∫ (1 - t M(t)) dt over [x, x + μ]."""
     x = epsilon / mu - mu / 2
     t = x[..., None] + mu * NODES
@@ -65,24 +66,24 @@ def _narrow_gdp_logdelta(mu: float, epsilon: Floats) -> Floats:
 
 
 def gdp_delta(mu: float, epsilon: ArrayLike) -> Floats:
-    """δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ)."""
+    """Return δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) of a μ-GDP guarantee."""
     return np.exp(gdp_logdelta(mu, epsilon))
 
 
 def gdp_tradeoff(mu: float, false_positive_rates: ArrayLike) -> Floats:
-    """The smallest false negative rate of any test, Φ(Φ⁻¹(1 - α) - μ), at each false positive rate α (GDP)."""
+    """Return the smallest false negative rate of any test, Φ(Φ⁻¹(1 - α) - μ), at each false positive rate α (GDP)."""
     alpha = np.asarray(false_positive_rates, dtype=float)
     return ndtr(-ndtri(alpha) - mu) if mu < math.inf else np.zeros_like(alpha)
 
 
 def _log_delta(mu: float, delta: float) -> float:
-    """ln delta, less what rounding may take from `gdp_logdelta` there."""
+    """Return ln delta less the rounding error of `gdp_logdelta` there."""
     return math.log(delta) * (1 + 2e-12 * max(1.0, mu / 1000))
 
 
 @lru_cache(4096)
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The smallest ε ≥ 0 with δ(ε) ≤ delta of a μ-GDP guarantee, rounded up in the twelfth digit."""
+    """Return the smallest ε ≥ 0 with δ(ε) ≤ delta of a μ-GDP guarantee, rounded up in the twelfth digit."""
     if mu == math.inf or mu == 0 or delta >= 1:
         return mu if delta < 1 else 0.0
     if delta <= 0 or mu > 1e150:  # μ² overflows
@@ -104,7 +105,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 @lru_cache(4096)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest μ whose Gaussian mechanism is (ε, δ)-DP, rounded down in the twelfth digit: analytic
+    """Return the largest μ whose Gaussian mechanism is (ε, δ)-DP, rounded down in the twelfth digit: analytic
     calibration, σ = Δ₂/μ (Balle and Wang 2018)."""
     if delta <= 0:
         return 0.0
@@ -128,7 +129,7 @@ def gdp_mu(epsilon: float, delta: float) -> float:
 
 @lru_cache(4096)
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """ε at δ of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); at most ρ + 2√(ρ ln(1/δ))."""
+    """Return ε at δ of any ρ-zCDP algorithm (Canonne, Kamath, Steinke 2020); at most ρ + 2√(ρ ln(1/δ))."""
     if rho == 0 or delta >= 1:
         return 0.0
     if rho == math.inf or delta <= 0:
@@ -153,7 +154,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 @lru_cache(4096)
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """The largest ρ for which every ρ-zCDP algorithm is (ε, δ)-DP."""
+    """Return the largest ρ for which every ρ-zCDP algorithm is (ε, δ)-DP."""
     if delta <= 0 or delta >= 1 or epsilon == math.inf:
         return 0.0 if delta <= 0 else math.inf
     root = math.sqrt(-math.log(delta))
@@ -177,10 +178,11 @@ def rdp_epsilon(
     orders: Floats = ORDERS,
     refine: bool = True,
 ) -> Floats:
-    """ε at δ, a number or (m,), from Rényi divergences D(order), order > 1 (Canonne, Kamath, Steinke 2020, Prop. 12).
+    """Return ε at δ, a number or (m,), from Rényi divergences (Canonne, Kamath, Steinke 2020, Proposition 12).
 
-    divergence : at orders of shape (m, k); where there is one for each δ, its row. orders : (k,), where to look at
-        first; the best one is then refined, if asked to. at_orders : the divergences there, if known already.
+    divergence : function of orders (m, k), a row for each δ, or (1, k) for all δ; returns divergences (m, k).
+    orders : (k,) tried first; the best one is then refined, unless `refine` is False.
+    at_orders : the divergences at `orders`, if known already.
     """
     delta = np.asarray(delta, dtype=float)
     log_delta = np.log(np.where(delta > 0, delta, 0.5)).reshape(-1, 1)
@@ -190,13 +192,13 @@ def rdp_epsilon(
         return np.asarray(divergences + fall - gain + _ROUNDING * (divergences - fall + np.abs(gain)))
 
     values = bound(orders, divergence(orders[None]) if at_orders is None else at_orders)
-    least = values.min(axis=1)
-    if refine and np.isfinite(least).any():
+    smallest = values.min(axis=1)
+    if refine and np.isfinite(smallest).any():
         # Every order gives a valid ε, and the best ones differ little, so the search may stop early: eight parts
-        # between the neighbours, and where a parabola through three of these is lowest.
-        places, row = np.log10(orders - 1), np.arange(len(values))
+        # between the neighbours, and the point where a parabola through three of these is lowest.
+        positions, row = np.log10(orders - 1), np.arange(len(values))
         best = values.argmin(axis=1)
-        low, high = places[np.maximum(best - 1, 0)], places[np.minimum(best + 1, len(orders) - 1)]
+        low, high = positions[np.maximum(best - 1, 0)], positions[np.minimum(best + 1, len(orders) - 1)]
         fine = np.linspace(low, high, 9, axis=1)
         at = 1 + 10**fine
         values = bound(at, divergence(at))
@@ -204,40 +206,40 @@ def rdp_epsilon(
         with np.errstate(invalid="ignore", divide="ignore"):
             left, centre, right = (values[row, mid + side] for side in (-1, 0, 1))
             shift = (left - right) / (left - 2 * centre + right) / 2
-        place = fine[row, mid] + np.clip(np.nan_to_num(shift), -1, 1) * (high - low) / 8
-        at = 1 + 10 ** place[:, None]
-        least = np.minimum(least, np.minimum(values.min(axis=1), bound(at, divergence(at))[:, 0]))
-    return np.where(delta > 0, np.maximum(0.0, least).reshape(delta.shape), math.inf)
+        position = fine[row, mid] + np.clip(np.nan_to_num(shift), -1, 1) * (high - low) / 8
+        at = 1 + 10 ** position[:, None]
+        smallest = np.minimum(smallest, np.minimum(values.min(axis=1), bound(at, divergence(at))[:, 0]))
+    return np.where(delta > 0, np.maximum(0.0, smallest).reshape(delta.shape), math.inf)
 
 
 # ------------------------------------------------------------------------------------------------------------- pure DP
 
 
 def pure_to_rho(epsilon: float) -> float:
-    """The smallest ρ that every ε-DP algorithm has: ε tanh(ε/2), below the textbook's ε²/2."""
+    """Return the smallest ρ that every ε-DP algorithm has: ε tanh(ε/2), below the textbook's ε²/2."""
     return epsilon * math.tanh(epsilon / 2)
 
 
 def pure_to_mu(epsilon: float) -> float:
-    """The smallest μ that every ε-DP algorithm has: -2 Φ⁻¹(1/(1 + e^ε))."""
+    """Return the smallest μ that every ε-DP algorithm has: -2 Φ⁻¹(1/(1 + e^ε))."""
     if epsilon < 1:  # ½ - 1/(1 + e^ε) would cancel
         return math.sqrt(8) * float(erfinv(math.tanh(epsilon / 2)))
     return float(-2 * ndtri_exp(-np.logaddexp(0.0, epsilon)))
 
 
 def pure_delta(epsilon_0: float, epsilon: ArrayLike) -> Floats:
-    """δ at ε ≥ 0 of any ε₀-DP algorithm, attained by randomised response."""
+    """Return δ at ε ≥ 0 of any ε₀-DP algorithm, attained by randomised response."""
     return -np.expm1(np.minimum(np.asarray(epsilon, dtype=float) - epsilon_0, 0.0)) / (1 + math.exp(-epsilon_0))
 
 
 def pure_epsilon(epsilon_0: float, delta: float) -> float:
-    """ε at δ of any ε₀-DP algorithm; inverse of `pure_delta`."""
+    """Return ε at δ of any ε₀-DP algorithm; inverse of `pure_delta`."""
     excess = delta * (1 + math.exp(-epsilon_0))
     return max(0.0, epsilon_0 + math.log1p(-excess)) if excess < 1 else 0.0
 
 
 def pure_tradeoff(epsilon: float, false_positive_rates: ArrayLike) -> Floats:
-    """The smallest false negative rate of any test at each false positive rate, for any ε-DP algorithm."""
+    """Return the smallest false negative rate of any test at each false positive rate, for any ε-DP algorithm."""
     alpha = np.asarray(false_positive_rates, dtype=float)
     if epsilon == math.inf:
         return np.zeros_like(alpha)
@@ -245,7 +247,7 @@ def pure_tradeoff(epsilon: float, false_positive_rates: ArrayLike) -> Floats:
 
 
 def laplace_tradeoff(epsilon: float, false_positive_rates: ArrayLike) -> Floats:
-    """The smallest false negative rate of any test at each false positive rate, for one release with Laplace noise."""
+    """Return the smallest false negative rate of any test at each false positive rate, for one Laplace release."""
     alpha, floor = np.asarray(false_positive_rates, dtype=float), math.exp(-epsilon)
     middle = floor / (4 * np.maximum(alpha, 1e-300))
     low = 1 - alpha / floor if floor > 0 else np.zeros_like(alpha)
@@ -253,7 +255,8 @@ def laplace_tradeoff(epsilon: float, false_positive_rates: ArrayLike) -> Floats:
 
 
 def pure_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1 of any ε-DP algorithm, that of randomised response; arguments broadcast.
+    """Return the Rényi divergence at each order > 1 of randomised response, the largest of any ε-DP algorithm;
+    arguments broadcast.
 
     With a = α - 1: ln(cosh(aε) + tanh(ε/2) sinh(aε)) / a, written so that nothing cancels.
     """
@@ -265,7 +268,8 @@ def pure_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
 
 
 def laplace_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1 of Laplace noise (Mironov 2017, Proposition 6); arguments broadcast.
+    """Return the Rényi divergence at each order > 1 of Laplace noise; arguments broadcast (Mironov 2017, Proposition
+    6).
 
     With a = α - 1 and g(x) = e^x - 1 - x ≥ 0: ln(1 + (α g(aε) + a g(-αε)) / (2α - 1)) / a, in which nothing cancels.
     """
@@ -277,12 +281,12 @@ def laplace_rdp(epsilon: ArrayLike, orders: Floats) -> Floats:
 
 
 def _at_most(divergence: Floats, epsilon: Floats) -> Floats:
-    """Rounded up, and no larger than the divergence of infinite order."""
+    """Return the divergence rounded up, and at most ε, the divergence of infinite order."""
     return np.minimum(divergence * (1 + 8 * _ROUNDING), epsilon)
 
 
 def exp_rest(x: ArrayLike) -> Floats:
-    """e^x - 1 - x, without cancellation."""
+    """Return e^x - 1 - x, without cancellation."""
     x = np.asarray(x, dtype=float)
     near = np.clip(x, -0.5, 0.5)
     series = np.polynomial.polynomial.polyval(near, _EXP_REST) * near**2
@@ -290,13 +294,13 @@ def exp_rest(x: ArrayLike) -> Floats:
 
 
 def amplify(epsilon: ArrayLike, m: int, n: int) -> Floats:
-    """ε of an ε-DP release on m of n rows drawn without replacement, replace-one: ln(1 + (m/n)(e^ε - 1))."""
+    """Return ε of an ε-DP release on m of n rows drawn without replacement, replace-one: ln(1 + (m/n)(e^ε - 1))."""
     epsilon = np.asarray(epsilon, dtype=float)
     return np.log1p(np.expm1(np.minimum(epsilon, 700.0)) * (m / n)) + np.maximum(epsilon - 700.0, 0.0)
 
 
 def amplified_inverse(epsilon: ArrayLike, m: int, n: int) -> Floats:
-    """The ε that a release on a batch may have so that ε is left after amplification; inverse of `amplify`."""
+    """Return the ε of a release on a batch that sampling amplifies to `epsilon`; inverse of `amplify`."""
     epsilon = np.asarray(epsilon, dtype=float)
     return np.log1p(np.expm1(np.minimum(epsilon, 600.0)) * (n / m)) + np.maximum(epsilon - 600.0, 0.0)
 
@@ -305,14 +309,14 @@ def amplified_inverse(epsilon: ArrayLike, m: int, n: int) -> Floats:
 
 
 def exponential_delta(eta: float, epsilon: ArrayLike) -> Floats:
-    """δ at ε ≥ 0 of a selection of bounded range η: (1 - e^{(ε-η)/2})² / (1 - e^-η), 0 above η."""
+    """Return δ at ε ≥ 0 of a selection of bounded range η: (1 - e^{(ε-η)/2})² / (1 - e^-η), 0 above η."""
     shortfall = np.expm1(np.minimum((np.asarray(epsilon, dtype=float) - eta) / 2, 0.0))
     return shortfall**2 / -math.expm1(-eta)
 
 
 def exponential_rdp(eta: ArrayLike, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1 of a selection of bounded range η, attained by a two-point pair; arguments
-    broadcast. With b = e^-η, a = α - 1 and u = a (1-b^α) / (α b (1-b^a)): ln u + ln((1-b^α) / (α(1-b))) / a.
+    """Return the Rényi divergence at each order > 1 of a selection of bounded range η, attained by a two-point pair;
+    arguments broadcast. With b = e^-η, a = α - 1 and u = a (1-b^α) / (α b (1-b^a)): ln u + ln((1-b^α) / (α(1-b))) / a.
 
     In terms of s(x) = ln(sinh(x)/x) it is s(αη/2) - s(aη/2) + (s(αη/2) - s(η/2)) / a, both differences positive.
     """
@@ -321,8 +325,8 @@ def exponential_rdp(eta: ArrayLike, orders: Floats) -> Floats:
 
 
 def few_ranges(eta: Floats, counts: Floats) -> tuple[Floats, Floats]:
-    """Few bounded ranges, and how often each counts, that together have Rényi divergences nowhere below those of
-    counts[i] selections of range eta[i]; (k,) and (k,). At most MOST_RANGES are as they are.
+    """Return a few bounded ranges and how often each counts, (k,) and (k,), that together have Rényi divergences
+    nowhere below those of counts[i] selections of range eta[i]. Up to MOST_RANGES ranges stay as they are.
 
     The divergence D is convex in η, so between two ranges it lies below the chord, and a selection may be split between
     them. With k(x) = 1 - x²/sinh²x, which grows: η² D'' = (k(αη/2) - k(aη/2)) + (k(αη/2) - k(η/2)) / a ≥ 0.
@@ -331,17 +335,17 @@ def few_ranges(eta: Floats, counts: Floats) -> tuple[Floats, Floats]:
         return eta, counts
     top = float(eta.max())
     nodes = np.append(min(float(eta.min()), 5e-4 * top), np.geomspace(1e-3 * top, top, MOST_RANGES // 2))
-    after = np.clip(np.searchsorted(nodes, eta), 1, len(nodes) - 1)
-    upper = np.clip((eta - nodes[after - 1]) / (nodes[after] - nodes[after - 1]), 0.0, 1.0)
+    upper = np.clip(np.searchsorted(nodes, eta), 1, len(nodes) - 1)
+    fraction = np.clip((eta - nodes[upper - 1]) / (nodes[upper] - nodes[upper - 1]), 0.0, 1.0)
     weights = np.zeros(len(nodes))
-    np.add.at(weights, after, counts * upper)
-    np.add.at(weights, after - 1, counts * (1 - upper))
+    np.add.at(weights, upper, counts * fraction)
+    np.add.at(weights, upper - 1, counts * (1 - fraction))
     return nodes, weights
 
 
 def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
-    """s(x + h) - s(x) of s(x) = ln(sinh(x)/x) for x, h ≥ 0, relative error 1e-14: by its power series up to x = ½, by
-    s(x) = x - ln 2x + ln(1 - e^-2x) beyond."""
+    """Return s(x + h) - s(x) of s(x) = ln(sinh(x)/x) for x, h ≥ 0, relative error 1e-14: by its power series up to x =
+    ½, by s(x) = x - ln 2x + ln(1 - e^-2x) beyond."""
     near, far = np.minimum(x, 0.5), np.maximum(x, 0.5)
     step = np.where(x + h <= 0.5, h, 0.5 - near)
     # The divided difference of the polynomial in x², by Horner's rule.
@@ -350,13 +354,13 @@ def _log_sinhc_rise(x: Floats, h: Floats) -> Floats:
     for coefficient in _LOG_SINHC[-2::-1]:
         slope, value = slope * u + value, value * v + coefficient
     below = step * (2 * near + step) * slope
-    rest = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
-    above = rest - np.log1p(rest / far) + np.log1p(-np.expm1(-2 * rest) / np.expm1(np.minimum(2 * far, 700.0)))
+    beyond = np.where(x >= 0.5, h, np.maximum(x + h - 0.5, 0.0))
+    above = beyond - np.log1p(beyond / far) + np.log1p(-np.expm1(-2 * beyond) / np.expm1(np.minimum(2 * far, 700.0)))
     return np.asarray(below + above)
 
 
 def exponential_rho(eta: ArrayLike) -> Floats:
-    """Tight ρ of a selection of bounded range η: r - 1 - ln r with r = η/(e^η - 1); at most η²/8."""
+    """Return the tight ρ of a selection of bounded range η: r - 1 - ln r with r = η/(e^η - 1); at most η²/8."""
     eta = np.asarray(eta, dtype=float)
     large = np.maximum(eta, 0.03)
     log_r = np.log(large) - large - np.log(-np.expm1(-large))
@@ -365,12 +369,13 @@ def exponential_rho(eta: ArrayLike) -> Floats:
 
 
 def exponential_mu(eta: float) -> float:
-    """The smallest μ of Gaussian DP of a selection of bounded range η: that of pure DP at η/2."""
+    """Return the smallest μ of Gaussian DP of a selection of bounded range η: that of pure DP at η/2."""
     return pure_to_mu(eta / 2)
 
 
 def exponential_tradeoff(eta: float, false_positive_rates: ArrayLike) -> Floats:
-    """The smallest false negative rate at each false positive rate: logistic noise shifted by η, (1-α)/(1+α(e^η-1))."""
+    """Return the smallest false negative rate at each false positive rate of a selection of bounded range η: that of
+    logistic noise shifted by η, (1-α)/(1+α(e^η-1))."""
     alpha = np.asarray(false_positive_rates, dtype=float)
     if eta > 700:
         return np.where(alpha > 0, 0.0, 1.0)
@@ -385,7 +390,7 @@ class OutsideTheorem(UserError, ValueError):
 
 
 def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tuple[float, float]:
-    """(ε, δ) of `steps` releases, each (epsilon, delta)-DP: advanced composition (Dwork and Roth 2014, Theorem 3.20).
+    """Return (ε, δ) of `steps` (epsilon, delta)-DP releases: advanced composition (Dwork and Roth 2014, Theorem 3.20).
 
     slack : δ' > 0, added to the δ of the releases. For comparison: `optimal` is the best that such releases allow.
     """
@@ -393,24 +398,27 @@ def advanced(epsilon: float, steps: int, slack: float, delta: float = 0.0) -> tu
 
 
 def advanced_epsilon(epsilon: ArrayLike, steps: ArrayLike, slack: float) -> Floats:
-    """The ε of `advanced`: √(2k ln(1/δ')) ε + k ε (e^ε - 1); arguments broadcast."""
+    """Return the ε of `advanced`: √(2k ln(1/δ')) ε + k ε (e^ε - 1); arguments broadcast."""
     each, count = np.asarray(epsilon, dtype=float), np.asarray(steps, dtype=float)
     return advanced_sum(count * each**2, count * each * np.expm1(each), slack)
 
 
 def advanced_sum(squares: ArrayLike, linear: ArrayLike, slack: ArrayLike) -> Floats:
-    """ε of pure releases that may differ, from Σ ε_i² and Σ ε_i (e^ε_i - 1), in the same way."""
+    """Return ε by advanced composition of pure releases that may differ, from Σ ε_i² (`squares`), Σ ε_i (e^ε_i - 1)
+    (`linear`) and δ' (`slack`); arguments broadcast."""
     return np.asarray(np.sqrt(2 * np.log(1 / np.asarray(slack)) * squares) + linear)
 
 
 def advanced_draw(epsilon: float, steps: ArrayLike, slack: float) -> Floats:
-    """ε of each of k pure releases that are (epsilon, slack)-DP together, ε/(2 √(2k ln(1/δ'))) (Dwork and Roth 2014,
-    Corollary 3.21): what papers quote. Stated for ε < 1, it holds by advanced composition up to about 4 ln(1/δ')."""
+    """Return ε of each of k pure releases that are (epsilon, slack)-DP together, ε/(2 √(2k ln(1/δ'))) (Dwork and Roth
+    2014, Corollary 3.21), as papers quote it. Stated for ε < 1, it holds by advanced composition up to about 4
+    ln(1/δ')."""
     return np.asarray(epsilon / (2 * np.sqrt(2 * np.asarray(steps, dtype=float) * math.log(1 / slack))))
 
 
 def classic_gaussian_mu(epsilon: float, delta: float) -> float:
-    """μ of the textbook's (epsilon, delta)-DP Gaussian mechanism, σ = Δ₂ √(2 ln(1.25/δ))/ε (Dwork and Roth 2014, A.1).
+    """Return μ of the textbook's (epsilon, delta)-DP Gaussian mechanism, σ = Δ₂ √(2 ln(1.25/δ))/ε (Dwork and Roth 2014,
+    Appendix A).
 
     A teaching comparison: `closed_forms.gdp_mu` is exact, never smaller where the theorem holds, and holds everywhere.
     Raises OutsideTheorem, which is a UserError and a ValueError, unless 0 < epsilon < 1.
@@ -428,12 +436,12 @@ def classic_gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -> float:
-    """ε at δ = delta of any `steps` releases that are (epsilon, step_delta)-DP. No smaller one holds for all of them.
+    """Return the smallest ε at δ = delta that holds for all releases, `steps` of them, each (epsilon, step_delta)-DP.
 
     Kairouz, Oh, Viswanath 2015, Theorem 3.3, at every real ε and not only on the theorem's grid. Infinite where the
     releases' own δ exceed delta.
     """
-    # δ' = 1 - (1 - δ)/(1 - δ_i)^k: what is left of δ once each release may fail openly; negative if not even that.
+    # δ' = 1 - (1 - δ)/(1 - δ_i)^k remains of δ once each release may fail openly; negative if δ is too small for that.
     reduced = -math.expm1(math.log1p(-delta) - steps * math.log1p(-step_delta))
     if reduced <= 0:
         return steps * epsilon if reduced == 0 else math.inf
@@ -446,8 +454,8 @@ def optimal(epsilon: float, steps: int, delta: float, step_delta: float = 0.0) -
 
 
 def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
-    """Losses L ≥ 0 of `steps` randomised responses, falling; δ(L) of each; and V = Σ p e^(L - L_j) over L_j ≥ L. Those
-    that are out of reach (`_binomial`) are left out, so that there are of the order of √steps.
+    """Return losses L ≥ 0 of `steps` randomised responses, falling; δ(L) of each; and V = Σ p e^(L - L_j) over L_j ≥ L.
+    Those that are out of reach (`_binomial`) are left out, so that there are of the order of √steps.
 
     The number of false answers is F ~ Bin(k, 1/(1 + e^ε)) and the loss L = (k - 2F) ε. With r = e^(-2ε) and the mass S
     up to F, δ_F = r δ_(F-1) + (1 - r) S_(F-1) and V_F = r V_(F-1) + p_F have positive terms only: nothing cancels.
@@ -462,11 +470,11 @@ def _losses(epsilon: float, steps: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
-    """Counts F that Bin(steps, 1/(1 + e^log_odds)) reaches with a probability above 1e-200, ascending, and the
-    probability of each, accurate far below the spacing of floats: a running sum of the logarithms of the ratios of
-    neighbours, which are near 0 where it matters, whatever `steps` is.
+    """Return the counts F that Bin(steps, 1/(1 + e^log_odds)) reaches with a probability above 1e-200, ascending, and
+    the probability of each, accurate far below the spacing of floats for any `steps`: a running sum of the logarithms
+    of the ratios of neighbours, which are near 0 where it matters.
 
-    Left out is what is farther from the mean than 45 standard deviations and 1500 (Bernstein's inequality).
+    Counts farther from the mean than 45 standard deviations and 1500 are left out (Bernstein's inequality).
     """
     chance = float(expit(-log_odds))
     mean, width = steps * chance, 45 * math.sqrt(steps * chance * (1 - chance)) + 1500
@@ -478,9 +486,10 @@ def _binomial(steps: int, log_odds: float) -> tuple[np.ndarray, Floats]:
 
 
 def recursion(coefficients: Sequence[float], force: ArrayLike, memory: Sequence[float] = ()) -> Floats:
-    """Linear recursion: (T,) y_t = f_t + Σ_k c_k y_{t-k} for force f (T,), coefficients c_1, c_2, … and y = 0 before.
+    """Return the solution y (T,) of the linear recursion y_t = f_t + Σ_k c_k y_{t-k} for force f (T,), coefficients
+    c_1, c_2, … and y = 0 before.
 
-    memory : what earlier values add to the first entries of the force. Values that overflow become inf or nan.
+    memory : added to the first entries of the force, for values y ≠ 0 before. Values that overflow become inf or nan.
 
     It is a triangular system with few diagonals, solved forwards. `scipy.signal.lfilter` solves it, too, but its
     package takes 0.7 s to import; `scipy.linalg` is there anyway.

@@ -2,8 +2,8 @@
 
 ε of pure DP (Dwork, McSherry, Nissim, Smith 2006), ρ of zCDP (Bun and Steinke 2016), μ of Gaussian DP (Dong, Roth, Su
 2019); adaptively by Rogers, Roth, Ullman, Vadhan 2016, Whitehouse et al. 2023, Feldman and Zrnic 2021. Their names are
-those of the parameters: "epsilon", "rho", "mu". What else a currency can do, its Budget knows (`privacy.budgets`).
-Refusals say why releases have no cost in a currency: which of them has none, and the reason in words.
+those of the parameters: "epsilon", "rho", "mu". All else that is known of a currency is in its Budget
+(`privacy.budgets`). A refusal names a release that has no cost in a currency, and the reason.
 """
 
 import math
@@ -25,7 +25,7 @@ Noise = Literal["laplace", "gaussian", "selection", "any"]
 KINDS: Mapping[Noise, type[kinds.Laplace] | type[kinds.Gaussian] | type[kinds.ExpMech]] = MappingProxyType(
     {"laplace": kinds.Laplace, "gaussian": kinds.Gaussian, "selection": kinds.ExpMech}
 )
-# Small releases cost so much times the square of their ε or η, and no release costs more.
+# Small releases cost this factor times the square of their ε or η, and no release costs more than that.
 _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
     {"rho": {"laplace": 1 / 2, "selection": 1 / 8}, "mu": {"laplace": math.pi / 2, "selection": math.pi / 8}}
 )
@@ -33,10 +33,10 @@ _PRICE_OF_SMALL: Mapping[Currency, Mapping[Noise, float]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Unit:
-    """How a currency counts.
+    """The arithmetic of a currency.
 
-    symbol, name, label : "ρ", "ρ", "ρ (zCDP)". power : costs to this power add up.
-    cost : of one event; infinite where it has none. stated : the worst release of which only this number is known.
+    symbol, name, label : for instance "ρ", "ρ", "ρ (zCDP)". power : costs to this power add up.
+    cost : of one event; infinite where it has none. stated : the worst release of which only this cost is known.
     """
 
     symbol: str
@@ -47,11 +47,11 @@ class Unit:
     stated: Callable[[float], kinds.Event]
 
     def root(self, amount: float) -> float:
-        """The cost whose power is `amount`."""
+        """Return the cost whose power is `amount`."""
         return math.sqrt(amount) if self.power == 2 else amount
 
     def added(self, costs: Floats) -> Floats:
-        """(k + 1,) the cost of the first 0, 1, … k releases, from the (k,) costs of each."""
+        """Return (k + 1,) the cost of the first 0, 1, … k releases, from the (k,) costs of each."""
         sums = np.cumsum(np.concatenate([[0.0], costs**self.power]))
         return np.sqrt(sums) if self.power == 2 else sums
 
@@ -66,13 +66,14 @@ UNITS: Mapping[Currency, Unit] = MappingProxyType(
 
 
 def price(event: kinds.Event, currency: Currency) -> float:
-    """What an event adds to the sum: ε, ρ, or μ²."""
+    """Return the amount that an event adds to the sum: ε, ρ, or μ²."""
     unit = UNITS[currency]
     return unit.cost(event) ** unit.power
 
 
 def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
-    """The release of that kind whose price is `amount`, to rounding errors; "any": of which only the cost is known.
+    """Return the release of a kind of noise whose price is `amount`, up to rounding errors; for "any", one of which
+    only the cost is known.
 
     Raises ValueError for Gaussian noise in pure ε, which it never has.
     """
@@ -86,12 +87,11 @@ def release(noise: Noise, currency: Currency, amount: float) -> kinds.Event:
     if kind is kinds.Gaussian:
         return kinds.Gaussian(math.sqrt(2 * amount if currency == "rho" else amount))
     assert kind is kinds.Laplace or kind is kinds.ExpMech
-
     return _priced(kind, currency, amount, _PRICE_OF_SMALL[currency][noise])
 
 
 def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
-    """The ε-DP release of which only ε is known, such as a sparse vector, that has a price; to rounding errors."""
+    """Return the release of which only ε is known, such as a sparse vector, whose price is `amount` up to rounding."""
     if currency == "epsilon" or amount == math.inf:
         return kinds.StatedPureDP(amount)
     return _priced(kinds.StatedPureDP, currency, amount, _PRICE_OF_SMALL[currency]["laplace"])
@@ -100,13 +100,14 @@ def stated_pure(currency: Currency, amount: float) -> kinds.StatedPureDP:
 K = TypeVar("K", bound=kinds.Laplace | kinds.ExpMech | kinds.StatedPureDP)
 
 
-def _priced(kind: type[K], currency: Currency, amount: float, of_small: float) -> K:
-    """The release of that kind whose price is `amount`, by root finding; small ones cost `of_small` times a square."""
+def _priced(kind: type[K], currency: Currency, amount: float, small_factor: float) -> K:
+    """Return the release of a kind whose price is `amount`, by root finding; small ones cost `small_factor` times the
+    square of their parameter."""
 
     def excess(log_parameter: float) -> float:
         return math.log(price(kind(math.exp(log_parameter)), currency) / amount)
 
-    low = high = math.log(amount / of_small) / 2  # small ones are the dearest for their square
+    low = high = math.log(amount / small_factor) / 2  # small ones are the dearest for their square
     while excess(high) < 0:
         high += 1.0
     return kind(math.exp(brentq(excess, low - 1e-9, high, xtol=1e-13)))
@@ -127,22 +128,22 @@ class Refusal:
 
 
 def refusals(events: Iterable[kinds.Event], currency: Currency) -> tuple[Refusal, ...]:
-    """The releases that have no cost in a currency, the first for each reason; empty where all have one."""
-    by_reason: dict[str, Refusal] = {}
+    """Return the releases that have no cost in a currency, the first for each reason; empty where all have one."""
+    first_of_reason: dict[str, Refusal] = {}
     for event in dict.fromkeys(events):
         if UNITS[currency].cost(event) == math.inf:
             refusal = _refusal(event, currency)
-            by_reason.setdefault(refusal.why, refusal)
-    return tuple(by_reason.values())
+            first_of_reason.setdefault(refusal.why, refusal)
+    return tuple(first_of_reason.values())
 
 
 def reason(events: Iterable[kinds.Event], currency: Currency) -> str:
-    """Why a currency does not exist for releases, "Gaussian noise has no pure ε"; empty where it does."""
+    """Return the reasons why releases have no cost in a currency, "Gaussian noise has no pure ε"; empty if they do."""
     return "; ".join(refusal.why for refusal in refusals(events, currency))
 
 
 def _refusal(event: kinds.Event, currency: Currency) -> Refusal:
-    """Of an event whose cost is infinite, the innermost release that is to blame."""
+    """Return the refusal of an event whose cost is infinite; it names the innermost release that is to blame."""
     if inside := refusals(kinds.parts(event), currency):
         return inside[0]
     match event:

@@ -3,7 +3,7 @@
 The same pessimistic distributions as in `pld`, on cells up to 32 times smaller: the overestimate of ε falls with the
 square. So that neither δ nor the round-off of the FFT sets a limit, losses are tilted first: masses p(L) are composed
 as p(L) e^(θL) / M(θ), which puts the losses near ε in the middle of the window, and weighed back afterwards. What the
-window cuts off is bounded by Chernoff, and what of it lies above is paid for as mass at +∞; wrapped around, it can only
+window cuts off is bounded by Chernoff, and the part of it above is paid for as mass at +∞; wrapped around, it can only
 add to δ.
 """
 
@@ -20,15 +20,15 @@ from dpviz.privacy.events import Event
 
 FINENESS = (32, 8, 5)  # cells for each one of the normal grid, as many as are affordable
 TAIL = 1e-7  # the share of δ that may be lost outside the window, and again outside the range of single losses
-LARGEST_WINDOW = 2**20  # cells; a dozen arrays of so many numbers are held at once
+LARGEST_WINDOW = 2**20  # cells; a dozen arrays of this size are held at once
 MOST_CELLS = 2**21  # of all different events together; three arrays of them are held
-MOST_LIFTED = 12.0  # of the round-off of the FFT above that at the best tilt where it is of the order of δ; ln
-MOST_WORK = 2**26  # cells of the window, for every different event
+MOST_LIFTED = 12.0  # ln of the factor by which a tilt may raise the FFT's round-off, of the order of δ at the best tilt
+MOST_WORK = 2**26  # cells of the window times different events
 
 
 def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | None:
-    """ε at δ of all events together, 20 times closer to the smallest provable one than on the normal grid, or more;
-    None where that would take too much memory or time, or a loss is too large.
+    """Return ε at δ of all events together, 20 times closer to the smallest provable one than on the normal grid, or
+    more; None where that takes too much memory or time, or a loss is too large.
 
     counts : releases, simplified as in `rounding`. guess : an ε near which to begin, such as another accountant's; if
         it is below what losses prove, None may be the answer.
@@ -47,28 +47,27 @@ def epsilon(counts: Mapping[Event, int], delta: float, guess: float) -> float | 
 
 
 def _descended(events: Sequence[Event], times: np.ndarray, delta: float, guess: float, fineness: int) -> float:
-    """ε on one grid: from a guess that is far too large the window goes down until the smallest ε lies in it."""
-    directions = pld.discretised(events, times, TAIL * delta / int(times.sum()), 1 / fineness, most_together=MOST_CELLS)
+    """Return ε on one grid: from a guess that is far too large the window goes down until the smallest ε lies in it."""
+    directions = pld.discretised(
+        events, times, TAIL * delta / int(times.sum()), 1 / fineness, max_total_cells=MOST_CELLS
+    )
     for _ in range(30):
-        smallest = max(_in_window(_composed(parts, times, delta, guess), delta) for parts in directions)
+        compositions = [_composed(parts, times, delta, guess) for parts in directions]
+        # Nothing is known below the lowest loss of the window.
+        smallest = max(max(one.epsilon(delta), one.h * one.lo) for one in compositions)
         if smallest > 0.97 * guess or smallest <= 0:
             return max(smallest, 0.0)
         guess = smallest
     return guess
 
 
-def _in_window(composed: PLD, delta: float) -> float:
-    """The smallest ε with δ(ε) ≤ delta, or the lowest loss of the window if that is larger: below, nothing is known."""
-    return max(composed.epsilon(delta), composed.h * composed.lo)
-
-
 def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: float) -> PLD:
-    """The composition in one direction, accurate from a little below the loss `guess` on."""
+    """Return the composition in one direction, accurate from a little below the loss `guess` upwards."""
     h = parts[0].h
-    held = [_Losses(part) for part in parts]
+    losses_of_parts = [_Losses(part) for part in parts]
 
     def cumulant(exponent: float) -> float:
-        return math.fsum(count * one.cumulant(exponent) for count, one in zip(times, held, strict=True))
+        return math.fsum(count * one.cumulant(exponent) for count, one in zip(times, losses_of_parts, strict=True))
 
     spread = math.sqrt(max(float(times @ np.array([part.variance for part in parts])), 1e-300))
     best = _best_tilt(cumulant, guess, spread)
@@ -81,26 +80,26 @@ def _composed(parts: Sequence[PLD], times: np.ndarray, delta: float, guess: floa
     if size > LARGEST_WINDOW or size * len(parts) > MOST_WORK:
         raise AccountingLimit(f"{size} cells are too many")
     log_size, angle = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    for count, one in zip(times, held, strict=True):
+    for count, one in zip(times, losses_of_parts, strict=True):
         spectrum = rfft(one.tilted(tilt, size))
         log_size += count * np.log(np.maximum(np.abs(spectrum), 1e-300))
         angle += count * np.angle(spectrum)
-    lowest = sum(int(count) * one.first for count, one in zip(times, held, strict=True))
+    lowest = sum(int(count) * one.first for count, one in zip(times, losses_of_parts, strict=True))
     masses = np.roll(irfft(np.exp(log_size + 1j * angle), size), (lowest - first) % size)
     losses = h * np.arange(first, first + size)
-    # Far below ε masses weigh back to more than 1; they are not asked for.
+    # Far below ε masses weigh back to more than 1; no ε there is computed.
     masses = np.maximum(masses, 0.0) * np.exp(np.minimum(level - tilt * losses, 300.0))
-    failed = -math.expm1(math.fsum(count * math.log1p(-part.inf) for count, part in zip(times, parts, strict=True)))
+    failure = -math.expm1(math.fsum(count * math.log1p(-part.inf) for count, part in zip(times, parts, strict=True)))
     rounding = 1e-15 * int(times.sum()) * math.exp(level - tilt * guess)
-    return PLD(h, first, masses, failed + TAIL * delta + rounding)
+    return PLD(h, first, masses, failure + TAIL * delta + rounding)
 
 
 def _window(
     cumulant: Callable[[float], float], tilt: float, guess: float, delta: float
 ) -> tuple[float, float, float, float]:
-    """The tilt, ln M(θ) of all events, and the losses between which next to nothing that matters lies outside."""
+    """Return the tilt, ln M(θ) of all events, and the losses below and above which only a negligible mass lies."""
     level = cumulant(tilt)
-    # A tilted mass above ε is weighed by e^(level - θε) at most, so that so much of it may be wrapped around; Chernoff.
+    # A tilted mass above ε is weighed by e^(level - θε) at most, so e^wrapped of it may be wrapped around; Chernoff.
     wrapped = min(math.log(TAIL * delta) + tilt * guess - level, math.log(TAIL))
     high = min((cumulant(tilt * (1 + x)) - level - wrapped) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.5))
     low = max((level + wrapped - cumulant(tilt * (1 - x))) / (tilt * x) for x in (0.05, 0.15, 0.3, 0.6, 1.0))
@@ -114,23 +113,23 @@ class _Losses:
     """
 
     def __init__(self, part: PLD) -> None:
-        held = np.flatnonzero(part.p > 0)
-        if not len(held):
+        occupied = np.flatnonzero(part.p > 0)
+        if not len(occupied):
             raise AccountingLimit("an event fails almost surely")
-        self.first = part.lo + int(held[0])
-        kept = slice(int(held[0]), int(held[-1]) + 1)
-        self._losses = part.losses[kept]
+        self.first = part.lo + int(occupied[0])
+        span = slice(int(occupied[0]), int(occupied[-1]) + 1)
+        self._losses = part.losses[span]
         with np.errstate(divide="ignore"):
-            self._log_masses = np.log(part.p[kept])
+            self._log_masses = np.log(part.p[span])
 
     def cumulant(self, exponent: float) -> float:
-        """ln E e^(exponent · loss)."""
+        """Return ln E e^(exponent · loss)."""
         terms = exponent * self._losses + self._log_masses
         top = float(terms.max())
         return top + math.log(float(np.exp(terms - top).sum()))
 
     def tilted(self, exponent: float, size: int) -> Floats:
-        """Masses ∝ p e^(exponent · loss), from the lowest loss on, wrapped around a window of `size` cells."""
+        """Return masses ∝ p e^(exponent · loss), from the lowest loss on, wrapped around a window of `size` cells."""
         masses = np.exp(exponent * self._losses + self._log_masses - self.cumulant(exponent))
         result = np.zeros(size)
         for start in range(0, len(masses), size):
@@ -140,7 +139,7 @@ class _Losses:
 
 
 def _best_tilt(cumulant: Callable[[float], float], guess: float, spread: float) -> float:
-    """About the exponent that makes `guess` the typical total loss: the minimum of the convex K(θ) - θ · guess.
+    """Return about the exponent that makes `guess` the typical total loss: the minimum of the convex K(θ) - θ · guess.
 
     spread : standard deviation of the total loss.
     """

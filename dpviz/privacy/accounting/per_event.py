@@ -33,7 +33,7 @@ from dpviz.privacy.events import (
 )
 
 Profile = Callable[[ArrayLike], Floats]
-# Of what has a pure ε; anything else that has one is bounded by it.
+# Divergences at (ε, orders) of events with a pure ε; those of all others with one are bounded by `pure_rdp`.
 RDP_OF_PURE: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
     Laplace: closed_forms.laplace_rdp,
     ExpMech: closed_forms.exponential_rdp,
@@ -41,7 +41,7 @@ RDP_OF_PURE: dict[type[Event], Callable[[ArrayLike, Floats], Floats]] = {
 
 
 def pure(event: Event) -> float:
-    """ε of pure DP; infinite where noise is Gaussian or only ρ or (ε, δ) is known."""
+    """Return ε of pure DP; infinite where noise is Gaussian or only ρ or (ε, δ) is known."""
     match event:
         case Laplace(eps) | StatedPureDP(eps):
             return float(eps)
@@ -63,7 +63,7 @@ def pure(event: Event) -> float:
 
 
 def rho(event: Event) -> float:
-    """Tight ρ of zCDP. Gaussian noise on a batch has none that is amplified, so infinity is returned for it."""
+    """Return the tight ρ of zCDP; infinite for Gaussian noise on a batch, whose ρ sampling does not amplify."""
     match event:
         case Laplace(eps):
             return float(closed_forms.exp_rest(-float(eps)))
@@ -87,7 +87,7 @@ def rho(event: Event) -> float:
 
 
 def mu(event: Event) -> float:
-    """The smallest μ of Gaussian DP; infinite where no finite formula is known, as for Gaussian noise on a batch."""
+    """Return the smallest μ of Gaussian DP; infinite where no finite formula is known (Gaussian noise on a batch)."""
     match event:
         case Gaussian(stated):
             return float(stated)
@@ -112,7 +112,7 @@ def mu(event: Event) -> float:
 
 
 def rdp(event: Event, orders: Floats) -> Floats:
-    """Rényi divergence at each order > 1, (k,); infinite where no bound is known."""
+    """Return the Rényi divergence at each order > 1, (k,); infinite where no bound is known."""
     orders = np.asarray(orders, dtype=float)
     match event:
         case Gaussian() | StatedZCDP():
@@ -139,7 +139,7 @@ def rdp(event: Event, orders: Floats) -> Floats:
 
 
 def dominating(event: Event) -> Event:
-    """A single release, blocks of such, or a `Sub` of these, whose privacy profile is nowhere below the event's.
+    """Return a single release, blocks of such, or a `Sub` of these, whose privacy profile is nowhere below the event's.
 
     It is the event itself unless that is composite. Gaussian releases make one Gaussian release, exactly. Laplace
     releases are dominated by one with the sum of their ε: a shift in one coordinate tells more than the same shift
@@ -165,9 +165,9 @@ def dominating(event: Event) -> Event:
     if StatedZCDP in kinds:
         return StatedZCDP(times * sum(rho(part) for part in singles))
     if StatedApproximateDP in kinds:
-        log_left = sum(math.log1p(-part.delta) for part in singles if isinstance(part, StatedApproximateDP))
+        log_certain = sum(math.log1p(-part.delta) for part in singles if isinstance(part, StatedApproximateDP))
         epsilon = sum(part.eps if isinstance(part, StatedApproximateDP) else pure(part) for part in singles)
-        failure = -math.expm1(times * log_left)
+        failure = -math.expm1(times * log_certain)
         return StatedApproximateDP(times * epsilon, failure) if failure < 1 else StatedPureDP(math.inf)
     if kinds == {Laplace}:
         return Laplace(times * sum(pure(part) for part in singles))
@@ -175,7 +175,7 @@ def dominating(event: Event) -> Event:
 
 
 def without_failure(event: Event) -> tuple[Event, float]:
-    """The event as it is unless it fails openly, and ln of the chance that it does not; see `accountants`."""
+    """Return the event without its open failure, and ln of the chance that it does not fail; see `accountants`."""
     match event:
         case StatedApproximateDP(eps, delta):
             return StatedPureDP(max(eps, 1e-300)), math.log1p(-delta)
@@ -195,7 +195,7 @@ def without_failure(event: Event) -> tuple[Event, float]:
 
 
 def profile(event: Event) -> Profile:
-    """The privacy profile ε ↦ δ(ε) of one event, for all real ε, the worse of its two directions.
+    """Return the privacy profile ε ↦ δ(ε) of one event, for all real ε, the worse of its two directions.
 
     An upper bound if several kinds of releases are combined. Raises TypeError for a bare ρ, which bounds divergences
     only.
@@ -207,7 +207,7 @@ def profile(event: Event) -> Profile:
 
 
 def directions(event: Event) -> tuple[Profile, ...]:
-    """The profiles of D against D' and of D' against D, for all real ε; only one where they are the same.
+    """Return the profiles of D against D' and of D' against D, for all real ε; only one where they are the same.
 
     Poisson sampling treats the data set that has the row and the one that lacks it differently: (remove, add). The two
     have to be composed separately. All events under replace-one have one. Raises TypeError for a bare ρ.
@@ -231,8 +231,8 @@ def directions(event: Event) -> tuple[Profile, ...]:
 
 
 def mirrored(positive: Profile, reverse: Profile | None = None) -> Profile:
-    """The profile of a pair for all real ε, from that for ε ≥ 0 and that of the reverse pair for ε ≥ 0, by default the
-    same: δ(-ε) = 1 - e^-ε + e^-ε δ'(ε)."""
+    """Return the profile of a pair for all real ε, from that for ε ≥ 0 and that of the reverse pair for ε ≥ 0, by
+    default the same: δ(-ε) = 1 - e^-ε + e^-ε δ'(ε)."""
 
     def delta(epsilon: ArrayLike) -> Floats:
         epsilon = np.asarray(epsilon, dtype=float)
@@ -247,7 +247,7 @@ def mirrored(positive: Profile, reverse: Profile | None = None) -> Profile:
 
 
 def _profile_from_zero(event: Event) -> Profile:
-    """The profile on ε ≥ 0 of an event that is not composite, of a symmetric pair."""
+    """Return the profile on ε ≥ 0 of an event that is not composite, of a symmetric pair."""
     match event:
         case Laplace(eps):
             scale = float(eps)

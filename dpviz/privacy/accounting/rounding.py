@@ -1,6 +1,6 @@
 """Events in their simplest form, and long schedules rounded up to few different events. Never to the optimistic side.
 
-`per_event.dominating` gives what stands for a composite event; here its numbers become Python floats, so that equal
+`per_event.dominating` replaces a composite event by a single one. Here its numbers become Python floats, so that equal
 events are one, and nearly equal events become the largest of them.
 """
 
@@ -17,12 +17,12 @@ from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.events import Event, Gaussian, OneNumber, Parallel, Repeat, Seq, StatedApproximateDP, StatedZCDP, Sub
 
 MOST_GROUPS = 120  # distinct events that a long schedule is rounded to
-_LEAST = 1e-60  # for less, squares would vanish
-_LEAST_BESIDE_DELTA = 1e-9  # ε beside a δ, in whose rounding errors less would drown
+_MIN_PARAMETER = 1e-60  # squares of smaller ones would vanish
+_MIN_WITH_DELTA = 1e-9  # ε with a δ, in whose rounding errors a smaller one would drown
 
 
 def releases_of(event: Event) -> list[tuple[Event, int]]:
-    """One event as runs of releases that are composed: those of a `Seq` or a `Repeat`; else itself, once."""
+    """Return one event as runs of releases that are composed: those of a `Seq` or a `Repeat`; else itself, once."""
     if isinstance(event, Seq):
         return [run for part in event.events for run in releases_of(part)]
     if isinstance(event, Repeat):
@@ -31,21 +31,24 @@ def releases_of(event: Event) -> list[tuple[Event, int]]:
 
 
 def simplified(event: Event) -> Event:
-    """What dominates the event as in `per_event.dominating`, its parameters Python floats."""
+    """Return the event that dominates this one as in `per_event.dominating`, its parameters Python floats."""
     return _with_float(per_event.dominating(event))
 
 
 def _with_float(event: Event) -> Event:
+    """Return a simplified event with Python floats, not below the smallest parameters."""
     match event:
-        case Sub(inner=before):
-            inner = _with_float(before)
-            return event if inner is before else replace(event, inner=inner)
+        case Sub(inner=inner):
+            converted = _with_float(inner)
+            return event if converted is inner else replace(event, inner=converted)
         case Parallel(events):
             return Parallel(tuple(_with_float(block) for block in events))
         case StatedApproximateDP(delta=delta):
-            return StatedApproximateDP(max(parameter(event), _LEAST_BESIDE_DELTA), float(delta))
+            return StatedApproximateDP(max(parameter(event), _MIN_WITH_DELTA), float(delta))
         case OneNumber(parameter=number):
-            return event if type(number) is float and number >= _LEAST else type(event)(max(float(number), _LEAST))
+            if type(number) is float and number >= _MIN_PARAMETER:
+                return event
+            return type(event)(max(float(number), _MIN_PARAMETER))
         case Seq() | Repeat():
             raise TypeError(f"{event} is not simplified")
         case _:
@@ -53,7 +56,7 @@ def _with_float(event: Event) -> Event:
 
 
 def parameter(event: Event) -> float:
-    """The ε, η, μ or ρ of a simplified event: of the inner one under sampling, the largest one of blocks."""
+    """Return the ε, η, μ or ρ of a simplified event: of the inner one under sampling, the largest one of blocks."""
     match event:
         case OneNumber(parameter=number) | StatedApproximateDP(eps=number):
             return float(number)
@@ -68,13 +71,13 @@ def parameter(event: Event) -> float:
 
 
 def blocks_of(event: Event) -> tuple[Event, ...]:
-    """The blocks of a simplified event, or of its inner one under sampling; itself if there are none."""
+    """Return the blocks of a simplified event, or of its inner one under sampling; itself if there are none."""
     inner = event.inner if isinstance(event, Sub) else event
     return inner.events if isinstance(inner, Parallel) else (inner,)
 
 
 def log_strength(event: Event) -> float:
-    """Logarithm of the rough size of a simplified event's loss; increases with its parameter."""
+    """Return the logarithm of the rough size of a simplified event's loss; increases with its parameter."""
     value = parameter(event)
     if value == math.inf:
         return math.inf
@@ -88,7 +91,7 @@ def log_strength(event: Event) -> float:
     if not isinstance(event, Sub):
         return math.log(value)
     if not isinstance(inner, Gaussian):
-        beyond = max(value - 700.0, 0.0)  # or those without any use would count as equal, and be rounded down
+        beyond = max(value - 700.0, 0.0)  # else useless events of different size would count as equal, and round down
         return math.log(math.log1p(event.m / event.n * math.expm1(min(value, 700.0))) + beyond)
     if value > 1e8:  # the batch makes no difference, and μ² may overflow
         return 2 * math.log(value) - math.log(2)
@@ -98,7 +101,7 @@ def log_strength(event: Event) -> float:
 
 
 def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[tuple[Event, int]]:
-    """Runs (event, count) in time order, with nearly equal events rounded up to a common one, so that few are distinct.
+    """Return runs (event, count) in time order, nearly equal events rounded up to a common one, so that few differ.
 
     Events of one kind, on batches drawn alike, whose loss differs by less than the factor `ratio` become the largest of
     them; `ratio` grows until at most MOST_GROUPS events are distinct. Equal events stay as they are.
@@ -122,7 +125,7 @@ def rounded_up(runs: Iterable[tuple[Event, int]], ratio: float = 1.02) -> list[t
 
 
 def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
-    """The same runs in time order, neighbours with equal events made one."""
+    """Return the same runs in time order, neighbours with equal events made one."""
     merged: list[tuple[Event, int]] = []
     for event, count in runs:
         if merged and (merged[-1][0] is event or merged[-1][0] == event):
@@ -133,7 +136,7 @@ def merged_runs(runs: Iterable[tuple[Event, int]]) -> list[tuple[Event, int]]:
 
 
 def _family(event: Event) -> tuple[object, ...]:
-    """Events of one family are ordered by their parameter: a larger one dominates a smaller one."""
+    """Return the family of an event; in one family, an event with a larger parameter dominates one with a smaller."""
     inner = event.inner if isinstance(event, Sub) else event
     batch = (event.kind, event.m, event.n) if isinstance(event, Sub) else ()
     if isinstance(inner, Parallel):
@@ -142,8 +145,8 @@ def _family(event: Event) -> tuple[object, ...]:
 
 
 def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
-    """For each entry, the index of one at least as strong and at most `step` away in `distances`, such that few are
-    used. `distances` are in the same order as strengths, but may tie where rounding hides the difference."""
+    """Return, for each entry, the index of one at least as strong and at most `step` away in `distances`, such that few
+    different ones are used. `distances` are in the order of `strengths`, but may tie."""
     order = np.argsort(strengths, kind="stable")
     ascending = distances[order]
     heads = np.empty(len(order), dtype=int)
@@ -156,7 +159,7 @@ def _heads(strengths: Floats, distances: Floats, step: float) -> np.ndarray:
 
 
 def _flattened(strengths: Floats) -> Floats:
-    """In the same order, but closer together far below the typical one, where losses matter little."""
+    """Return the strengths in the same order, but closer together far below the typical one: they matter little."""
     finite = strengths[np.isfinite(strengths)]
     if not len(finite):
         return strengths

@@ -23,15 +23,15 @@ import numpy as np
 from dpviz.privacy.accounting.closed_forms import Floats, exp_rest
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_REACH = 12.0  # standard deviations beside the modes, which lie between 0 and αμ: outside is less than 1e-31
-_FARTHEST = 400.0  # α μ up to which the integral is computed; beyond, a simple bound is nearly exact
-_LARGEST = 20.0  # μ, likewise: the range grows with it, and what is spent is beyond any use
-_LEAST = 1e-9  # μ; below, less than what rounding takes
+_REACH = 12.0  # standard deviations on either side of the modes, which lie between 0 and αμ: outside is less than 1e-31
+_MAX_PRODUCT = 400.0  # α μ up to which the integral is computed; beyond, a simple bound is nearly exact
+_MAX_MU = 20.0  # likewise: the range grows with μ, and the privacy spent is beyond any use
+_MIN_MU = 1e-9  # a smaller one is less than rounding errors
 _BLOCK = 8  # orders that share one range of integration
 
 
 def gaussian(kind: Literal["wor", "poisson"], q: float, mu: Floats, orders: Floats) -> Floats:
-    """Upper bounds on the Rényi divergence of Gaussian releases on batches of the share q; (len(mu), len(orders)).
+    """Return upper bounds (len(mu), len(orders)) on the Rényi divergence of Gaussian releases on batches of share q.
 
     mu : (k,) of each release without sampling, positive, may be infinite. orders : above 1, any order.
     Relative error 1e-12, upwards; of "poisson" 1e-14/(α - 1), if that is more.
@@ -42,12 +42,13 @@ def gaussian(kind: Literal["wor", "poisson"], q: float, mu: Floats, orders: Floa
 
 @lru_cache(4096)
 def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats:
+    """Return the bounds of `gaussian` for one μ; (len(orders),), read-only and cached."""
     a = np.array(orders)
     if mu == math.inf:
         return np.full(len(a), math.inf)
-    unsampled, mu = a * mu**2 / 2, max(mu, _LEAST)
-    divergence = _beyond(kind, q, mu, a)
-    near = np.flatnonzero((a * mu <= _FARTHEST) & (mu <= _LARGEST))
+    unsampled, mu = a * mu**2 / 2, max(mu, _MIN_MU)
+    divergence = _minkowski_bound(kind, q, mu, a)
+    near = np.flatnonzero((a * mu <= _MAX_PRODUCT) & (mu <= _MAX_MU))
     near = near[np.argsort(a[near])]
     for start in range(0, len(near), _BLOCK):
         block = near[start : start + _BLOCK]
@@ -57,15 +58,16 @@ def _single(kind: str, q: float, mu: float, orders: tuple[float, ...]) -> Floats
     return divergence
 
 
-def _beyond(kind: str, q: float, mu: float, orders: Floats) -> Floats:
-    """Minkowski's inequality: (E r^α)^(1/α) ≤ 1 - q + q e^((α-1) μ²/2); and r^(1-α) ≤ 1 ≤ E r^α."""
+def _minkowski_bound(kind: str, q: float, mu: float, orders: Floats) -> Floats:
+    """Return an upper bound on (α-1) D_α at each order without an integral, by Minkowski's inequality: (E r^α)^(1/α) ≤
+    1 - q + q e^((α-1) μ²/2); and r^(1-α) ≤ 1 ≤ E r^α."""
     size = (orders - 1) * mu**2 / 2
     norm = np.where(size < 30, np.log1p(q * np.expm1(np.minimum(size, 30.0))), np.logaddexp(0.0, size + math.log(q)))
     return orders * norm + (math.log(2) if kind == "wor" else 0.0)
 
 
 def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
-    """ln(e^((α-1) D_α) - 1) at each order, (k,), by Gauss's rule on panels."""
+    """Return ln(e^((α-1) D_α) - 1) at each order, (k,), by Gauss's rule on panels."""
     low, high = mu / 2 if kind == "wor" else -_REACH, float(orders.max()) * mu + _REACH
     panels = math.ceil((high - low) * max(0.5, mu / 2))  # no longer than 2, nor than ln r takes to bend
     half = (high - low) / panels / 2
@@ -79,13 +81,13 @@ def _log_excess(kind: str, q: float, mu: float, orders: Floats) -> Floats:
 
 
 def _log_wor(y: Floats, orders: Floats) -> Floats:
-    """ln((r^(α-1) - 1)(r - r^(1-α))) of r = e^y > 1."""
+    """Return ln((r^(α-1) - 1)(r - r^(1-α))) of r = e^y > 1."""
     size = (orders - 1) * y
     return np.asarray(size + y + np.log(np.expm1(-size) * np.expm1(-orders * y)))
 
 
 def _log_poisson(y: Floats, orders: Floats) -> Floats:
-    """ln(r^α - 1 - α (r - 1)) of r = e^y, with the same expectation as r^α - 1 because E r = 1."""
+    """Return ln(r^α - 1 - α (r - 1)) of r = e^y, with the same expectation as r^α - 1 because E r = 1."""
     size = orders * y
     near = exp_rest(np.minimum(size, 1.0)) - orders * exp_rest(np.minimum(y, 1.0))
     far = np.log1p(-np.exp(-np.maximum(size, 1.0)) * (1 + orders * np.expm1(np.clip(y, 0.0, 700.0))))

@@ -1,4 +1,4 @@
-"""Budgets: the privacy guarantee that is asked for, in the currency in which it is asked; one class per currency."""
+"""Budgets: the privacy guarantee that a run has to meet, in the currency in which it is stated; one class each."""
 
 from dpviz.privacy.budgets.additive import GaussianDP, PureDP, RenyiDP, ZeroConcentratedDP
 from dpviz.privacy.budgets.base import Budget, NoPrivacy, require

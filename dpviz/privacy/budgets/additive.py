@@ -40,14 +40,14 @@ class AdditiveBudget(Budget):
 
     @classmethod
     def of(cls, amount: float) -> Self:
-        number: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
-        return cast(Self, cls.model_construct(**number))
+        fields: dict[str, Any] = {cls.currency: UNITS[cls.currency].root(amount)}
+        return cast(Self, cls.model_construct(**fields))
 
     def cost(self, events: tuple[Event, ...]) -> float:
         return self.spent(events) ** UNITS[self.currency].power
 
-    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
-        return accountants.total((*before, *events), self.currency)
+    def spent(self, events: Sequence[Event], prior: Sequence[Event] = ()) -> float:
+        return accountants.total((*prior, *events), self.currency)
 
 
 class PureDP(AdditiveBudget):
@@ -232,7 +232,7 @@ class RenyiDP(Budget):
     )
 
     def cost(self, events: tuple[Event, ...]) -> float:
-        """Divergences of single events add up, even if these are chosen adaptively."""
+        """Return the sum of the divergences of the events, which add up even if the events are chosen adaptively."""
         orders = np.array([self.order])
         different = {id(event): event for event in events}  # a uniform schedule repeats one object
         times = Counter(map(id, events))

@@ -1,4 +1,4 @@
-"""What every currency knows about itself, and the budget that is none."""
+"""The base class of budgets, with all that is known of a currency, and the budget that promises nothing."""
 
 import math
 from abc import abstractmethod
@@ -20,23 +20,23 @@ from dpviz.specification import Specification
 
 Order = Annotated[float, Between(1, math.inf)]
 FALSE_ALARMS = 0.01  # that an attacker may raise, where the guarantee is put into words
-_NOTHING_LEFT = 1e-9  # of a budget: the rest would be a rounding error
+_NOTHING_LEFT = 1e-9  # share of a budget; a smaller rest is a rounding error
 
 
 class Budget(Displayed, Specification):
     """A privacy guarantee to be met by the whole run, under replace-one neighbours: one class per currency.
 
-    All that is known of a currency is an attribute or a method here, so nobody has to ask of which class a budget is.
+    All that is known of a currency is an attribute or a method here, so no caller asks for the class of a budget.
     An *amount* is counted in the unit in which releases add up: ε, ρ, μ², or a Rényi divergence of one order. (ε, δ)
     and attack bounds add up in none; their amounts are the ε at δ, and the true positive rate.
 
-    name : what the currency is called. direction : in a sentence, which way its numbers lead to more privacy.
+    name : of the currency. direction : a sentence on the way in which its numbers lead to more privacy.
     currency : the one in which costs add up and this guarantee is stated; None where it is stated in none.
-    remark : in a sentence, how the costs of steps add up.
-    private : whether anything is promised. pure : whether it is pure ε, in which Laplace noise and selections cost
-        their own parameter. adds_up : whether equal releases cost equal amounts.
+    remark : a sentence on the way in which the costs of steps add up.
+    private : False if nothing is promised. pure : True for pure ε, in which Laplace noise and selections cost their own
+        parameter. adds_up : True if equal releases cost equal amounts.
     larger_is_more : its fields of which more means more privacy.
-    allows_gaussian : whether Gaussian noise can meet it. amplifies_gaussian : whether random batches shrink its cost.
+    allows_gaussian : True if Gaussian noise can meet it. amplifies_gaussian : True if random batches shrink its cost.
     """
 
     name: ClassVar[str] = ""
@@ -53,7 +53,7 @@ class Budget(Displayed, Specification):
     # ------------------------------------------------------------------------------------------------------- in words
 
     def describe(self) -> str:
-        """The guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
+        """Return the guarantee in symbols, for instance "ε = 1, δ = 10⁻⁶"."""
         numbers = ((control.symbol, control.name, getattr(self, control.name)) for control in self.controls())
         return ", ".join(
             f"{symbol} = {(short_down if name in self.larger_is_more else short_up)(value, 4)}"
@@ -62,7 +62,7 @@ class Budget(Displayed, Specification):
 
     @property
     def symbol(self) -> str:
-        """Of the number that `spent` is compared with: "ρ", "ε at δ = 10⁻⁶"."""
+        """Symbol of the number that `spent` is compared with: "ρ", "ε at δ = 10⁻⁶"."""
         return self.controls()[0].symbol
 
     # ---------------------------------------------------------------------------------------------- costs and amounts
@@ -79,41 +79,39 @@ class Budget(Displayed, Specification):
         return self.limit
 
     def stated(self, amount: float) -> float:
-        """An amount as the number that is stated: only μ is the root of its amount."""
+        """Return an amount as the number that is stated: only μ is the root of its amount."""
         return amount
 
     @classmethod
     def of(cls, amount: float) -> "Budget":
-        """A budget of so much, however small or large; raises TypeError where `currency` is None."""
+        """Return a budget of this amount, however small or large; raise TypeError where `currency` is None."""
         raise TypeError(f"{cls.name} is counted in none of ε, ρ and μ, so there is no amount {amount} of it")
 
     @abstractmethod
     def cost(self, events: tuple[Event, ...]) -> float:
-        """The amount that events cost together; infinite where this currency has no number for them."""
+        """Return the amount that events cost together; infinite where this currency has no number for them."""
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
-        """About `cost`, and sooner: to look for the noise that a budget buys, which `cost` then confirms."""
+        """Return about `cost`, sooner: for the search of the noise that a budget buys, which `cost` then confirms."""
         return self.cost(events)
 
-    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
-        """What releases cost together, as the number that is stated.
+    def spent(self, events: Sequence[Event], prior: Sequence[Event] = ()) -> float:
+        """Return the cost of releases together, as the number that is stated.
 
-        before : releases on whose outcome the choice of `events` depends.
+        prior : releases on whose outcome the choice of `events` depends.
         """
-        return self.stated(self.cost((*before, *events)))
+        return self.stated(self.cost((*prior, *events)))
 
-    def spent_when_stopped(
-        self, events: Sequence[Event], whole: Sequence[Event], before: Sequence[Event] = ()
-    ) -> float:
-        """What a plan has cost that was stopped, or may be, by whoever has seen its releases so far.
+    def spent_when_stopped(self, events: Sequence[Event], whole: Sequence[Event], prior: Sequence[Event] = ()) -> float:
+        """Return the cost of a plan that was stopped, or may be, by an observer of its releases so far.
 
-        events : what was released, the first of `whole`, the plan. Costs that add up are charged one by one, against a
-        total that was fixed beforehand. Of others, the whole plan counts.
+        events : the releases so far, the first of `whole`, the plan. Costs that add up are charged one by one, against
+        a total that was fixed beforehand. Of others, the whole plan counts.
         """
-        return self.spent(events if self.adds_up else whole, before)
+        return self.spent(events if self.adds_up else whole, prior)
 
     def left(self, prior: tuple[Event, ...]) -> float:
-        """The amount that prior events leave. The run may depend on what they released.
+        """Return the amount that prior events leave. The run may depend on their outcome.
 
         Raises UserError if nothing is left.
         """
@@ -130,20 +128,20 @@ class Budget(Displayed, Specification):
         return self.cost(prior)
 
     def additive(self, prior: tuple[Event, ...] = ()) -> "Budget":
-        """The budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
+        """Return the budget itself if it is ε, ρ or μ; else the largest ρ or μ that implies it.
 
-        prior : what was released before the run. Its pure ε comes off an (ε, δ) before the conversion, because that is
-            how the guarantee is read (`accountants.tightest`); so the result less the ρ of `prior` is what is left.
+        prior : releases before the run. Their pure ε comes off an (ε, δ) before the conversion, because the guarantee
+            is read in this way (`accountants.tightest`); so the result less the ρ of `prior` remains for the run.
         """
         return self
 
     @checked
     def share(self, fraction: Annotated[float, Between(0, 1, ends=True)], prior: tuple[Event, ...] = ()) -> "Budget":
-        """So much of what `prior` leaves, in a currency that adds up: of the ε, the ρ, or the μ²."""
+        """Return a budget of this fraction of what `prior` leaves, in a currency that adds up: of the ε, ρ, or μ²."""
         total = self.additive(prior)
         return total.of(total.left(prior) * fraction)
 
-    # ----------------------------------------------------------------------------------------------- what it pays for
+    # -------------------------------------------------------------------------------------------- releases it pays for
 
     @property
     def total_epsilon(self) -> float | None:
@@ -161,14 +159,14 @@ class Budget(Displayed, Specification):
 
     @abstractmethod
     def gaussian_rho(self, amount: float) -> float:
-        """The ρ = μ²/2 of Gaussian noise on all rows that costs this amount. Raises UserError where there is none."""
+        """Return the ρ = μ²/2 of Gaussian noise on all rows that costs this amount. Raise UserError if none does."""
 
     def about_rho(self, amount: float) -> float:
-        """About the ρ that an amount pays for, where releases are many and small; events are calibrated exactly."""
+        """Return about the ρ that an amount pays for if releases are many and small; events are calibrated exactly."""
         return self.gaussian_rho(amount)
 
     def release(self, noise: Noise) -> Event:
-        """The worst release of one kind that has exactly this guarantee; "any": of which only that is known.
+        """Return the worst release of one kind that has exactly this guarantee; "any": of which only that is known.
 
         Raises TypeError where that cannot be told from the guarantee alone, ValueError for Gaussian noise in pure ε.
         """
@@ -178,32 +176,32 @@ class Budget(Displayed, Specification):
 
     @abstractmethod
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        """The amount that counts[i] selections of bounded range ranges[i] cost together.
+        """Return the amount that counts[i] selections of bounded range ranges[i] cost together.
 
         Raises UserError where that cannot be told.
         """
 
-    # ------------------------------------------------------------------------------------- what it says to an attacker
+    # ---------------------------------------------------------------------------------------- what an attacker can do
 
     @abstractmethod
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        """Smallest false negative rate that it leaves an attacker at each false positive rate, for any algorithm.
+        """Return the smallest false negative rate left to an attacker at each false positive rate, for any algorithm.
 
         Exact worst case for pure ε, (ε, δ), μ and attack bounds; for ρ and Rényi divergences a lower bound.
         """
 
     @abstractmethod
     def least(self, rate: ArrayLike, false_rate: ArrayLike) -> Floats:
-        """The smallest number that may be stated where an event has these probabilities on two neighbouring data sets:
-        what an audit that has seen them refutes all smaller ones with. Other numbers of the budget stay as they are."""
+        """Return the smallest number that may be stated where an event has these probabilities on two neighbouring data
+        sets: an audit that has seen them refutes all smaller ones. Other numbers of the budget stay as they are."""
 
     def advantage(self) -> float:
-        """The largest TPR - FPR that it leaves any test between two neighbouring data sets: the worst δ(0)."""
+        """Return the largest TPR - FPR of any test between two neighbouring data sets: the worst δ(0)."""
         return _advantage(self)
 
     @checked
     def consequences(self, relation: Relation = "replace-one") -> tuple[str, ...]:
-        """What it leaves the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
+        """Return the chances of the best attacker, in sentences that mark numbers as **bold**; see `tradeoff`."""
         detected = 1 - float(self.tradeoff([FALSE_ALARMS])[0])
         exchanged = relation == "replace-one"
         question = "which of two rows was used" if exchanged else "whether the row was in the data"
@@ -218,54 +216,54 @@ class Budget(Displayed, Specification):
         )
 
     def doubt(self) -> float:
-        """1 - advantage, where possible without the rounding of advantages near 1."""
+        """Return 1 - advantage, where possible without the rounding of advantages near 1."""
         return 1 - self.advantage()
 
-    # --------------------------------------------------------------- what it implies, for every algorithm that has it
+    # ----------------------------------------------------------------- implications for every algorithm that has it
 
     def to_epsilon(self) -> float | None:
-        """Pure ε; None where nothing follows."""
+        """Return the pure ε of every algorithm that has the guarantee; None where nothing follows."""
         return None
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float | None:
-        """ε at δ, a bound for every algorithm that has the guarantee; None where nothing follows."""
+        """Return ε at δ, a bound for every algorithm that has the guarantee; None where nothing follows."""
         return None
 
     def to_rho(self) -> float | None:
-        """ρ of zCDP; None where nothing follows."""
+        """Return the ρ of zCDP of every algorithm that has the guarantee; None where nothing follows."""
         return None
 
     def to_mu(self) -> float | None:
-        """μ of Gaussian DP; None where nothing follows."""
+        """Return the μ of Gaussian DP of every algorithm that has the guarantee; None where nothing follows."""
         return None
 
     @checked
     def to_renyi(self, order: Order) -> float | None:
-        """Rényi divergence of one order; None where it may be infinite."""
+        """Return the Rényi divergence of one order of every algorithm that has the guarantee; None if unbounded."""
         return None
 
     def tells(self, delta: float, order: float) -> frozenset[str]:
-        """The readings of `conversions.READINGS`, at this δ and order, that say as much as the guarantee itself."""
+        """Return the keys of `conversions.READINGS` that, at this δ and order, say as much as the guarantee itself."""
         return frozenset()
 
     def own_delta(self, delta: float) -> float:
-        """The δ at which a run with this budget is read: its own; the given one where it has none."""
+        """Return the δ at which a run with this budget is read: the budget's; the given one where it has none."""
         return delta
 
     def own_order(self, order: float) -> float:
-        """The order of a Rényi divergence at which it is read: its own; the given one where it has none."""
+        """Return the order at which a Rényi divergence is read: the budget's; the given one where it has none."""
         return order
 
     def limit_at(self, delta: float) -> float | None:
-        """The ε that curves of ε at this δ must stay below; None where the budget is no such ε."""
+        """Return the ε that curves of ε at this δ must stay below; None where the budget is no such ε."""
         return None
 
 
 @lru_cache(64)
 def _advantage(budget: Budget) -> float:
-    """From the trade-off curve f. It falls, so between two grid points a < b the advantage is at most that at b plus
-    b - a."""
+    """Return the advantage from the trade-off curve f. It falls, so between two grid points a < b the advantage is at
+    most that at b plus b - a."""
     alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1e-3, 400), np.linspace(1e-3, 1.0, 4000)[1:]])
     heights = 1 - alpha - budget.tradeoff(alpha)
     return float(np.clip((heights[1:] + np.diff(alpha)).max(), 0.0, 1.0))
@@ -315,7 +313,7 @@ B = TypeVar("B", bound=Budget)
 
 
 def require(budget: Budget, kind: type[B]) -> B:
-    """The budget itself, if it is stated in the currency `kind`; raises UserError otherwise."""
+    """Return the budget itself, if it is stated in the currency `kind`; raises UserError otherwise."""
     if not isinstance(budget, kind):
         raise UserError(
             f"This method needs its budget as {kind.name}, but it was given as {budget.name}. Choose another currency.",

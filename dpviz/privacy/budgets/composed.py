@@ -47,7 +47,7 @@ class ApproximateDP(Budget):
         return f"ε at δ = {short_up(self.delta, 4)}"
 
     def cost(self, events: tuple[Event, ...]) -> float:
-        """By basic composition or loss distributions, whichever is less; or by divergences where these say nothing."""
+        """Return the smaller ε of basic composition and loss distributions; that of divergences if losses fail."""
         bounds = [accountants.total(events, "epsilon"), accountants.pld_epsilon(events, self.delta)]
         if bounds[1] == math.inf:
             bounds.append(accountants.epsilon(events, self.delta, "rdp"))
@@ -56,24 +56,22 @@ class ApproximateDP(Budget):
         return min(bounds)
 
     def rough_cost(self, events: tuple[Event, ...]) -> float:
-        """By the same two on a coarser grid of losses."""
+        """Return the smaller ε of basic composition and loss distributions on a coarser grid."""
         composed = accountants.rough_pld_epsilon(events, self.delta)
         return min(composed, accountants.total(events, "epsilon")) if composed < math.inf else self.cost(events)
 
-    def spent(self, events: Sequence[Event], before: Sequence[Event] = ()) -> float:
-        return accountants.tightest(events, self.delta, before).epsilon
+    def spent(self, events: Sequence[Event], prior: Sequence[Event] = ()) -> float:
+        return accountants.tightest(events, self.delta, prior).epsilon
 
-    def spent_when_stopped(
-        self, events: Sequence[Event], whole: Sequence[Event], before: Sequence[Event] = ()
-    ) -> float:
-        return accountants.when_stopped(events, whole, self.delta, before).epsilon
+    def spent_when_stopped(self, events: Sequence[Event], whole: Sequence[Event], prior: Sequence[Event] = ()) -> float:
+        return accountants.when_stopped(events, whole, self.delta, prior).epsilon
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
         return accountants.total(prior, "epsilon")  # pure ε adds up to (ε, δ) even adaptively: basic composition
 
     def additive(self, prior: tuple[Event, ...] = ()) -> ZeroConcentratedDP:
-        rest = self.left(prior) if prior else self.epsilon
-        return ZeroConcentratedDP.of(closed_forms.zcdp_rho(rest, self.delta) + accountants.total(prior, "rho"))
+        remaining = self.left(prior) if prior else self.epsilon
+        return ZeroConcentratedDP.of(closed_forms.zcdp_rho(remaining, self.delta) + accountants.total(prior, "rho"))
 
     @property
     def total_epsilon(self) -> float:
@@ -106,13 +104,13 @@ class ApproximateDP(Budget):
         return ExpMech(brentq(excess, self.epsilon, high))
 
     def selection_cost(self, ranges: Floats, counts: Floats) -> float:
-        """The smaller of basic composition and Rényi divergences."""
+        """Return the smaller of basic composition and Rényi divergences."""
         # Every order gives a valid ε. The best one is near that of zCDP, where (α-1)² ρ = ln(1/δ) roughly.
         rho = float(counts @ closed_forms.exponential_rho(ranges))
         centre = math.sqrt(math.log(1 / self.delta) / max(rho, 1e-12))
         orders = 1 + centre * np.geomspace(0.3, 3.0, 24)
-        few, weights = closed_forms.few_ranges(ranges, counts)
-        divergence = weights @ closed_forms.exponential_rdp(few[:, None], orders)
+        representatives, weights = closed_forms.few_ranges(ranges, counts)
+        divergence = weights @ closed_forms.exponential_rdp(representatives[:, None], orders)
         log_delta = math.log(self.delta)
         epsilons = divergence + np.log1p(-1 / orders) - (log_delta + np.log(orders)) / (orders - 1)
         return min(float(counts @ ranges), max(float(epsilons.min()), 0.0))
@@ -122,8 +120,8 @@ class ApproximateDP(Budget):
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
         alpha = np.asarray(false_positive_rates, dtype=float)
-        grows, falls, left = math.exp(self.epsilon), math.exp(-self.epsilon), 1 - self.delta
-        return np.maximum(0.0, np.maximum(left - grows * alpha, falls * (left - alpha)))
+        grows, falls, certain = math.exp(self.epsilon), math.exp(-self.epsilon), 1 - self.delta
+        return np.maximum(0.0, np.maximum(certain - grows * alpha, falls * (certain - alpha)))
 
     def advantage(self) -> float:
         return self.delta + (1 - self.delta) * float(closed_forms.pure_delta(self.epsilon, 0.0))
@@ -133,7 +131,8 @@ class ApproximateDP(Budget):
 
     @checked
     def to_epsilon_at(self, delta: Delta) -> float | None:
-        """The worst case fails openly with probability δ and is ε-DP otherwise (Kairouz, Oh, Viswanath 2015)."""
+        """Return ε at δ: the worst case fails openly with probability `self.delta`, and is ε-DP otherwise (Kairouz, Oh,
+        Viswanath 2015)."""
         if delta < self.delta:
             return None
         return closed_forms.pure_epsilon(self.epsilon, (delta - self.delta) / (1 - self.delta))
@@ -198,7 +197,7 @@ class TradeOff(Budget):
         return 1 - float(tradeoffs.tradeoff(events, self.false_positive_rate, pld.ROUGH_CELLS))
 
     def _paid(self, prior: tuple[Event, ...]) -> float:
-        return math.inf if prior else 0.0  # rates add up in no unit, so nothing may have been released before
+        return math.inf if prior else 0.0  # rates add up in no unit, so no release may come before
 
     def additive(self, prior: tuple[Event, ...] = ()) -> GaussianDP:
         return GaussianDP.model_construct(mu=self.gaussian)
@@ -216,8 +215,8 @@ class TradeOff(Budget):
         return audit.least_detection(rate, false_rate, self.false_positive_rate)
 
     def tradeoff(self, false_positive_rates: ArrayLike) -> Floats:
-        """The lowest that a trade-off function can be that is at least β₀ at α₀: it is convex, so it lies above the
-        lines from (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
+        """Return the lowest trade-off function that is at least β₀ at α₀: it is convex, so it lies above the lines from
+        (1, 0) and from (0, 1) through that point where they are extended, and it is its own inverse."""
         alpha = np.asarray(false_positive_rates, dtype=float)
         a, b = self.false_positive_rate, 1 - self.true_positive_rate
 

@@ -1,4 +1,4 @@
-"""Several analyses under one guarantee: a total is split over them, or what each states is added up."""
+"""Several analyses under one guarantee: a total is split over them, or their stated guarantees are added up."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -66,7 +66,7 @@ class Analysis(Specification):
 @dataclass(frozen=True)
 class Share:
     """An analysis' part of a total: its release, and the fraction of the total's ε, ρ or μ² that it may spend; None if
-    it states a guarantee of its own. Under (ε, δ), of ε or of ρ."""
+    it states its own guarantee. Under (ε, δ), of ε or of ρ."""
 
     analysis: Analysis
     fraction: float | None
@@ -87,34 +87,34 @@ class Share:
 
 
 def split(budget: Budget, analyses: Sequence[Analysis], rule: Rule = "optimal") -> tuple[Share, ...]:
-    """The noise of each analysis, so that all together meet the budget.
+    """Return the share of each analysis, with its noise, so that all together meet the budget.
 
     optimal : minimises Σ weight × variance of the noise: ε_i ∝ (w_i Δ_i²)^⅓, or √(w_i) Δ_i for ρ_i and μ_i²
     (THEORY.md, section 8). proportional : shares like the weights. Under (ε, δ) shares of ε are added up, or shares
     of ρ composed by the best accountant, whichever leaves less noise.
-    Analyses with a guarantee of their own are paid first. Sets of rows that are disjoint share nothing: the analyses of
-    each set together get what is set aside for all such sets.
+    Analyses with a guarantee of their own are paid first. Disjoint sets of rows do not share: the analyses of each set
+    together get the whole amount that is set aside for all such sets.
 
     Raises UserError if a mechanism does not exist in the currency, or if nothing is left.
     """
-    paid = tuple(analysis for analysis in analyses if analysis.budget is not None)
-    open_ = tuple(analysis for analysis in analyses if analysis.budget is None)
-    for analysis in open_:
+    stated = tuple(analysis for analysis in analyses if analysis.budget is not None)
+    sharing = tuple(analysis for analysis in analyses if analysis.budget is None)
+    for analysis in sharing:
         _check_splittable(analysis, budget, rule)
     _check_total(budget)
     shares: Iterator[Share] = iter(())
-    if open_ and budget.currency is None:
-        shares = iter(_split_composed(budget, paid, open_, rule))
-    elif open_ and budget.currency is not None:
-        total, remaining = budget.amount, _remaining(budget.amount, budget.currency, paid)
-        shares = iter(_split_added(open_, budget.currency, rule, remaining, total))
+    if sharing and budget.currency is None:
+        shares = iter(_split_composed(budget, stated, sharing, rule))
+    elif sharing and budget.currency is not None:
+        total, remaining = budget.amount, _remaining(budget.amount, budget.currency, stated)
+        shares = iter(_split_added(sharing, budget.currency, rule, remaining, total))
     return tuple(next(shares) if a.budget is None else Share(a, None, stated_event(a)) for a in analyses)
 
 
 def _split_added(
     analyses: Sequence[Analysis], currency: Currency, rule: Rule, remaining: float, total: float
 ) -> list[Share]:
-    """In shares of what remains of the total, added up."""
+    """Return shares of `remaining`, the rest of `total`, that add up in the currency."""
     return [
         Share(analysis, fraction * remaining / total, release(analysis.noise, currency, fraction * remaining))
         for analysis, fraction in zip(analyses, _fractions(analyses, currency, rule), strict=True)
@@ -122,6 +122,7 @@ def _split_added(
 
 
 def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
+    """Raise UserError if the budget or the rule has no share for the analysis' mechanism."""
     if analysis.noise == "gaussian" and not budget.allows_gaussian:
         raise UserError(
             f"{analysis.name}: Gaussian noise never gives pure ε-DP. Choose another mechanism, or state the total as "
@@ -137,6 +138,7 @@ def _check_splittable(analysis: Analysis, budget: Budget, rule: Rule) -> None:
 
 
 def _check_total(budget: Budget) -> None:
+    """Raise UserError unless the budget can be split and added up."""
     if not budget.private:
         raise UserError("Without a budget there is nothing to split. State a guarantee.", title="Nothing to split")
     if budget.currency is None and budget.total_rho is None:
@@ -147,9 +149,9 @@ def _check_total(budget: Budget) -> None:
         )
 
 
-def _remaining(total: float, currency: Currency, paid: Sequence[Analysis]) -> float:
-    """What analyses with a guarantee of their own leave. Raises UserError if nothing, or if nobody can tell."""
-    parts = [(a, stated_event(a)) for a in paid]
+def _remaining(total: float, currency: Currency, stated: Sequence[Analysis]) -> float:
+    """Return the amount that analyses with a stated guarantee leave. Raise UserError if none, or if it is unknown."""
+    parts = [(a, stated_event(a)) for a in stated]
     used = _price(composed(parts), currency)
     if used == math.inf:
         raise UserError(
@@ -174,12 +176,13 @@ def _price(events: Sequence[Event], currency: Currency) -> float:
 
 
 def _without(parts: Sequence[tuple[Analysis, Event]], currency: Currency) -> str:
+    """Return a clause that names the analyses without a cost in the currency."""
     names = [analysis.name for analysis, event in parts if UNITS[currency].cost(event) == math.inf]
     return f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} no {UNITS[currency].name}"
 
 
 def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> list[float]:
-    """The share of each, which sum to 1 over those on all rows and those on any one of the disjoint sets of rows.
+    """Return the share of each analysis; they sum to 1 over those on all rows and on any one of the disjoint sets.
 
     The errors a/x^p of analyses with shares x of y are least in sum for x ∝ a^(1/(p+1)), and are then b/y^p with
     b = (Σ a^(1/(p+1)))^(p+1). So the disjoint sets of rows, each of which may spend the same y, count as one analysis
@@ -202,16 +205,17 @@ def _fractions(analyses: Sequence[Analysis], currency: Currency, rule: Rule) -> 
 
 
 def _coefficient(analysis: Analysis, currency: Currency) -> float:
+    """Return the a of `_fractions`: the weighted variance of an analysis that costs 1."""
     return analysis.weight * _VARIANCE[currency][analysis.noise] * analysis.sensitivity**2
 
 
-def _split_composed(budget: Budget, paid: Sequence[Analysis], open_: Sequence[Analysis], rule: Rule) -> list[Share]:
-    """In shares of ρ, as large as the best accountant allows, or of ε, added up."""
-    prior = [(a, stated_event(a)) for a in paid]
-    fractions = _fractions(open_, "rho", rule)
+def _split_composed(budget: Budget, stated: Sequence[Analysis], sharing: Sequence[Analysis], rule: Rule) -> list[Share]:
+    """Return shares of ρ, as large as the best accountant allows, or of ε, added up: those with less noise."""
+    prior = [(a, stated_event(a)) for a in stated]
+    fractions = _fractions(sharing, "rho", rule)
 
     def shares(rho: float) -> list[Share]:
-        return [Share(a, f, release(a.noise, "rho", f * rho)) for a, f in zip(open_, fractions, strict=True)]
+        return [Share(a, f, release(a.noise, "rho", f * rho)) for a, f in zip(sharing, fractions, strict=True)]
 
     def excess(log_rho: float) -> float:
         events = composed([*prior, *((share.analysis, share.event) for share in shares(math.exp(log_rho)))])
@@ -228,13 +232,13 @@ def _split_composed(budget: Budget, paid: Sequence[Analysis], open_: Sequence[An
             raise _used_up()
     candidates = [shares(math.exp(brentq(excess, low, high, xtol=1e-6) - 1e-6))]
     used, total = _price(composed(prior), "epsilon"), budget.total_epsilon or 0.0
-    if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in open_):
-        candidates.append(_split_added(open_, "epsilon", rule, total - used, total))
+    if used < total * (1 - 1e-9) and all(a.noise in ("laplace", "selection") for a in sharing):
+        candidates.append(_split_added(sharing, "epsilon", rule, total - used, total))
     return min(candidates, key=weighted_variance)
 
 
 def weighted_variance(shares: Sequence[Share]) -> float:
-    """Σ weight × variance of the noise, of those analyses whose mechanism is known."""
+    """Return Σ weight × variance of the noise, of those analyses whose mechanism is known."""
     return math.fsum(
         share.analysis.weight * _VARIANCE_OF_SCALE[share.analysis.noise] * share.noise_scale**2
         for share in shares
@@ -242,11 +246,11 @@ def weighted_variance(shares: Sequence[Share]) -> float:
     )
 
 
-# --------------------------------------------------------------------------------------------- adding up what is stated
+# ------------------------------------------------------------------------------------------ adding up stated guarantees
 
 
 def stated_event(analysis: Analysis) -> Event:
-    """The worst release that has the analysis' own guarantee: of its mechanism, or, if that is unknown, of any.
+    """Return the worst release that has the analysis' own guarantee: of its mechanism, or, if that is unknown, of any.
 
     A stated μ is Gaussian noise: nothing with that guarantee is worse (Dong, Roth, Su 2019). Raises UserError if
     nothing is stated, or if the mechanism cannot have such a guarantee.
@@ -265,7 +269,7 @@ def stated_event(analysis: Analysis) -> Event:
 
 
 def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
-    """The events of analyses together: those on disjoint sets of rows in parallel, all others one after the other."""
+    """Return the events of analyses together: those on disjoint sets of rows in parallel, all others in sequence."""
     sets: dict[str, list[Event]] = {}
     for analysis, event in parts:
         sets.setdefault(analysis.rows, []).append(event)
@@ -275,7 +279,7 @@ def composed(parts: Sequence[tuple[Analysis, Event]]) -> tuple[Event, ...]:
 
 
 def together(shares: Sequence[Share], delta: float) -> noisy_means.Guarantee:
-    """What analyses cost together, in every currency; `missing` names those for which a currency does not exist."""
+    """Return the cost of all analyses together, in every currency; `missing` names those without such a cost."""
     parts = [(share.analysis, share.event) for share in shares]
     total = noisy_means.guarantee(composed(parts), delta)
     missing: dict[str, str]

@@ -1,4 +1,4 @@
-"""What analysts plan: counts, sums, means, histograms and quantiles of a table, with their noise and their error.
+"""Planned analyses: counts, sums, means, histograms and quantiles of a table, with their noise and their error.
 
 All of it follows from declared ranges and the number of rows n, which is public; one row may be replaced by any other
 (replace-one). Nothing reads data. Derivations: THEORY.md, section 11.
@@ -33,13 +33,13 @@ _WHY: Mapping[str, str] = resources.data(__package__, "words.toml")["WHY"]
 
 CONFIDENCE = 0.95
 MOST = 20  # statistics of one plan
-NARROWEST = 1e-100  # range of a column: what is computed from it stays a number
+NARROWEST = 1e-100  # range of a column: numbers computed from it stay finite
 NOISES = {"smaller": "Whichever is smaller", "laplace": "Laplace", "gaussian": "Gaussian"}
 NORMS: dict[Noise, Norm] = {"laplace": "l1", "gaussian": "l2", "selection": "range"}
 
 
 def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
-    """The error that none of so many independent noises of a scale exceeds with 95 % probability; exact.
+    """Return the error that none of `values` independent noises of a scale exceeds with 95 % probability; exact.
 
     P(all |X| ≤ t) = (1 - e^(-t/b))^k for Laplace noise of scale b, (2 Φ(t/σ) - 1)^k for Gaussian noise.
     """
@@ -48,11 +48,10 @@ def error_bound(noise: Noise, scale: float, values: int = 1) -> float:
 
 
 class Statistic(Specification):
-    """One number, or several, that an analyst asks of a table of n rows.
+    """One number, or several, computed from a table of n rows.
 
-    title : what it is called. unit : of its error; empty: that of the column. of : what an error is compared with, to
-        say how large it is. whole : whether what is released is rounded to whole numbers after the noise was added,
-        which costs nothing.
+    title : its name. unit : of its error; empty: that of the column. of : the number that an error is compared with.
+    whole : True if released numbers are rounded to whole ones after the noise was added, which costs nothing.
     """
 
     title: ClassVar[str] = ""
@@ -66,7 +65,7 @@ class Statistic(Specification):
 
     @property
     def values(self) -> int:
-        """How many noisy numbers are released."""
+        """Number of noisy numbers that are released."""
         return 1
 
     @property
@@ -77,31 +76,31 @@ class Statistic(Specification):
     @property
     @abstractmethod
     def asked(self) -> str:
-        """What is asked, with all that is declared: "Mean, clipped to [0, 80]"."""
+        """The statistic in words, with all that is declared: "Mean, clipped to [0, 80]"."""
 
     @abstractmethod
     def sensitivity(self, norm: Norm, rows: int) -> float:
-        """How far one replaced row moves it at most."""
+        """Return the largest change of the statistic, in `norm`, when one row is replaced."""
 
     def why(self, rows: int) -> str:
-        """The sensitivity explained, in sentences."""
+        """Return an explanation of the sensitivity, in sentences."""
         return _WHY[self.title]
 
     def rows_needed(self, error: float, rows: int, relative: float) -> int:
-        """The fewest rows for which an error, which is `error` with `rows` rows, is at most so much of what it is
-        compared with."""
+        """Return the smallest number of rows for an error of at most the share `relative` of the number that it is
+        compared with; `error` is the error with `rows` rows."""
         return max(1, math.ceil(error / relative))
 
     def mechanism(self, noise: Noise) -> Noise:
-        """What protects it, where numbers get this noise."""
+        """Return the mechanism that protects it, where numbers get this noise."""
         return noise
 
     def standard_deviation(self, noise: Noise, scale: float) -> float | None:
-        """Of the noise in each number; None where that depends on the data."""
+        """Return the standard deviation of the noise in each number; None where that depends on the data."""
         return scale * (math.sqrt(2) if noise == "laplace" else 1.0)
 
     def error(self, noise: Noise, scale: float, values: int = 1) -> float:
-        """The error that none of so many of its numbers exceeds with 95 % probability.
+        """Return the error that none of `values` of its numbers exceeds with 95 % probability.
 
         A noisy count that is rounded is off by at most k if the noise is at most k + 1/2.
         """
@@ -229,7 +228,7 @@ class Quantile(Ranged):
 
     @property
     def reach(self) -> float:
-        """From the wanted rank to the farther end of the table."""
+        """Distance from the wanted rank to the farther end of the table, in parts of n."""
         return max(self.level, 1 - self.level)
 
     def sensitivity(self, norm: Norm, rows: int) -> float:
@@ -242,7 +241,7 @@ class Quantile(Ranged):
         return None
 
     def error(self, noise: Noise, scale: float, values: int = 1) -> float:
-        """In ranks, whatever the data: P(k or more ranks off) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale).
+        """Return the error in ranks, for any data: P(k or more ranks off) ≤ x/(1 + x) with x = (N - 1) e^(-k/scale).
 
         The values of the column are rounded to the values that can be released, so one of them has the wanted rank.
         """
@@ -262,17 +261,17 @@ class Planned:
 
     @property
     def event(self) -> Event:
-        """What its release does to privacy."""
+        """The event of its release."""
         return self.share.event
 
     @property
     def noise(self) -> Noise:
-        """What protects it."""
+        """The mechanism that protects it."""
         return self.share.analysis.noise
 
     @property
     def sensitivity(self) -> float:
-        """In the norm that the mechanism pays for."""
+        """Sensitivity in the norm that the mechanism pays for."""
         return self.statistic.sensitivity(NORMS[self.noise], self.rows)
 
     @property
@@ -283,27 +282,28 @@ class Planned:
 
     @property
     def standard_deviation(self) -> float | None:
-        """Of the noise in each number; None where that depends on the data."""
+        """Standard deviation of the noise in each number; None where that depends on the data."""
         return self.statistic.standard_deviation(self.noise, self.scale)
 
     @property
     def error(self) -> float:
-        """With 95 % probability a number is off by at most this, because of the noise."""
+        """Error of a number by the noise that is not exceeded with 95 % probability."""
         return self.statistic.error(self.noise, self.scale)
 
     @property
     def largest_error(self) -> float | None:
-        """With 95 % probability none of its numbers is off by more; None if there is only one."""
+        """Error that none of its numbers exceeds with 95 % probability; None if there is only one."""
         values = self.statistic.values
         return self.statistic.error(self.noise, self.scale, values) if values > 1 else None
 
     @property
     def drowned(self) -> bool:
-        """Whether the error is larger than anything that so many rows can give."""
+        """True if the error is larger than anything that this number of rows can give."""
         return self.rows_needed(self.statistic.reach) > self.rows
 
     def rows_needed(self, relative: float) -> int:
-        """The fewest rows for a 95 % error of so much of `statistic.of`, with the same share of the same budget."""
+        """Return the smallest number of rows for a 95 % error of at most the share `relative` of `statistic.of`, with
+        the same share of the same budget."""
         return self.statistic.rows_needed(self.error, self.rows, relative)
 
     @property
@@ -333,7 +333,7 @@ class Analyses(Specification):
     statistics: tuple[Statistic, ...] = Field(min_length=1, max_length=MOST)
 
     def planned(self, budget: Budget) -> tuple[Planned, ...]:
-        """What each gets; all together meet the budget, in shares like their weights.
+        """Return each statistic with its share; all together meet the budget, in shares like their weights.
 
         Raises UserError where a mechanism does not exist in the currency, or where it does not add up.
         """
@@ -342,6 +342,7 @@ class Analyses(Specification):
 
 @lru_cache(64)
 def _planned(plan: Analyses, budget: Budget) -> tuple[Planned, ...]:
+    """Return each statistic with its share, under the kind of noise that is smaller on the whole."""
     noises: Sequence[Noise] = ("laplace", "gaussian") if plan.noise == "smaller" else (plan.noise,)
     if plan.noise == "smaller" and not budget.allows_gaussian:
         noises = ("laplace",)
@@ -361,22 +362,22 @@ def _shared(plan: Analyses, budget: Budget, noise: Noise) -> tuple[Planned, ...]
 
 
 def _spread(planned: tuple[Planned, ...]) -> float:
-    """Σ log of the standard deviations: the same comparison in whatever units the columns are."""
+    """Return Σ log of the standard deviations, of which comparisons do not depend on the units of columns."""
     return math.fsum(math.log(p.standard_deviation) for p in planned if p.standard_deviation is not None)
 
 
 # ----------------------------------------------------------------------------------- the release, computed from columns
 # Each column's values are clipped, missing ones count as the lowest value of the range, and bins that were not declared
-# are not counted: a neighbour is as far away as the plan says at most, whatever the values are.
+# are not counted: for any values, a neighbour is at most as far away as the plan says.
 
 
 def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int | None = None) -> list[Any]:
-    """One private answer to every analysis: a number, or the numbers (B,) of a histogram.
+    """Return one private answer to every analysis: a number, or the numbers (B,) of a histogram.
 
-    columns : for each, what it reads of the n rows: True or False for a count, numbers for a sum, a mean or a quantile,
-        the number of its bin, from 0, for a histogram. seed : of the noise; None draws a fresh one that nobody knows.
+    columns : for each, its values of the n rows: True or False for a count, numbers for a sum, a mean or a quantile,
+        the number of the bin, from 0, for a histogram. seed : of the noise; None draws a fresh, unknown one.
 
-    All together cost what was planned; the ledger refuses anything else. The guarantee is that of exact arithmetic:
+    All together cost the planned budget; the ledger refuses anything else. The guarantee is that of exact arithmetic:
     floating-point noise on data that must be protected is not safe (Mironov 2012). Raises UserError for a column that
     holds no numbers, or another number of rows.
     """
@@ -386,17 +387,18 @@ def released(planned: Sequence[Planned], columns: Iterable[ArrayLike], seed: int
 
 
 def _answer(p: Planned, column: np.ndarray, mechanisms: Mechanisms) -> Any:
+    """Release one planned statistic of a column (n,): a number, or the numbers (B,) of a histogram."""
     query = Query(computed(p.statistic, column)[None], p.sensitivity, NORMS[p.noise])
     if isinstance(p.statistic, Quantile):
-        chosen = int(mechanisms.exponential(query, p.event)[0, 0])
-        return float(np.linspace(p.statistic.lowest, p.statistic.highest, p.statistic.candidates)[chosen])
+        index = int(mechanisms.exponential(query, p.event)[0, 0])
+        return float(np.linspace(p.statistic.lowest, p.statistic.highest, p.statistic.candidates)[index])
     noisy = (mechanisms.laplace if p.noise == "laplace" else mechanisms.gaussian)(query, p.event)[0]
     answer = np.round(noisy).astype(int) if p.statistic.whole else noisy
     return answer if p.statistic.values > 1 else answer.item()
 
 
 def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
-    """(n,) the column; nothing of it is quoted where it is refused."""
+    """Return (n,) the column. Refuse a wrong one without quoting any of it."""
     try:
         numbers = np.asarray(column, dtype=float)
     except (TypeError, ValueError):
@@ -410,7 +412,8 @@ def _numbers(p: Planned, column: ArrayLike) -> np.ndarray:
 
 
 def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
-    """(B,) what is asked of a column (n,), not private; of a quantile, the utilities (N,) of its values."""
+    """Return (B,) the exact values, not private, from a column (n,); of a quantile, the utilities (N,) of its
+    values."""
     match statistic:
         case Count():
             return np.array([np.count_nonzero(np.nan_to_num(column))], dtype=float)
@@ -423,9 +426,9 @@ def computed(statistic: Statistic, column: np.ndarray) -> np.ndarray:
             return np.bincount(declared.astype(int), minlength=statistic.bins).astype(float)
         case Quantile():
             steps = (_clipped(statistic, column) - statistic.lowest) / statistic.width * (statistic.candidates - 1)
-            here = np.bincount(np.round(steps).astype(int), minlength=statistic.candidates)
-            up_to, rank = np.cumsum(here), statistic.level * len(column)
-            return np.minimum(np.minimum(rank - (up_to - here), up_to - rank), 0.0)
+            counts = np.bincount(np.round(steps).astype(int), minlength=statistic.candidates)
+            up_to, rank = np.cumsum(counts), statistic.level * len(column)
+            return np.minimum(np.minimum(rank - (up_to - counts), up_to - rank), 0.0)
     raise TypeError(f"nothing says how to compute {statistic}")
 
 
@@ -434,7 +437,7 @@ def _clipped(statistic: Ranged, column: np.ndarray) -> np.ndarray:
 
 
 def made_up(statistic: Statistic, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """(n,) values that such a column could have, for a rehearsal."""
+    """Return (n,) values that such a column could have, for a rehearsal."""
     if isinstance(statistic, Ranged):
         return generator.uniform(statistic.lowest, statistic.highest, rows)
     return generator.integers(statistic.bins if isinstance(statistic, Histogram) else 2, size=rows).astype(float)

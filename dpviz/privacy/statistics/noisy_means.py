@@ -1,4 +1,4 @@
-"""What-ifs about noisy means: noise, steps and rows, the guarantee of a given noise, and what good accounting saves."""
+"""Plans of noisy means: noise, steps and rows, the guarantee of a given noise, and the savings of good accounting."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ PROTECTS: Mapping[Scheme, str] = MappingProxyType(resources.data(__package__, "w
 
 
 class NoisyMeans(Specification):
-    """T releases of the mean of m clipped rows: what most private algorithms ask of their data."""
+    """T releases of the mean of m clipped rows: the queries of most private algorithms."""
 
     kind: ClassVar[str] = "privacy.noisy_means.noisy_means"
     rows: int = number(10_000, 20, 10_000_000, label="Rows", symbol="n", scale="log", help="Rows of the data set.")
@@ -68,7 +68,7 @@ class NoisyMeans(Specification):
 
     @property
     def relation(self) -> Relation:
-        """Which data sets are neighbours, as the sampling scheme has it."""
+        """The neighbouring relation that the sampling scheme fixes."""
         return "add/remove-one" if self.sampling == "poisson" else "replace-one"
 
     @property
@@ -78,12 +78,12 @@ class NoisyMeans(Specification):
 
     @property
     def protects(self) -> str:
-        """Who is protected, in words."""
+        """The protected change of the data, in words."""
         return PROTECTS[self.sampling]
 
     @checked
     def events(self, budget: Budget) -> tuple[Event, ...]:
-        """Equal releases that use up the budget: one per step, or one per pass over disjoint blocks.
+        """Return equal releases that use up the budget: one per step, or one per pass over disjoint blocks.
 
         Raises UserError where the noise cannot meet it.
         """
@@ -97,29 +97,31 @@ class NoisyMeans(Specification):
 
     @checked
     def events_of_noise(self, scale: Positive) -> tuple[Event, ...]:
-        """The releases, as `events`, whose noise has a given scale b (Laplace) or σ (Gaussian) in each coordinate."""
+        """Return the releases, as `events`, whose noise has scale b (Laplace) or σ (Gaussian) in each coordinate."""
         return self._charged(self._inner(scale), self.iterations)
 
     @checked
     def noise_scale(self, budget: Budget) -> float:
-        """b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
+        """Return b (Laplace) or σ (Gaussian) in every coordinate of each mean, if the budget is spread over T steps."""
         return noise_scale(self.events(budget)[0], self.sensitivity)
 
     @checked
     def affordable_steps(self, budget: Budget, scale: Positive) -> int:
-        """The most steps with noise of this scale that the budget covers, counted up to STEPS_LIMIT; 0 if none."""
+        """Return the largest number of steps with noise of this scale that the budget covers, counted up to
+        STEPS_LIMIT; 0 if none."""
         inner = self._inner(scale)
         target = budget.left(()) * (1 + 1e-9)
 
         def price(steps: int) -> float:
             return budget.cost(self._charged(inner, steps)) / target
 
-        return _most_steps(price, self.iterations)
+        return _max_steps(price, self.iterations)
 
     @checked
     def spent(self, budget: Budget, scale: Positive, steps: Sequence[int]) -> np.ndarray:
-        """(len(steps),) what so many means with noise of this scale cost, in the number that the budget limits: its ε,
-        ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is none."""
+        """Return (len(steps),) the cost of each number of means with noise of this scale, in the number that the budget
+        limits: its ε, ρ, μ or Rényi divergence, or the true positive rate of an attack bound. Infinite where there is
+        none."""
         inner = self._inner(scale)
         charged = [self._charged(inner, count) for count in steps]
         if budget.adds_up:  # equal releases do
@@ -128,7 +130,8 @@ class NoisyMeans(Specification):
 
     @checked
     def rows_needed(self, budget: Budget, scale: Positive) -> int:
-        """The fewest rows at which T steps have noise of at most this scale, at the same m/n: noise falls like 1/n."""
+        """Return the smallest n at which T steps have noise of at most this scale, at the same m/n: noise falls like
+        1/n."""
         return math.ceil(self.rows * self.noise_scale(budget) / scale * (1 - 1e-12))
 
     def _inner(self, scale: float) -> Event:
@@ -136,30 +139,35 @@ class NoisyMeans(Specification):
         return kind(self.sensitivity / scale)
 
     def _passes(self, steps: int) -> int:
-        """Passes over the disjoint blocks that have begun after so many steps."""
+        """Return the number of passes over the disjoint blocks that have begun after `steps` steps."""
         return math.ceil(steps / (self.rows // self.batch_size))
 
     def _charged(self, inner: Event, steps: int) -> tuple[Event, ...]:
-        if self.sampling == "blocks":  # all blocks are alike, so one of them stands for all in each pass
+        if self.sampling == "blocks":  # all blocks are alike, so one of them counts for all in each pass
             return (Parallel((inner,)),) * self._passes(steps)
         m, n = self.batch_size, self.rows
         return (inner if m == n else Sub("poisson" if self.sampling == "poisson" else "wor", m, n, inner),) * steps
 
 
-def _most_steps(price: Callable[[int], float], guess: int) -> int:
-    """The most steps, from 0 to STEPS_LIMIT, with a price of at most 1. Prices grow with the steps, nearly as a power:
-    interpolates on logarithmic scales, and every fourth time takes the middle of what is left."""
+def _max_steps(price: Callable[[int], float], guess: int) -> int:
+    """Return the largest number of steps, from 0 to STEPS_LIMIT, with a price of at most 1. Prices grow with the steps,
+    nearly as a power: the search interpolates on logarithmic scales, and every fourth time takes the middle of the
+    remaining interval."""
     low, high, steps, attempt = 0, STEPS_LIMIT + 1, guess, 0
-    before: tuple[float, float] | None = None
+    previous: tuple[float, float] | None = None
     while high - low > 1:
         value = price(steps)
-        here = (math.log(steps), math.log(value) if 0 < value < math.inf else math.nan)
+        current = (math.log(steps), math.log(value) if 0 < value < math.inf else math.nan)
         low, high = (steps, high) if value <= 1 else (low, steps)
-        slope = 1.0 if before is None or before[0] == here[0] else (here[1] - before[1]) / (here[0] - before[0])
-        wanted = here[0] - here[1] / min(max(slope, 0.1), 3.0)
-        before, attempt = here, attempt + 1
-        use_it = attempt % 4 and not math.isnan(wanted)
-        steps = round(math.exp(min(wanted, 50.0))) if use_it else (low + high) // 2
+        slope = (
+            1.0
+            if previous is None or previous[0] == current[0]
+            else (current[1] - previous[1]) / (current[0] - previous[0])
+        )
+        log_target = current[0] - current[1] / min(max(slope, 0.1), 3.0)
+        previous, attempt = current, attempt + 1
+        is_interpolated = attempt % 4 and not math.isnan(log_target)
+        steps = round(math.exp(min(log_target, 50.0))) if is_interpolated else (low + high) // 2
         steps = min(max(steps, low + 1), high - 1)
     return low
 
@@ -169,10 +177,10 @@ def _most_steps(price: Callable[[int], float], guess: int) -> int:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What releases cost in every currency.
+    """The costs of releases in every currency.
 
     values : keys as in `conversions.convert`: epsilon (pure), epsilon_at_delta, rho, mu; None where it does not exist.
-    missing : why not, for those keys. reading : which accountant proves epsilon_at_delta, and what the others say.
+    missing : the reason, for these keys. reading : the accountant that proves epsilon_at_delta, and all others' ε.
     """
 
     events: tuple[Event, ...]
@@ -186,7 +194,7 @@ _UNPROVEN = "No accountant proves an ε at this δ. Raise δ: it must exceed the
 
 
 def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
-    """What the releases cost together in every currency, each by its own accountant; nothing is converted twice.
+    """Return the cost of the releases in every currency, each by its own accountant; nothing is converted twice.
 
     Raises UserError for batches that hold under different neighbouring relations.
     """
@@ -201,7 +209,7 @@ def guarantee(events: Sequence[Event], delta: float) -> Guarantee:
     return Guarantee(tuple(events), delta, MappingProxyType(values), MappingProxyType(missing), reading)
 
 
-# ------------------------------------------------------------------------------------------------ what accounting saves
+# ------------------------------------------------------------------------------------------------ savings of accounting
 
 SAVINGS: Mapping[str, str] = MappingProxyType({"unsampled": "no credit for sampling", **accountants.METHOD_NAMES})
 
@@ -209,10 +217,10 @@ SAVINGS: Mapping[str, str] = MappingProxyType({"unsampled": "no credit for sampl
 def savings(
     means: NoisyMeans, scale: float, delta: float, precision: accountants.Precision = "normal"
 ) -> dict[str, float]:
-    """ε at δ of the same noise by every method of SAVINGS that applies, in that order; all are upper bounds.
+    """Return ε at δ of the same noise by every method of SAVINGS that applies, in that order; all are upper bounds.
 
-    "unsampled" is the best accountant, told nothing of chance or of disjoint blocks: any T batches of m rows. The three
-    composition theorems know of each step only its ε; with Gaussian noise its (ε, δ_t), of which T δ_t is all of δ for
+    "unsampled" is the best accountant without credit for chance or disjoint blocks: any T batches of m rows. The three
+    composition theorems use only the ε of each step; with Gaussian noise its (ε, δ_t), of which T δ_t is all of δ for
     the basic theorem and half of it for the others. precision : as in `accountants.tightest`.
     """
     events = means.events_of_noise(scale)

@@ -1,1 +1,1 @@
-"""Whether releases are what was declared, and how likely they were on another data set."""
+"""Tests that releases are as declared, and their likelihood on another data set."""

@@ -14,38 +14,38 @@ from dpviz.privacy.verification.transcripts import Transcript
 
 
 class Quieter(Transcript):
-    """Draws noise that is smaller than declared by √2."""
+    """Noise that is smaller than declared by √2."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         return super()._drawn(distribution, rows, shape) / np.sqrt(2)
 
 
 class TenthLess(Transcript):
-    """Draws noise that is smaller than declared by a tenth."""
+    """Noise that is smaller than declared by a tenth."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         return super()._drawn(distribution, rows, shape) * 0.9
 
 
 class RoundedOff(Transcript):
-    """Rounds noise to 0 where it is less than a hundredth of its scale."""
+    """Noise that is rounded to 0 where it is less than a hundredth of its scale."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        drawn = super()._drawn(distribution, rows, shape)
-        return np.where(np.abs(drawn) < 0.01, 0.0, drawn)
+        sample = super()._drawn(distribution, rows, shape)
+        return np.where(np.abs(sample) < 0.01, 0.0, sample)
 
 
 class Unsampled(Transcript):
-    """Pays for a random batch and takes the same rows every time."""
+    """A random batch that is paid for, and the same rows every time."""
 
     def batch(self, event: Event, rows: Replicates | None = None, table: int | None = None) -> Batch:
         if isinstance(event, Sub) and self._of is None:
-            return self._told(event, rows, taken=True)
+            return self._fixed_batch(event, rows, taken=True)
         return super().batch(event, rows, table)
 
 
 class OneStream(Transcript):
-    """Draws the same numbers for every release."""
+    """The same random numbers for every release."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
         if not hasattr(self, "_once"):
@@ -54,15 +54,15 @@ class OneStream(Transcript):
 
 
 class Reusing(Transcript):
-    """Draws the noise of the first value of a sparse vector, and takes it for all values."""
+    """The noise of the first value of a sparse vector, used for all values."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        drawn = super()._drawn(distribution, rows, shape)
-        return np.concatenate([drawn[:, :1], np.repeat(drawn[:, 1:2], shape[0] - 1, axis=1)], axis=1)
+        sample = super()._drawn(distribution, rows, shape)
+        return np.concatenate([sample[:, :1], np.repeat(sample[:, 1:2], shape[0] - 1, axis=1)], axis=1)
 
 
 class Twice(Transcript):
-    """Deals a row to the first two leaves."""
+    """Leaves of which the first two have one row in common."""
 
     def leaves(self, sizes: Sequence[int], n: int, rows: Replicates | None = None) -> Leaves:
         dealt = super().leaves(sizes, n, rows)
@@ -72,20 +72,20 @@ class Twice(Transcript):
 
 
 class Again(Transcript):
-    """Draws noise for every other release, and takes it for the next one, too."""
+    """Noise that is drawn for every other release, and used for the next one, too."""
 
-    _kept: np.ndarray | None = None
+    _stored: np.ndarray | None = None
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        kept, self._kept = self._kept, None
-        if kept is not None and kept.shape == (len(rows), *shape):
-            return kept
-        self._kept = super()._drawn(distribution, rows, shape)
-        return self._kept
+        stored, self._stored = self._stored, None
+        if stored is not None and stored.shape == (len(rows), *shape):
+            return stored
+        self._stored = super()._drawn(distribution, rows, shape)
+        return self._stored
 
 
 class OneBatch(Transcript):
-    """Draws a random batch, and takes it in all steps."""
+    """One random batch, used in all steps."""
 
     _first: Batch | None = None
 
@@ -95,20 +95,20 @@ class OneBatch(Transcript):
             return opened
         self._first = self._first or opened
         first = {"indices": self._first._indices, "marked": self._first.marked}
-        drawn = {name: None if rows is None else rows[opened.replicates] for name, rows in first.items()}
-        return Batch(event, opened.replicates, self, self._ledger.relation, **drawn, size=event.m)
+        stored = {name: None if rows is None else rows[opened.replicates] for name, rows in first.items()}
+        return Batch(event, opened.replicates, self, self._ledger.relation, **stored, size=event.m)
 
 
 class QuietBeside(Transcript):
-    """Draws the noise of symmetric 2 × 2 matrices, and divides what is off the diagonal by √2 once more."""
+    """Noise of symmetric 2 × 2 matrices that is divided by √2 once more off the diagonal."""
 
     def _drawn(self, distribution: Standard, rows: Replicates, shape: tuple[int, ...]) -> np.ndarray:
-        drawn = super()._drawn(distribution, rows, shape)
-        return drawn / [1.0, np.sqrt(2), 1.0] if shape == (3,) else drawn
+        sample = super()._drawn(distribution, rows, shape)
+        return sample / [1.0, np.sqrt(2), 1.0] if shape == (3,) else sample
 
 
 class LevelMissing(Transcript):
-    """Makes the noise of a tree for leaves that are in one block fewer than they are."""
+    """Noise of a tree for leaves that are in one block fewer than they are."""
 
     def prefix_sums(self, event: Event, factorisation: Factorisation, *rest: Any, **more: Any) -> PrefixSums:
         fewer = BinaryTree(factorisation.length)

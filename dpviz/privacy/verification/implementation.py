@@ -1,11 +1,11 @@
-"""Tests of the implementation: whether releases are what was declared, whatever they tell of a row.
+"""Tests of the implementation: releases are compared with their declaration, also where they reveal nothing of a row.
 
-An attack on a claim sees what the likelihood ratio under the declared noise sees. That is blind to noise that is used
-twice, to a batch that stays the same, to a law that is another one. These tests look at the releases themselves: each
-has a p-value, the chance at most of something so odd if the implementation is as declared. All of them together call a
-sound implementation faulty with probability `ERROR` at most, whatever is adaptive about the runs: test number q of a
-kind gets the share 1/(q (q + 1)) of the error of its kind, and which test that is follows from what came before the
-draws that it tests.
+An attack on a claim uses the likelihood ratio under the declared noise. It is blind to noise that is used twice, to a
+batch that stays the same, to a law that is another one. These tests look at the releases themselves: each has a
+p-value, the chance at most of an outcome this odd if the implementation is as declared. All of them together call a
+sound implementation faulty with probability `ERROR` at most, also for adaptive runs: test number q of a kind gets the
+share 1/(q (q + 1)) of the error of its kind, and the number of a test follows from releases before the draws that it
+tests.
 
 Sources: Dvoretzky, Kiefer, Wolfowitz 1956 with Massart's constant 1990 (shape); Ville 1939 (choices). Of repeats: N
 independent draws have at most N²/2 pairs, each of which is equal with a probability of at most q. There are at most
@@ -30,22 +30,22 @@ from dpviz.privacy.releases import Accepted, Query, Release, Selected, Standard,
 from dpviz.privacy.verification.transcripts import Opened, Transcript, declared_scale, law_of, standard_draws
 
 # --------------------------------------------------------------------------------- ratios of other laws, on all choices
-# Under the declared law such a ratio has expectation 1, whatever utilities depend on: 1/x bounds the chance that it is
+# Under the declared law such a ratio has expectation 1, also for adaptive utilities: 1/x bounds the chance that it is
 # ever x or more (Ville 1939). So does 1 over the mean of several ratios.
 
 _SCALES = (0.5, 0.71, 0.9, 1.1, 1.41, 2.0)  # times the declared noise
-_TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of what was chosen before or in the run before
+_TILTS = (-0.3, 0.3)  # of the logarithm of one weight: of an index, of the earlier choice, of that of the run before
 _INDICES = 4
 
 
 class ChoiceOdds:
-    """Logarithms of the likelihood ratios so far, by the other law."""
+    """Log likelihood ratios of all choices so far, by the other law."""
 
     def __init__(self) -> None:
         self._odds: dict[str, float] = {}
 
     def add(self, release: Selected, last: dict[int, np.ndarray], runs: int) -> None:
-        """Choices of so many runs. last : by the number of options, what each run chose before; brought up to date."""
+        """Add choices of `runs` runs. last : by the number of options, the earlier choice of each run; updated."""
         change = np.broadcast_to(np.asarray(release.change, dtype=float), len(release.output))
         if not 0 < release.paid < math.inf:
             return
@@ -53,37 +53,37 @@ class ChoiceOdds:
         slope = release.paid / np.where(moves, change, 1.0)
         logits = release.log_weights(slope)
         logits = np.broadcast_to(logits, (*release.output.shape, logits.shape[-1]))
-        drawn = (release.output >= 0) & moves[:, None]
-        chosen, weights, options = release.output[drawn], logits[drawn], logits.shape[-1]
+        is_choice = (release.output >= 0) & moves[:, None]
+        choices, weights, options = release.output[is_choice], logits[is_choice], logits.shape[-1]
         earlier = last.get(options, np.full(runs, -1))
-        before = np.broadcast_to(earlier[release.replicates][:, None], drawn.shape)[drawn]
+        earlier_choices = np.broadcast_to(earlier[release.replicates][:, None], is_choice.shape)[is_choice]
         last[options] = earlier.copy()
         last[options][release.replicates] = release.output[:, 0]
-        places = np.arange(options)
-        tilted = {f"index {index}": places == index for index in range(min(options, _INDICES))}
-        tilted["as before"] = places == before[:, None]
-        tilted["as in the last run"] = places == np.concatenate([[-1], chosen[:-1]])[:, None]
+        indices = np.arange(options)
+        tilted = {f"index {index}": indices == index for index in range(min(options, _INDICES))}
+        tilted["as before"] = indices == earlier_choices[:, None]
+        tilted["as in the last run"] = indices == np.concatenate([[-1], choices[:-1]])[:, None]
         others = {f"noise {scale}": weights / scale for scale in _SCALES}
-        others |= {f"{name} {tilt}": weights + tilt * which for name, which in tilted.items() for tilt in _TILTS}
-        declared = _log_chances(weights, chosen)
+        others |= {f"{name} {tilt}": weights + tilt * marks for name, marks in tilted.items() for tilt in _TILTS}
+        declared = _log_chances(weights, choices)
         for name, other in others.items():
-            self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(other, chosen) - declared).sum())
+            self._odds[name] = self._odds.get(name, 0.0) + float((_log_chances(other, choices) - declared).sum())
 
     def p_value(self) -> float:
-        """1 over the mean ratio, at most 1."""
+        """Return 1 over the mean ratio, at most 1."""
         odds = np.array(list(self._odds.values()))
         return math.exp(min(0.0, math.log(len(odds)) - float(logsumexp(odds)))) if len(odds) else 1.0
 
 
-def _log_chances(weights: np.ndarray, chosen: np.ndarray) -> Floats:
-    """(N,) logarithms of the probabilities of what was chosen. weights : (N, k) logarithms, the largest about 0."""
-    picked = np.take_along_axis(weights, chosen[:, None], axis=1)[:, 0]
+def _log_chances(weights: np.ndarray, choices: np.ndarray) -> Floats:
+    """Return (N,) the logarithms of the probabilities of choices. weights : (N, k) logarithms, the largest about 0."""
+    picked = np.take_along_axis(weights, choices[:, None], axis=1)[:, 0]
     return np.asarray(picked - np.log(np.exp(weights).sum(axis=1)))
 
 
 # ---------------------------------------------------------------------------- choices at values that an auditor made up
-# The data sets of an audit are such that one row decides, which is not where the noise of choices shows best. So its
-# mechanisms, in the state in which they are audited, make choices at values of their own.
+# In the data sets of an audit one row decides, and there the noise of choices does not show best. So the audited
+# mechanisms also make choices at these values.
 
 _EACH = 8  # choices of each run, at least
 _MOST = 4  # different events
@@ -95,8 +95,8 @@ _HEIGHTS = np.array([-1.0, -1.0, 0.5])  # in scales of the noise
 def known_choices(
     source: type[Transcript], events: Iterable[Event], seed: int, release: str, runs: int
 ) -> Iterator[tuple[list[int], list[float]]]:
-    """For every different event that pays for choices: counts of the indices, and their chances; and of the indices of
-    two choices, one after the other."""
+    """Yield, for every different event that pays for choices, counts of the indices and their chances; then those of
+    two choices in a row."""
     for number, event in enumerate(_choosing(events)):
         repeats = math.ceil(_EACH / len(tuple(inner_events(event))))
         mechanisms = source(Ledger(FixedEvents((event,) * repeats), runs), seed, f"choices {number}, {release}")
@@ -117,7 +117,7 @@ def known_choices(
 
 
 def _choosing(events: Iterable[Event]) -> list[Event]:
-    """Some of the events that pay for choices on the whole table, or what is inside of those that do not."""
+    """Return some of the events that pay for choices on the whole table, or the single choices inside of others."""
     choosing: set[Event] = set()
     for event in events:
         singles = set(inner_events(event))
@@ -129,8 +129,8 @@ def _choosing(events: Iterable[Event]) -> list[Event]:
 
 
 def _heights(event: StatedPureDP) -> tuple[Floats, Floats]:
-    """Values, and the chances that the first, the second, … is the first above the threshold, or none, by the formulas
-    of Lyu, Su, Li 2017."""
+    """Return values, and the chances that the first, the second, … is the first above the threshold, or none, by the
+    formulas of Lyu, Su, Li 2017."""
     first = event.eps / (1 + 2 ** (2 / 3))
     threshold, noise = 1 / first, 2 / (event.eps - first)
     values, outcomes = _HEIGHTS * noise, np.array([*range(len(_HEIGHTS)), -1])
@@ -181,43 +181,42 @@ _TIED, _COMPARED = 1e-12, 50_000  # units in which two draws are the same; draws
 
 @dataclass(frozen=True)
 class Finding:
-    """What the tests of one kind have found.
+    """The result of all tests of one kind.
 
-    p : the chance, at most, of something so odd if all is as declared, shares of the error taken into account; 0 where
-        that is impossible. place : of the release that is the oddest, from 1; 0 for none. size : how odd: of the scale,
-        the drawn noise over the declared; of sensitivity, the change over the declared; of the budget, what is spent
-        over what may be; else nan. entry : which number
-        of the release, from 1; 0 for all of them.
+    p : the chance, at most, of an outcome this odd if all is as declared, shares of the error taken into account; 0 if
+        it is impossible then. release_number : of the oddest release, from 1; 0 for none. size : of the scale, the
+        drawn noise over the declared; of sensitivity, the change over the declared; of the budget, the amount spent
+        over the limit; else nan. entry : number inside of the release, from 1; 0 for all of them.
     """
 
     kind: Kind
     p: float
-    place: int = 0
+    release_number: int = 0
     size: float = math.nan
     entry: int = 0
 
     @property
     def fault(self) -> bool:
-        """Whether that is too odd for a sound implementation."""
+        """True if the result is too odd for a sound implementation."""
         return self.p <= ERROR
 
     def sentence(self) -> str:
-        """A fault in words."""
+        """Return the fault in words."""
         entry = f"entry {self.entry} of " if self.entry else ""
         return {
-            "scale": f"the noise of {entry}release {self.place} is {short(self.size)} times what was declared",
-            "shape": f"the noise of release {self.place} has another distribution than was declared",
-            "dependence": f"the noise of release {self.place} depends on other noise",
-            "bare": f"release {self.place} left without noise in some runs",
+            "scale": f"the noise of {entry}release {self.release_number} is {short(self.size)} times what was declared",
+            "shape": f"the noise of release {self.release_number} has another distribution than was declared",
+            "dependence": f"the noise of release {self.release_number} depends on other noise",
+            "bare": f"release {self.release_number} left without noise in some runs",
             "repeats": "the same noise was drawn more than once",
             "streams": "random numbers for different purposes, repeats or releases begin alike",
             "batches": "the rows of batches are not drawn as declared",
             "choices": "choices are not as frequent as declared",
-            "sensitivity": f"one row moves the query of release {self.place} by {short(self.size, 4)} times what was "
-            "declared",
+            "sensitivity": f"one row moves the query of release {self.release_number} by {short(self.size, 4)} times "
+            "what was declared",
             "budget": f"{short(self.size, 4)} times what the budget allows is spent",
-            "plan": f"the plan shows other noise than that of release {self.place}",
-            "values": f"release {self.place} was not computed on the batch that was drawn",
+            "plan": f"the plan shows other noise than that of release {self.release_number}",
+            "values": f"release {self.release_number} was not computed on the batch that was drawn",
             "releases": "what was charged for and what was released differ",
         }[self.kind]
 
@@ -230,11 +229,11 @@ class Implementation:
 
     @property
     def faults(self) -> tuple[Finding, ...]:
-        """What is not as declared."""
+        """The findings that a sound implementation would not have."""
         return tuple(finding for finding in self.findings if finding.fault)
 
     def sentence(self) -> str:
-        """The verdict in words."""
+        """Return the verdict in words."""
         once = f"A sound implementation fails these tests in at most 1 of {round(1 / ERROR):,} audits."
         if self.faults:
             return f"Not as declared: {'; '.join(fault.sentence() for fault in self.faults)}. {once}"
@@ -247,13 +246,13 @@ class Implementation:
 
 class _Test(NamedTuple):
     p: float
-    place: int = 0
+    release_number: int = 0
     size: float = math.nan
     entry: int = 0
 
 
 def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
-    """The test with the smallest p-value, each with its share of the error."""
+    """Return the finding of the test with the smallest p-value, each with its share of the error."""
     best = _Test(math.inf)
     for number, test in enumerate(tests, 1):
         p = test.p * number * (number + 1) / SHARES[kind] if test.p > 0 else 0.0
@@ -262,39 +261,33 @@ def _strongest(kind: Kind, tests: Iterable[_Test]) -> Finding:
 
 
 def count_p_value(count: float, runs: float, rate: float) -> float:
-    """The p-value of a count that is binomial."""
+    """Return the two-sided p-value of a binomial count of `runs` trials with probability `rate`."""
     upper = 1.0 if count == 0 else float(bdtrc(count - 1, int(runs), rate))
     return min(1.0, 2 * min(float(bdtr(count, int(runs), rate)), upper))
 
 
-def _scale_p_value(law: Standard, count: int, total: float) -> float:
-    """Of Σ|z| over so many Laplace draws, or of Σz²/2 over normal ones."""
-    degrees = count if law == "laplace" else count / 2
-    return 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
-
-
 def rare_p_value(count: int, expected: float) -> float:
-    """The chance, at most, that `count` of many independent events happen of which `expected` do on average: of the
-    sets of so many events, that number to the power of it over its factorial happens on average."""
+    """Return the chance, at most, that `count` of many independent events happen of which `expected` do on average: of
+    the sets of `count` events, expected^count/count! happen on average."""
     return math.exp(min(0.0, count * math.log(expected) - math.lgamma(count + 1))) if count else 1.0
 
 
 class Watch:
-    """Collects what the runs of an audit release, and tests it.
+    """The releases of an audit's runs, and the tests of them.
 
-    shown : the scales of noise that the plan shows, if any; at_most : whether they are upper bounds. row : of the data,
-    the one in which they differ.
+    plan_scales : the scales of noise that the plan shows, if any; at_most : True if they are upper bounds. row : of the
+    table, the one in which the data sets differ.
     """
 
-    def __init__(self, shown: Floats, at_most: bool, row: int) -> None:
-        self._shown, self._at_most, self._row = shown[shown > 0], at_most, row
+    def __init__(self, plan_scales: Floats, at_most: bool, row: int) -> None:
+        self._plan_scales, self._at_most, self._row = plan_scales[plan_scales > 0], at_most, row
         self._runs = 0
         self._chunks: list[int] = []  # the first run of each
         self._draws: dict[tuple[int, Standard, int], list[tuple[int, np.ndarray]]] = {}
         self._members: dict[int, list[tuple[int, np.ndarray]]] = {}  # of each batch: 1 in it, 0 not, -1 no such batch
         self._rates: dict[int, float] = {}
         self._odds = ChoiceOdds()
-        self._counted: dict[tuple[float, ...], np.ndarray] = {}  # choices of indices, by their chances
+        self._counted: dict[tuple[float, ...], np.ndarray] = {}  # counts of each index, by the chances of the indices
         self._certain: dict[Kind, _Test] = {}  # tests that cannot err: the worst so far
         self._zeros: dict[int, tuple[int, float]] = {}  # of each release: draws of 0, and how many are expected at most
         self._grid = _TIED  # units in which draws are rounded, at most
@@ -306,19 +299,19 @@ class Watch:
         pair: tuple[Transcript, Transcript],
         on_same: tuple[Transcript, Transcript] | None = None,
     ) -> None:
-        """Runs, and what the same releases are on both data sets. on_same : on the data that they were computed on,
-        with the row in all random batches and in none."""
+        """Add runs, and the same releases on both data sets. on_same : on the data that they were computed on, with the
+        row in all random batches and in none."""
         runs = true.replicates
         self._chunks.append(self._runs)
         if len({*true.seeds}) < len(true.seeds) or self._seeds & {*true.seeds}:
             self._impossible("streams", 0)
         self._seeds.update(true.seeds)
-        draws, last, seen = standard_draws(true.noted, runs), dict[int, np.ndarray](), set[int]()
-        for place, (release, units) in enumerate(zip(true.noted, draws, strict=True), 1):
+        draws, last, seen = standard_draws(true.releases, runs), dict[int, np.ndarray](), set[int]()
+        for release_number, (release, units) in enumerate(zip(true.releases, draws, strict=True), 1):
             if units is not None:
-                self._keep(place, release, units[:, :_WIDEST], runs)
-                self._count_zeros(place, release, units)
-                self._compare_scale(place, release)
+                self._keep(release_number, release, units[:, :_WIDEST], runs)
+                self._count_zeros(release_number, release, units)
+                self._compare_scale(release_number, release)
             if isinstance(release, Selected):
                 self._odds.add(release, last, runs)
         for opened in true.opened:
@@ -332,17 +325,17 @@ class Watch:
         self._runs += runs
 
     def compare_spent(self, spent: float, limit: float) -> None:
-        """What a plan or a run spends, and what it may."""
+        """Compare the amount that a plan or a run spends with its limit."""
         if spent > limit * (1 + SLACK):
             self._impossible("budget", 0, spent / limit)
 
     def add_choices(self, counts: Sequence[int], chances: Sequence[float]) -> None:
-        """How often each index was chosen where the auditor knows the chances."""
-        before = self._counted.get(tuple(chances), np.zeros(len(chances), dtype=int))
-        self._counted[tuple(chances)] = before + np.asarray(counts)
+        """Add the counts of each index where the auditor knows the chances."""
+        old_counts = self._counted.get(tuple(chances), np.zeros(len(chances), dtype=int))
+        self._counted[tuple(chances)] = old_counts + np.asarray(counts)
 
     def findings(self) -> tuple[Finding, ...]:
-        """All kinds of tests."""
+        """Return the findings of all kinds of tests."""
         tests: dict[Kind, Callable[[], Iterator[_Test]]] = {
             "scale": self._scales,
             "shape": self._shapes,
@@ -356,37 +349,43 @@ class Watch:
         findings |= {kind: Finding(kind, *test) for kind, test in self._certain.items()}
         return tuple(findings.get(kind, Finding(kind, 1.0)) for kind in KINDS)
 
-    def _impossible(self, kind: Kind, place: int, size: float = math.nan) -> None:
+    def _impossible(self, kind: Kind, release_number: int, size: float = math.nan) -> None:
+        """Record a fault that no chance explains; of each kind the one of largest size is kept."""
         worst = self._certain.get(kind)
         if worst is None or worst.size < size:
-            self._certain[kind] = _Test(0.0, place, size)
+            self._certain[kind] = _Test(0.0, release_number, size)
 
     # ------------------------------------------------------------------------------------------------ noise
 
-    def _keep(self, place: int, release: Release, units: np.ndarray, runs: int) -> None:
+    def _keep(self, release_number: int, release: Release, units: np.ndarray, runs: int) -> None:
         draws = np.full((runs, units.shape[1]), np.nan)
         draws[release.replicates] = units
-        self._draws.setdefault((place, law_of(release), units.shape[1]), []).append((self._runs, draws))
+        self._draws.setdefault((release_number, law_of(release), units.shape[1]), []).append((self._runs, draws))
 
-    def _count_zeros(self, place: int, release: Release, units: np.ndarray) -> None:
-        """Draws of 0, but for the rounding of the release. A density of at most 1/2 makes few of them."""
+    def _count_zeros(self, release_number: int, release: Release, units: np.ndarray) -> None:
+        """Count draws of 0, up to the rounding of the release. A density of at most 1/2 makes few of them."""
         scale = declared_scale(release)
         assert scale is not None
         size = np.maximum(np.abs(release.value), np.abs(release.output)).reshape(len(scale), -1).max(axis=1, initial=0)
         with np.errstate(divide="ignore"):
             grid = np.maximum(_TIED, np.where(scale > 0, 8 * np.spacing(size) / scale, 0.0))[:, None]
-        count, expected = self._zeros.get(place, (0, 0.0))
-        drawn = ~np.isnan(units)
-        self._zeros[place] = count + int((np.abs(units) < grid)[drawn].sum()), expected + float((grid * drawn).sum())
+        count, expected = self._zeros.get(release_number, (0, 0.0))
+        is_drawn = ~np.isnan(units)
+        self._zeros[release_number] = (
+            count + int((np.abs(units) < grid)[is_drawn].sum()),
+            expected + float((grid * is_drawn).sum()),
+        )
         self._grid = max(self._grid, float(grid.max(initial=0.0)))
 
     def _bare(self) -> Iterator[_Test]:
-        for place, (count, expected) in sorted(self._zeros.items()):
-            yield _Test(rare_p_value(count, expected), place)
+        """Test the number of draws of 0 in each release: more than rounding explains means missing noise."""
+        for release_number, (count, expected) in sorted(self._zeros.items()):
+            yield _Test(rare_p_value(count, expected), release_number)
 
-    def _compare_scale(self, place: int, release: Release) -> None:
+    def _compare_scale(self, release_number: int, release: Release) -> None:
+        """Record a fault if the plan shows no noise of the scale that the release declares."""
         scale = declared_scale(release)
-        if scale is None or not len(self._shown):
+        if scale is None or not len(self._plan_scales):
             return
         if isinstance(release, Summed):
             decoder = release.factorisation.decoder()
@@ -395,58 +394,62 @@ class Watch:
             series = steps // release.factorisation.period
             sums = (steps[:, None] >= steps) & (series[:, None] == series)
             if not np.allclose(decoder @ release.factorisation.encoder(), sums, atol=ROUNDING):
-                self._impossible("plan", place)
-        for one in np.unique(scale[scale > 0]):
-            near = one <= self._shown.max() * (1 + ROUNDING)
-            if not (near if self._at_most else np.isclose(one, self._shown, rtol=ROUNDING, atol=0).any()):
-                self._impossible("plan", place)
+                self._impossible("plan", release_number)
+        for distinct in np.unique(scale[scale > 0]):
+            near = distinct <= self._plan_scales.max() * (1 + ROUNDING)
+            if not (near if self._at_most else np.isclose(distinct, self._plan_scales, rtol=ROUNDING, atol=0).any()):
+                self._impossible("plan", release_number)
 
     def _slots(self) -> Iterator[tuple[int, Standard, np.ndarray]]:
-        """Place, law and draws (N, k) of every release; those who did not get it, or need no noise, left out."""
-        for (place, law, _), parts in sorted(self._draws.items()):
+        """Yield number, law and draws (N, k) of every release, only of replicates that got it and need noise."""
+        for (release_number, law, _), parts in sorted(self._draws.items()):
             draws = np.concatenate([part for _, part in parts])
-            drawn = draws[~np.isnan(draws[:, 0])]
-            if drawn.size:
-                yield place, law, drawn
+            kept_draws = draws[~np.isnan(draws[:, 0])]
+            if kept_draws.size:
+                yield release_number, law, kept_draws
 
     def _columns(self) -> list[tuple[int, np.ndarray]]:
-        """Place and draws (runs,) of every number; nan where a run did not get it."""
-        kept = sorted(self._draws.items())
-        return [(place, column) for (place, *_), parts in kept for column in _of_all_runs(parts, self._runs, np.nan).T]
+        """Return release number and draws (runs,) of every number; nan where a run did not get it."""
+        items = sorted(self._draws.items())
+        return [
+            (release_number, column)
+            for (release_number, *_), parts in items
+            for column in _of_all_runs(parts, self._runs, np.nan).T
+        ]
 
     def _scales(self) -> Iterator[_Test]:
-        """Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square: of all numbers of a release, and
-        of each by itself."""
-        for place, law, draws in self._slots():
+        """Test the scale: Σ|z| of Laplace draws is a gamma variable, Σz² of normal ones a chi-square, over all numbers
+        of a release, and over each by itself."""
+        for release_number, law, draws in self._slots():
             for entry, part in enumerate((draws, *(draws.T if draws.shape[1] > 1 else ()))):
                 total = float(np.abs(part).sum() if law == "laplace" else (part**2).sum() / 2)
                 degrees = part.size if law == "laplace" else part.size / 2
                 size = total / degrees if law == "laplace" else math.sqrt(total / degrees)
-                p = _scale_p_value(law, part.size, total) if math.isfinite(total) else 0.0
-                yield _Test(p, place, size, entry)
+                p = 2 * min(float(gammainc(degrees, total)), float(gammaincc(degrees, total)))
+                yield _Test(p if math.isfinite(total) else 0.0, release_number, size, entry)
 
     def _shapes(self) -> Iterator[_Test]:
-        """The distance of the empirical distribution from the declared one."""
-        for place, law, draws in self._slots():
+        """Test the distance of the empirical distribution from the declared one."""
+        for release_number, law, draws in self._slots():
             z = np.sort(draws, axis=None)
             tail = np.exp(-np.abs(z)) / 2
             below = ndtr(z) if law == "standard_normal" else np.where(z < 0, tail, 1 - tail)
             steps = np.arange(len(z) + 1) / len(z)
             distance = max(float((steps[1:] - below).max()), float((below - steps[:-1]).max()))
-            yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), place)
+            yield _Test(min(1.0, 2 * math.exp(-2 * len(z) * distance**2)), release_number)
 
     def _dependences(self) -> Iterator[_Test]:
-        """Signs of products of two draws are fair coins: of one number of two runs, and of two numbers of one run."""
+        """Test that signs of products of two draws are fair coins: of one number in two runs, and of two in one run."""
         columns = self._columns()
-        for last, (place, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
+        for last, (release_number, draws) in enumerate(columns[:_WIDEST]):  # what comes later numbers no earlier test
             pairs = [draws[0 : 2 * (len(draws) // 2) : 2] * draws[1::2], *(one * draws for _, one in columns[:last])]
             for products in pairs:
                 coins = products[~np.isnan(products)]
-                yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), place)
+                yield _Test(count_p_value(float((coins > 0).sum()), len(coins), 0.5), release_number)
 
     def _repeats(self) -> Iterator[_Test]:
-        """So many pairs of equal draws without a common one, of N draws with a density of at most 1 (of |z|): a pair is
-        equal with a probability of at most 2 tolerances."""
+        """Test the number of pairs of equal draws without a common one, of N draws with a density of at most 1 (of
+        |z|): a pair is equal with a probability of at most 2 tolerances."""
         columns = self._columns()
         if not columns:
             return
@@ -465,41 +468,46 @@ class Watch:
     def _batches(
         self, opened: Opened, true: Transcript, on_same: tuple[Transcript, Transcript] | None, seen: set[int]
     ) -> None:
-        release, event = true.noted[opened.place - 1], opened.event
+        """Check that a release was computed on its batch, and note the rows of a batch that is not in `seen`."""
+        release, event = true.releases[opened.release_number - 1], opened.event
         assert isinstance(release.batch, Batch)
         members = _members(release.batch, event.n)
-        same = [source.noted[opened.place - 1].value for source in on_same or () if len(source.noted) >= opened.place]
+        same = [
+            source.releases[opened.release_number - 1].value
+            for source in on_same or ()
+            if len(source.releases) >= opened.release_number
+        ]
         if [value.shape for value in same] == [release.value.shape] * 2:  # else the run departs, as the attack sees
             with_row, without = same
-            mine = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
-            expected = np.where(mine, with_row, without)
+            has_row = members[:, self._row].reshape(-1, *[1] * (release.value.ndim - 1))
+            expected = np.where(has_row, with_row, without)
             if not np.allclose(release.value, expected, rtol=ROUNDING, atol=ROUNDING * np.abs(expected).max(initial=0)):
-                self._impossible("values", opened.place)
-        if opened.number in seen or event.n > _MOST_ROWS:
+                self._impossible("values", opened.release_number)
+        if opened.charge_number in seen or event.n > _MOST_ROWS:
             return
-        seen.add(opened.number)
+        seen.add(opened.charge_number)
         if (members.sum(axis=1) != event.m).any():
-            self._impossible("batches", opened.place)
+            self._impossible("batches", opened.release_number)
         rows = np.full((true.replicates, event.n), -1, dtype=np.int8)
         rows[release.replicates] = members
-        self._members.setdefault(opened.number, []).append((self._runs, rows))
-        self._rates[opened.number] = event.m / event.n
+        self._members.setdefault(opened.charge_number, []).append((self._runs, rows))
+        self._rates[opened.charge_number] = event.m / event.n
 
     def _batch_tests(self) -> Iterator[_Test]:
-        """How often a row is in a batch; in that of the next run, too; in that of another step of the same run, too."""
+        """Test the frequency of a row in a batch, in those of two runs, and in those of two steps of one run."""
         batches = {number: _of_all_runs(parts, self._runs, -1) for number, parts in sorted(self._members.items())}
         for last, (number, members) in enumerate(batches.items()):
             even, odd = members[0 : 2 * (len(members) // 2) : 2], members[1::2]
-            for before, after in ((members >= 0, members), (even == 1, odd)):
-                yield from _binomials((after == 1) & before, (after >= 0) & before, self._rates[number])
-            for before in list(batches.values())[:last]:
-                both = (before == 1) & (members >= 0)
+            for is_trial, following in ((members >= 0, members), (even == 1, odd)):
+                yield from _binomials((following == 1) & is_trial, (following >= 0) & is_trial, self._rates[number])
+            for earlier in list(batches.values())[:last]:
+                both = (earlier == 1) & (members >= 0)
                 yield from _binomials(both & (members == 1), both, self._rates[number])
 
     # ------------------------------------------------------------------------------------------------ choices
 
     def _choice_tests(self) -> Iterator[_Test]:
-        """All choices of the runs; and those of which the auditor knows the chances."""
+        """Test all choices of the runs, and those of which the auditor knows the chances."""
         yield _Test(self._odds.p_value())
         for chances, counts in self._counted.items():
             total = int(counts.sum())
@@ -509,61 +517,65 @@ class Watch:
     # ------------------------------------------------------------------------------------------------ sensitivity
 
     def _changes(self, one: Transcript, other: Transcript) -> None:
-        """How far one row moves each query, on the same path: at most as far as was declared. Of running sums the
-        squares add up."""
-        draws = [standard_draws(source.noted, source.replicates) for source in (one, other)]
+        """Check the distance by which one row moves each query, on the same path, against the declared one. Of running
+        sums the squares add up."""
+        draws = [standard_draws(source.releases, source.replicates) for source in (one, other)]
         squares: dict[int, np.ndarray] = {}
-        for place, (mine, its, units, others) in enumerate(zip(one.noted, other.noted, *draws, strict=False), 1):
-            if units is None or others is None or units.shape != others.shape:
-                moved = self._moved_choices(mine, its)
+        for release_number, (first, second, units, second_units) in enumerate(
+            zip(one.releases, other.releases, *draws, strict=False), 1
+        ):
+            if units is None or second_units is None or units.shape != second_units.shape:
+                moved = self._moved_choices(first, second)
             else:
-                away = np.where(_still(mine, its, units - others), 0.0, np.nan_to_num(units - others, nan=math.inf))
-                if law_of(mine) == "laplace":
-                    moved = np.abs(away).sum(axis=1) / mine.paid
+                difference = np.where(
+                    _still(first, second, units - second_units), 0.0, np.nan_to_num(units - second_units, nan=math.inf)
+                )
+                if law_of(first) == "laplace":
+                    moved = np.abs(difference).sum(axis=1) / first.paid
                 else:
-                    square = (away**2).sum(axis=1) / mine.paid**2
-                    if isinstance(mine, Summed):
-                        total = squares.setdefault(id(mine.series), np.zeros(one.replicates))
-                        total[mine.replicates] += square
+                    square = (difference**2).sum(axis=1) / first.paid**2
+                    if isinstance(first, Summed):
+                        total = squares.setdefault(id(first.series), np.zeros(one.replicates))
+                        total[first.replicates] += square
                         square = total
                     moved = np.sqrt(square)
-            most = float(np.max(moved, initial=0.0))
-            if most > 1 + ROUNDING * 100:
-                self._impossible("sensitivity", place, most)
+            largest = float(np.max(moved, initial=0.0))
+            if largest > 1 + ROUNDING * 100:
+                self._impossible("sensitivity", release_number, largest)
 
     @staticmethod
-    def _moved_choices(mine: Release, its: Release) -> np.ndarray:
-        """(R',) the change of utilities, or of values that are compared with thresholds, over the declared one."""
-        alike = type(mine) is type(its) and mine.value.shape == its.value.shape
-        if not alike or not isinstance(mine, Selected | Accepted):
+    def _moved_choices(first: Release, second: Release) -> np.ndarray:
+        """Return (R',) the change of utilities, or of values compared with thresholds, over the declared one."""
+        alike = type(first) is type(second) and first.value.shape == second.value.shape
+        if not alike or not isinstance(first, Selected | Accepted):
             return np.zeros(1)
-        away = mine.value - its.value
-        change = np.broadcast_to(np.asarray(mine.change, dtype=float), len(away))
-        if isinstance(mine, Accepted):
-            moved = np.abs(away).reshape(len(away), -1).max(axis=1, initial=0.0)
+        difference = first.value - second.value
+        change = np.broadcast_to(np.asarray(first.change, dtype=float), len(difference))
+        if isinstance(first, Accepted):
+            moved = np.abs(difference).reshape(len(difference), -1).max(axis=1, initial=0.0)
         else:
-            moved = np.ptp(away, axis=-1).reshape(len(away), -1).max(axis=1)
+            moved = np.ptp(difference, axis=-1).reshape(len(difference), -1).max(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(moved > 0, moved / change, 0.0)
 
 
 def _of_all_runs(parts: Sequence[tuple[int, np.ndarray]], runs: int, nothing: float) -> np.ndarray:
-    """(runs, k) what was kept of some runs, (first run, values (r, k)); `nothing` for all others."""
+    """Return (runs, k) the values of some runs, given as (first run, values (r, k)); `nothing` for all others."""
     values = np.full((runs, parts[0][1].shape[1]), nothing, dtype=parts[0][1].dtype)
     for start, part in parts:
         values[start : start + len(part)] = part
     return values
 
 
-def _still(mine: Release, its: Release, away: np.ndarray) -> np.ndarray:
-    """(R', 1) where a query that no row moves, as was declared, is the same on both data sets."""
-    values, others = (release.value.reshape(len(away), -1) for release in (mine, its))
+def _still(first: Release, second: Release, difference: np.ndarray) -> np.ndarray:
+    """Return (R', 1) bool: True where a query that no row moves, as declared, is the same on both data sets."""
+    values, others = (release.value.reshape(len(difference), -1) for release in (first, second))
     near = np.isclose(values, others, rtol=ROUNDING, atol=ROUNDING * np.abs(values).max(initial=0.0)).all(axis=1)
-    return (near & np.isnan(away).any(axis=1))[:, None]
+    return (near & np.isnan(difference).any(axis=1))[:, None]
 
 
 def _members(batch: Batch, n: int) -> np.ndarray:
-    """(R', n) bool: which rows are in a batch."""
+    """Return (R', n) bool: True for the rows of a batch."""
     if batch.marked is not None:
         return batch.marked
     assert batch.indices is not None
