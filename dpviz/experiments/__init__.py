@@ -1,1 +1,2 @@
-"""What a run is, and running it: algorithms, plans, experiments, traces and the background runner."""
+"""Experiments: algorithms, plans from public facts, the runs themselves, and what is recorded and summarised of
+them."""
