@@ -1,17 +1,17 @@
-"""Errors that a user can cause and mend."""
+"""Errors that a user can cause and correct."""
 
 from dpviz import resources
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: shown as a sentence at its place, never as a traceback.
+    """A mistake that the user can correct: shown as a sentence where it was made, never as a traceback.
 
     Parameters
     ----------
     message : str
-        What is wrong and what to do about it, in full sentences.
+        The mistake and its remedy, in full sentences.
     title : str
-        What happened, in a few words; the heading above the message.
+        The mistake in a few words; the heading above the message.
     """
 
     def __init__(self, message: str, *, title: str = "Please check your settings") -> None:
@@ -20,11 +20,11 @@ class UserError(Exception):
 
 
 class NotYet(UserError):
-    """Something that the user has not said yet: shown as the next thing to do, not as a mistake."""
+    """A missing input: shown as the next thing to do, not as a mistake."""
 
 
 def refusal(package: str, name: str, /, **values: object) -> UserError:
-    """The error `name` among those that a package keeps in its `errors.toml`, with these values in its words."""
-    words = resources.data(package, "errors.toml")[name]
-    kind = NotYet if words.get("not_yet") else UserError
-    return kind(words["message"].format(**values), title=words["title"].format(**values))
+    """Return the error `name` from the package's `errors.toml`, with these values in its texts."""
+    texts = resources.data(package, "errors.toml")[name]
+    kind = NotYet if texts.get("not_yet") else UserError
+    return kind(texts["message"].format(**values), title=texts["title"].format(**values))
