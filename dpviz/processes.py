@@ -134,7 +134,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """True if the process still runs."""
         return self._process.poll() is None
 
     def send(self, pieces: Pieces) -> None:
@@ -241,7 +241,7 @@ def _write(pipe: IO[bytes], pieces: Pieces) -> None:
 
 
 def _read(pipe: IO[bytes]) -> bytearray | None:
-    """The next message; None at the end."""
+    """Return the next message; None at the end."""
     length = _filled(pipe, _LENGTH.size)
     return None if length is None else _filled(pipe, _LENGTH.unpack(length)[0])
 

@@ -247,12 +247,12 @@ class Verdict(Displayed):
 
     @property
     def faulty(self) -> bool:
-        """Whether the releases differ from what was declared, with or without a violation of the claim."""
+        """True if the releases differ from what was declared, with or without a violation of the claim."""
         return self.implementation is not None and bool(self.implementation.faults)
 
     @property
     def violation(self) -> bool:
-        """Whether the claim is refuted."""
+        """True if the claim is refuted."""
         return self.flagged_at is not None
 
     @property

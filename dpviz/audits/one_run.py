@@ -42,7 +42,7 @@ class OneRunVerdict:
 
     @property
     def violation(self) -> bool:
-        """Whether the claim is refuted."""
+        """True if the claim is refuted."""
         return self.bound > self.claim
 
 

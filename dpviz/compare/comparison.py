@@ -50,7 +50,7 @@ class Curve:
 
     @property
     def released(self) -> bool:
-        """Whether it may be published, on no condition."""
+        """True if it may be published, on no condition."""
         return self.status == "private"
 
 

@@ -33,7 +33,7 @@ class Pin:
 
     @property
     def travels(self) -> bool:
-        """Whether links and files may hold it: not if it concerns a visitor's file."""
+        """True if links and files may hold it: not if it concerns a visitor's file."""
         return self.experiment.problem.public
 
     def to_link(self) -> str:

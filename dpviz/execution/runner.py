@@ -58,7 +58,7 @@ class Job:
 
     @property
     def active(self) -> bool:
-        """Whether the job is still queued or running."""
+        """True if the job is still queued or running."""
         return self.state in ("queued", "running")
 
     @property

@@ -41,7 +41,7 @@ class Arm(Specification):
 
     @property
     def reference(self) -> bool:
-        """Whether it goes without privacy, for any budget of its experiment."""
+        """True if it goes without privacy, for any budget of its experiment."""
         return self.budget is not None and not self.budget.private
 
 
@@ -169,12 +169,12 @@ class Experiment(Displayed, Specification):
 
     @property
     def public(self) -> bool:
-        """Whether its data are public: only then may results be stored for other users, and repeated."""
+        """True if its data are public: only then may results be stored for other users, and repeated."""
         return self.problem.public
 
     @property
     def seeded(self) -> bool:
-        """Whether the noise on data that are not public follows from a seed that was set."""
+        """True if the noise on data that are not public follows from a seed that was set."""
         return not self.public and self.seed is not None
 
     @property

@@ -182,7 +182,7 @@ class Plan(Displayed):
 
     @property
     def private(self) -> bool:
-        """Whether it has a budget; nothing of a run without one is released. `guarantee` names the condition."""
+        """True if it has a budget; nothing of a run without one is released. `guarantee` names the condition."""
         return self.budget.private
 
     @property

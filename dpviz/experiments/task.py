@@ -27,7 +27,7 @@ class Task(Protocol):
 
     @property
     def public(self) -> bool:
-        """Whether its data are public."""
+        """True if its data are public."""
 
     def to_json(self) -> str:
         """Return the settings."""
@@ -60,7 +60,7 @@ class Cell:
 
     @property
     def repeatable(self) -> bool:
-        """Whether another run gives the same numbers: an experiment on public data, without a visitor's table."""
+        """True if another run gives the same numbers: an experiment on public data, without a visitor's table."""
         return self.experiment.public and not self.tables
 
 

@@ -218,7 +218,7 @@ class Trace(Displayed):
 
     @property
     def has_curves(self) -> bool:
-        """Whether every arm has more records than its starting point, so that its metrics can be drawn as lines."""
+        """True if every arm has more records than its starting point, so that its metrics can be drawn as lines."""
         return bool(self.lanes) and all(len(part.iterations) > 1 for part in self.lanes.values())
 
     @checked

@@ -43,7 +43,7 @@ class Metric:
 
     @property
     def gap(self) -> bool:
-        """Whether 0 is the best possible value, as of an excess or a norm, so that ratios of two values are meaningful.
+        """True if 0 is the best possible value, as of an excess or a norm, so that ratios of two values are meaningful.
 
         They are not for a loss, whose smallest value is unknown. Gaps are drawn on logarithmic scales.
         """
@@ -218,7 +218,7 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def public(self) -> bool:
-        """Whether raw-data curves may be shown by default (synthetic or published data)."""
+        """True if raw-data curves may be shown by default (synthetic or published data)."""
         return True
 
     @property

@@ -61,7 +61,7 @@ class Setting:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether its values are spaced by factors."""
+        """True if its values are spaced by factors."""
         return self.control.scale == "log"
 
     def _rounded(self, value: float) -> float:

@@ -224,16 +224,16 @@ def crossing_intervals(values: np.ndarray, one: Samples, other: Samples) -> tupl
             intervals = np.log(intervals)
     difference = intervals[0, :, 1] - intervals[1, :, 1]
     errors = np.nan_to_num(np.linalg.norm((intervals[..., 2] - intervals[..., 0]) / 2, axis=0), nan=math.inf)
-    found = []
+    result = []
     for i, j in _turns(difference):
         low, high = x[min(i + 1, j - 1)], x[max(i + 1, j - 1)]  # where they are equal
         if j == i + 1:
-            left, right, slope = difference[i], difference[j], (x[j] - x[i]) / (difference[i] - difference[j])
-            crossing, share = x[i] + slope * left, slope / (left - right)
+            left, right, inverse_slope = difference[i], difference[j], (x[j] - x[i]) / (difference[i] - difference[j])
+            crossing, share = x[i] + inverse_slope * left, inverse_slope / (left - right)
             half = _NORMAL * math.hypot(share * right * errors[i], share * left * errors[j])
             low, high = max(x[0], crossing - half), min(x[-1], crossing + half)
-        found.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
-    return tuple(found)
+        result.append((float(low), float(high)) if x is values else (math.exp(low), math.exp(high)))
+    return tuple(result)
 
 
 def _turns(difference: np.ndarray) -> list[tuple[int, int]]:
@@ -358,7 +358,7 @@ class Curve:
 
     @property
     def released(self) -> bool:
-        """Whether the numbers are functions of private releases, on no condition."""
+        """True if the numbers are functions of private releases, on no condition."""
         return self.status == "private"
 
     def add(self, ended: Ended) -> None:

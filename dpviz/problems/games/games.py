@@ -323,7 +323,7 @@ class GameSpecification(ProblemSpecification):
 
     @property
     def public(self) -> bool:
-        """Whether its data are public, as rows are that the problem generates itself."""
+        """True if its data are public, as rows are that the problem generates itself."""
         return bool(getattr(self.dataset, "public", True))
 
     def memory(self, facts: Facts) -> Memory:

@@ -142,7 +142,7 @@ class GroupedGame(SlicedGame):
 
     @property
     def shares_are_right(self) -> bool:
-        """Whether `declared` is within `CLOSE` of `found` in all groups with rows."""
+        """True if `declared` is within `CLOSE` of `found` in all groups with rows."""
         present = self.counts > 0
         return bool((np.abs(self.declared[present] / self.found[present] - 1) <= CLOSE).all())
 
