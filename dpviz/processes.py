@@ -268,6 +268,7 @@ def limited(max_bytes: float, max_seconds: float) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _by_kernel(max_bytes: float, max_seconds: float) -> Iterator[None]:
+    """Limit the body as `limited` does, by limits of the Linux kernel."""
     import resource  # not on Windows
 
     seconds = math.ceil(time.process_time() + max_seconds + LATE) if math.isfinite(max_seconds) else -1

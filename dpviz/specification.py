@@ -156,6 +156,7 @@ class Specification(BaseModel):
     @model_validator(mode="wrap")
     @classmethod
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
+        """Validate a mapping with a "kind" as the registered class of that kind."""
         if not (isinstance(value, dict) and "kind" in value):
             if isinstance(value, dict) and (inspect.isabstract(cls) or (not cls.kind and cls.__subclasses__())):
                 raise ValueError(f"a {cls.__name__} needs a 'kind'")
@@ -274,6 +275,7 @@ class _Explained(ValueError):
 
 
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
+    """Yield a sentence for every mistake in the values of a class."""
     controls = {control.name: control for control in cls.controls()}
     for item in error.errors(include_url=False):
         if isinstance(item.get("ctx", {}).get("error"), _Explained):
@@ -331,6 +333,7 @@ def _python(value: Any) -> str:
 
 
 def _control(name: str, field: FieldInfo) -> Control:
+    """Return the control of a declared field."""
     extra: Any = field.json_schema_extra or {}
     annotation, optional = field.annotation, False
     if get_origin(annotation) in (Union, types.UnionType):

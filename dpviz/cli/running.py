@@ -347,6 +347,8 @@ def sweep(
 
 
 def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metric: str) -> Sweep:
+    """Return the sweep that the options describe. Raises UserError, or click's UsageError, for options that make
+    none."""
     if len(grid) > 2:
         raise click.UsageError("A sweep has one --grid, or two.")
     (fields, values), *others = (files.varied(experiment, text) for text in grid)

@@ -90,6 +90,7 @@ def _to_json_dict(pin: Pin) -> dict[str, Any]:
 
 
 def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
+    """Return the pins of a parsed list; raises UserError with the sentence `error` if it is none."""
     if not isinstance(parts, list) or not parts:
         raise UserError(error, title="Pins not read")
     if len(parts) > MOST_IN_ALL:
@@ -98,6 +99,7 @@ def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
 
 
 def _parsed(text: str) -> Any:
+    """Parse JSON. Raises UserError."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -105,6 +107,7 @@ def _parsed(text: str) -> Any:
 
 
 def _pin(part: Any) -> Pin:
+    """Return the pin of a parsed text. Raises UserError for anything that is no pin, or may not be shown."""
     expected = {"name": str, "experiment": dict}
     if not isinstance(part, Mapping) or {key: type(value) for key, value in part.items()} != expected:
         raise UserError("A pin has a name and an experiment, and nothing else.", title="Pin not read")

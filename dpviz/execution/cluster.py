@@ -140,6 +140,7 @@ class _Session:
             yield item
 
     def _lead(self) -> None:
+        """Run the cells in this thread; note the reason if that fails, and end `outcomes`."""
         try:
             asyncio.run(self._run_all())
         except UserError as error:
@@ -158,6 +159,7 @@ class _Session:
             await _close(client)
 
     async def _connected(self) -> "Client":
+        """Connect to the scheduler. Raises UserError if Dask is missing, or no scheduler answers."""
         try:
             from distributed import Client
         except ImportError as error:
@@ -176,6 +178,7 @@ class _Session:
             ) from error
 
     async def _run_cells(self, client: "Client") -> None:
+        """Submit all cells and pass on their outcomes, until a stop or until they are given up."""
         run, server_versions = uuid.uuid4().hex[:12], versions()
         waiting: dict[asyncio.Task[Outcome], int] = {}
         for number, cell in self._cells.items():

@@ -170,6 +170,8 @@ class Slots:
             worker.close()
 
     def _serve(self, slot: int, worker: "_Worker | None") -> None:
+        """Take and run cells from the queue until it is closed: the loop of one slot's thread."""
+
         def is_short(turn: _Turn) -> bool:
             return turn.short
 

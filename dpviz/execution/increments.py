@@ -127,6 +127,7 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
 
 
 def _extend_arm(arm_trace: ArmTrace, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
+    """Add one arm's part of an increment; arrays by name, as of `_rows`."""
     first = description["first"]
     for name, array in arrays.items():
         kind, _, key = name.partition("/")

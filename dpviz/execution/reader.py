@@ -105,6 +105,7 @@ class Reader:
     def _ask_child(
         self, index: int, header: dict[str, Any], data: bytes
     ) -> "tuple[dict[str, Any], pyarrow.Table | None]":
+        """Send a request to the child of this index and receive the answer. Raises UserError if it exceeds a limit."""
         child = self._children[index]
         if (
             child is None or not child.alive

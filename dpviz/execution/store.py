@@ -76,6 +76,7 @@ class Store:
             self._problem = f"Finished runs are not kept in {self.path}: {error.strerror or error}."
 
     def _write(self, file: Path, content: bytes) -> None:
+        """Write a cell's file, deleting cells of other versions if the store is full."""
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._size is None or self._size + len(content) > self.max_bytes:
             self._size = _size(self.path)

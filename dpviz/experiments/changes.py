@@ -141,6 +141,7 @@ def _settings(experiment: Experiment) -> dict[str, dict[str, None]]:
 
 
 def _listed(part: Any, name: str, control: Control | None) -> Iterator[tuple[str, str]]:
+    """Yield the label and the text of every setting in a part of an experiment."""
     if isinstance(part, Specification):
         if name in _PARTS:
             yield _PARTS[name], _described(part)
@@ -160,6 +161,7 @@ def _fields(part: Specification) -> Iterator[tuple[str, Any, Control | None]]:
 
 
 def _text(value: Any, control: Control | None, digits: int) -> str:
+    """Return a setting's value as text, in the words of its control."""
     if isinstance(value, Specification):
         return _described(value)
     if control is not None and control.options:

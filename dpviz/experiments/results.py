@@ -190,6 +190,7 @@ def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
 
 
 def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return the row of one arm in the final table, by the names of its columns."""
     arm_trace = trace.lanes[label]
     iterations = arm_trace.iterations[:]
     steps = iterations[-1] if iterations else 0

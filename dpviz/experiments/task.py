@@ -223,6 +223,7 @@ class _Running:
         return state
 
     def _stream(self, experiment: Task) -> Ending:
+        """Run an experiment, noting its trace at every step, to its end, a stop or the time limit."""
         earlier = self.elsewhere
 
         def on_step(step: Step) -> None:

@@ -357,6 +357,7 @@ class Sweep(Specification):
         return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in pairs]
 
     def _at(self, value: float, second: float | None) -> Experiment:
+        """Return the experiment at these values. Raises UserError, naming the values."""
         changes, text = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
@@ -364,6 +365,7 @@ class Sweep(Specification):
         return _changed(self.experiment, changes, f"At the {text}")
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
+        """Return the experiment on this data set. Raises UserError, naming the seed."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")
@@ -451,6 +453,7 @@ class _UnderWay:
         return result.metric is not None or len(trace.lanes) < len(result.arms)
 
     def _advance(self, number: int, share: float) -> SweepStep:
+        """Note the progress of a point, report the sweep's, and return the step."""
         with self._lock:
             self._shares[number] = max(share, self._shares[number])
             done = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
@@ -511,6 +514,7 @@ def _no_number(name: str) -> UserError:
 
 
 def _planned(place: Place, experiment: Experiment) -> Point:
+    """Compute the plans of an experiment; return them as the point at `place`."""
     planned = experiment.planned()
     ready, left_out = planned.experiment, {label: str(error) for label, error in planned.refused.items()}
     return Point(

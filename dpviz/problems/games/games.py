@@ -338,8 +338,7 @@ class GameSpecification(ProblemSpecification):
         return None, "the strategy that has most"
 
     def _plane(self) -> Plane | None:
-        """Return the plane of the minimising player's mixed strategies; of two strategies each, that of both
-        players'."""
+        """Return the plane of player x's mixed strategies, or of both players' if each has two strategies."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
             return base.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None

@@ -236,6 +236,7 @@ class MeanProducts:
         return self._product(weights, rows)
 
     def _product(self, weights: np.ndarray, rows: slice | None) -> np.ndarray:
+        """Return M w over the given rows, in the fastest way for the number of vertices with weight."""
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
             has_few = 2 * len(used) < len(self.columns)
