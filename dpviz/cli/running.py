@@ -92,7 +92,7 @@ def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "
     executor: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
     finished = usual(store)
     slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
-    executor = executor if slots is None else slots.place(max_seconds=max_seconds)
+    executor = executor if slots is None else slots.executor(max_seconds=max_seconds)
     try:
         yield Backend(executor if finished is None else Stored(executor, finished), finished)
     finally:

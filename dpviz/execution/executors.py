@@ -153,10 +153,10 @@ class Slots:
             worker = self._workers[slot] if processes else None
             threading.Thread(target=self._serve, args=(slot, worker), daemon=True, name="dpviz-slot").start()
 
-    def place(self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False) -> "Place":
+    def executor(self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False) -> "SlotExecutor":
         """Return the executor for one task of a visitor: max_seconds of computing time for all its cells, and known
         to be short or not."""
-        return Place(self, visitor, _Allowance(max_seconds), short)
+        return SlotExecutor(self, visitor, _Allowance(max_seconds), short)
 
     @property
     def pids(self) -> list[int]:
@@ -187,7 +187,7 @@ class Slots:
             del turn, outcome  # a waiting slot must not hold a visitor's table in memory
 
 
-class Place:
+class SlotExecutor:
     """An `Executor` for one task of a visitor, in the queue of a server's slots."""
 
     def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool) -> None:

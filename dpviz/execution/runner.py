@@ -13,7 +13,7 @@ import numpy as np
 from dpviz.datasets.base import NO_TABLES
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
-from dpviz.execution.executors import Place, Slots
+from dpviz.execution.executors import SlotExecutor, Slots
 from dpviz.execution.store import Store, Stored
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.task import OURS, Cell, Ending, Executor, InThread, seconds_left
@@ -36,7 +36,7 @@ class Job:
         there is something to say.
     seconds : wall-clock time since it began; computing : computing time of a finished experiment or audit.
     key : equal for jobs with the same result, number by number; empty for a job that no other may share.
-    place : its executor in the queue of the slots; None for a job that runs elsewhere.
+    slot_executor : its executor in the queue of the slots; None for a job that runs elsewhere.
     """
 
     def __init__(self, task: Experiment | Sweep | Auditing, tables: Mapping[str, np.ndarray]) -> None:
@@ -49,7 +49,7 @@ class Job:
         self.progress = 0.0
         self.seconds = self.computing = 0.0
         self.key = "" if isinstance(task, Sweep) or not Cell(task, tables).repeatable else task.to_json()
-        self.place: Place | None = None
+        self.slot_executor: SlotExecutor | None = None
         self._tables = tables
         self._begun: float | None = None
         self._restored = 0.0
@@ -64,7 +64,7 @@ class Job:
     @property
     def position(self) -> int | None:
         """Number of runs that come before it; None unless it waits."""
-        return self.place.position if self.place is not None and self.state == "queued" else None
+        return self.slot_executor.position if self.slot_executor is not None and self.state == "queued" else None
 
     @property
     def seconds_left(self) -> float | None:
@@ -88,8 +88,10 @@ class Job:
         """Ask the job to stop; what was computed is kept. If the job waits, its visitor keeps the turn for the next
         job."""
         self._stopping.set()
-        if self.place is not None:  # that of the other job, if this one follows another; only stopped cells leave it
-            self.place.leave()
+        if (
+            self.slot_executor is not None
+        ):  # that of the other job, if this one follows another; only stopped cells leave it
+            self.slot_executor.leave()
 
     def let_go(self, tables: Collection[str]) -> None:
         """Stop if it computes on one of these tables, given by identity, which its visitor has removed."""
@@ -111,7 +113,7 @@ class Job:
 
         False if the leader was stopped by its visitor: then this job must compute.
         """
-        self.place = leader.place
+        self.slot_executor = leader.slot_executor
         while (state := leader.state) in ("queued", "running") and not self._stopping.is_set():
             self._copy(leader)
             self.state = state
@@ -233,7 +235,7 @@ class Runner:
         executor = elsewhere
         if executor is None:
             max_seconds = self.max_sweep_seconds if isinstance(task, Sweep) else self.max_seconds
-            executor = job.place = self.slots.place(visitor, max_seconds, short)
+            executor = job.slot_executor = self.slots.executor(visitor, max_seconds, short)
         threading.Thread(target=self._complete, args=(job, executor), daemon=True, name="dpviz-job").start()
         return job
 
@@ -249,14 +251,14 @@ class Runner:
 
     def _complete(self, job: Job, executor: Executor) -> None:
         """Bring a job to its end: compute it, or follow another one that computes the same."""
-        place = job.place
+        slot_executor = job.slot_executor
         if self.store is not None and isinstance(job.task, Sweep):
             executor = Stored(executor, self.store)
         try:
             while (leader := self._leader(job)) is not job:
                 if job.follow(leader):
                     return
-            job.place = place
+            job.slot_executor = slot_executor
             job.work(executor)
             self._keep(job)
         finally:
