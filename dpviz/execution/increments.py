@@ -44,9 +44,9 @@ def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
 
 @dataclass
 class _Sent:
-    """State of what was sent of an arm.
+    """Progress of sending one arm.
 
-    rows : number of its records. output : the iteration of its outputs; -1 before any.
+    rows : number of its records that were sent. output : the iteration of the outputs that were sent; -1 before any.
     """
 
     rows: int = 0

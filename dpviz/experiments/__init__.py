@@ -1,2 +1,1 @@
-"""Experiments: algorithms, plans from public facts, the runs themselves, and what is recorded and summarised of
-them."""
+"""Experiments: algorithms, plans from public facts, runs, and the traces and summaries of runs."""

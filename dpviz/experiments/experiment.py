@@ -184,7 +184,7 @@ class Experiment(Displayed, Specification):
 
     @property
     def privacy(self) -> Privacy:
-        """Privacy of what its private methods release."""
+        """Privacy of the releases of its private methods."""
         return privacy_of(True, self.condition)
 
     @property
@@ -233,7 +233,7 @@ class Experiment(Displayed, Specification):
         return "\n".join((arm.algorithm.released_settings(), *parts))
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
-        """Estimate the bytes of memory that the run will need: the table, and what every method keeps in addition."""
+        """Estimate the bytes of memory that the run will need: the table, and the memory of every method."""
         memory = self.problem.memory(self.problem.facts())
         arms = ((arm.algorithm, plans[arm.label]) for arm in self.arms if arm.label in plans)
         return memory.table + sum(method.memory(plan, self.replicates, memory) for method, plan in arms)
@@ -437,8 +437,8 @@ class _Run:
             self._record(self.latest, expensive)
 
     def _spent(self, iteration: int) -> np.ndarray | None:
-        """Return (R,) what each replicate has been charged so far, including before the run, in the currency of the
-        arm's trace."""
+        """Return (R,) the charges of each replicate so far, including before the run, in the currency of the arm's
+        trace."""
         currency = self._arm_trace.currency
         if currency is None:
             return None
@@ -450,7 +450,7 @@ class _Run:
 
     @cached_property
     def _planned(self) -> np.ndarray:
-        """(T+1,) what the plan has charged after each iteration."""
+        """(T+1,) the plan's charges after each iteration."""
         assert self._arm_trace.currency is not None
         return self.plan.spent(self._arm_trace.currency)
 

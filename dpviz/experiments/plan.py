@@ -45,7 +45,7 @@ class Plan(Displayed):
 
     facts : the facts it was computed from; `run` refuses a problem with other facts.
     budget : the guarantee that was asked for; the events deliver it or a stronger one.
-    terms : what the ledger will allow: a fixed sequence of events, or a filter for an adaptive method.
+    terms : the rule of the ledger: a fixed sequence of events, or a filter for an adaptive method.
     charged_at : (len(events),) iteration at which each of `events` is charged.
     iterations : T, exact, or the largest number of iterations.
     batch_size : (T,) rows that each iteration reads, on average if that is random; None where no rows are counted.
@@ -170,8 +170,8 @@ class Plan(Displayed):
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
-        """Return a plan under a filter, for a method that decides during the run what comes next; T is `iterations`
-        at most."""
+        """Return a plan under a filter, for a method that chooses its events during the run; T is `iterations` at
+        most."""
         fields = facts, budget, terms, np.ones(1, dtype=int), iterations, batch_size, noise, schedule, worst_case
         return cls(*fields, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
 

@@ -38,7 +38,7 @@ class ArmTrace:
 
     private : whether the arm has a budget. Nothing of an arm without one is released, in any metric.
     condition : the condition that the privacy of its releases rests on, from its plan.
-    spent : k arrays (R,), what each replicate had been charged in `currency`, including before the run; empty without.
+    spent : k arrays (R,), charges of each replicate in `currency`, including before the run; empty without one.
     stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
         plan ends it. statuses : k tuples of a status per replicate; status : the last one.
     path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
@@ -273,8 +273,8 @@ class Trace(Displayed):
 
     @checked
     def spent(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return iterations (k,) and what each replicate had been charged (k, R), in the arm's currency; empty
-        without."""
+        """Return iterations (k,) and the charges of each replicate so far (k, R), in the arm's currency; empty
+        without one."""
         arm_trace = self.lane(arm)
         values = arm_trace.spent[: len(arm_trace.iterations)]
         return np.array(arm_trace.iterations[: len(values)], dtype=int), np.array(values)
