@@ -15,7 +15,7 @@ from dpviz import later
 
 __version__ = "0.1.0"
 
-_HOMES = {
+_NAMES_BY_MODULE = {
     "experiments.experiment": ("Arm", "Experiment"),
     "errors": ("UserError",),
     "experiments.plan": ("Plan",),
@@ -60,15 +60,15 @@ _HOMES = {
     "problems.values.black_box": ("PhaseRetrieval",),
     "problems.tuning.model_tuning": ("LengthScales",),
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME)
+_MODULE_OF = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
+__all__ = sorted(_MODULE_OF)
 later.painter = lambda: import_module(f"{__name__}.plots.displayed")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"dpviz has no {name!r}. It has: {', '.join(__all__)}.")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

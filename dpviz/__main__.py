@@ -5,8 +5,9 @@ import sys
 
 
 def main() -> None:
-    """Do what the arguments say, and end with 0, or 1 (a run failed), 2 (wrong use or settings), 130 (interrupted)."""
-    for library in ("OPENBLAS", "OMP"):  # small products in many threads get in each other's way; NumPy reads it once
+    """Run the command in the arguments and exit with 0, or 1 (a run failed), 2 (wrong use or settings), 130
+    (interrupted)."""
+    for library in ("OPENBLAS", "OMP"):  # threads slow small products down; NumPy reads the variables at its import
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
     from dpviz.cli.main import run
 

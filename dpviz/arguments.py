@@ -1,5 +1,5 @@
-"""Arguments of what others call, checked against their annotations: a wrong one is a sentence, and never does something
-else than it says."""
+"""Checks of the arguments of public functions against their annotations: a wrong argument raises an error in a
+sentence."""
 
 import inspect
 import math
@@ -17,7 +17,8 @@ R = TypeVar("R")
 
 
 class Between(NamedTuple):
-    """Where a number has to lie, in an annotation: `Annotated[float, Between(0, 1)]`. ends : whether they count."""
+    """Range of a number, in an annotation: `Annotated[float, Between(0, 1)]`. ends : whether they belong to the
+    range."""
 
     low: float
     high: float
@@ -31,7 +32,7 @@ class Between(NamedTuple):
         return f"between {self.low:,} and {self.high:,}" + ", both excluded" * (not self.ends)
 
     def holds(self, value: float) -> bool:
-        """Whether a number lies there."""
+        """Return whether a number is in the range."""
         return self.low <= value <= self.high if self.ends else self.low < value < self.high
 
 
@@ -40,48 +41,49 @@ Positive = Annotated[float, Between(0, math.inf)]
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function raise UserError for an argument that is not what its annotation says.
+    """Make a function raise UserError for an argument that does not match its annotation.
 
-    Numbers have to be finite, truths are no numbers, and of a collection every item is looked at. A default is taken as
-    it is.
+    Numbers must be finite, a bool is no number, and every item of a collection is checked. A default is not checked.
     """
     signature = inspect.signature(function)
-    hints: dict[str, Any] = {}
+    hints_by_name: dict[str, Any] = {}
 
     @wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> R:
-        if not hints:  # later than the module's own names
-            hints.update(get_type_hints(function, include_extras=True) or {"return": None})
+        if not hints_by_name:  # at the first call, when all names of the module are defined
+            hints_by_name.update(get_type_hints(function, include_extras=True) or {"return": None})
         for name, value in signature.bind(*arguments, **named).arguments.items():
-            if name in hints and value is not signature.parameters[name].default:
-                _check(name, value, hints[name])
+            if name in hints_by_name and value is not signature.parameters[name].default:
+                _check(name, value, hints_by_name[name])
         return function(*arguments, **named)
 
     return call
 
 
 def check_fields(instance: Any) -> None:
-    """Raise UserError for a field of a dataclass that is not what its annotation says; for `__post_init__`."""
+    """Raise UserError for a field of a dataclass that does not match its annotation; for `__post_init__`."""
     for name, hint in get_type_hints(type(instance), include_extras=True).items():
         _check(name, getattr(instance, name), hint)
 
 
 def _check(name: str, value: Any, hint: Any) -> None:
     if not _fits(value, hint):
-        raise UserError(f"`{name}` must be {_named(hint)}, not {_shown(value)}.", title=f"`{name}` is something else")
-
-
-def one_of(name: str, known: Iterable[str], what: str) -> None:
-    """Raise UserError, listing what there is, unless a name is known. what : it is the name of."""
-    names = list(known)
-    if name not in names:
         raise UserError(
-            f"There is no {what} {name!r} here. There are: {', '.join(names) or 'none'}.", title="Unknown name"
+            f"`{name}` must be {_in_words(hint)}, not {_value_in_words(value)}.", title=f"`{name}` is something else"
+        )
+
+
+def one_of(name: str, names: Iterable[str], noun: str) -> None:
+    """Raise UserError, with the list of names, unless `name` is one of them. noun : "method", "metric"."""
+    listed = list(names)
+    if name not in listed:
+        raise UserError(
+            f"There is no {noun} {name!r} here. There are: {', '.join(listed) or 'none'}.", title="Unknown name"
         )
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says."""
+    """Return whether a value matches an annotation."""
     origin, parts = get_origin(hint), get_args(hint)
     kind = origin or hint
     if origin is Annotated:
@@ -93,16 +95,18 @@ def _fits(value: Any, hint: Any) -> bool:
     if kind in (float, int):
         numbers = (int, np.integer) if kind is int else (int, np.integer, float, np.floating)
         return isinstance(value, numbers) and not isinstance(value, bool) and (kind is int or _finite(value))
-    if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):  # a type variable, a shape
+    if kind is Any or not isinstance(kind, type) or getattr(kind, "_is_protocol", False):  # a type variable, a protocol
         return True
     if not isinstance(value, kind) or kind in (type, np.ndarray) or not parts or not issubclass(kind, Iterable):
         return isinstance(value, kind)
-    if isinstance(value, str | bytes):  # a sequence of letters is meant nowhere
+    if isinstance(value, str | bytes):  # no annotation means a text as a sequence of characters
         return False
     items: Any = zip(*value.items(), strict=True) if isinstance(value, Mapping) else [value]
-    # A schedule repeats few objects very often.
-    different = ((part, {id(item): item for item in some}.values()) for part, some in zip(parts, items, strict=False))
-    return all(_fits(item, part) for part, some in different for item in some)
+    # Each object is checked once: a schedule repeats few objects very often.
+    distinct = (
+        (part, {id(item): item for item in objects}.values()) for part, objects in zip(parts, items, strict=False)
+    )
+    return all(_fits(item, part) for part, objects in distinct for item in objects)
 
 
 def _finite(value: Any) -> bool:
@@ -113,34 +117,34 @@ def _finite(value: Any) -> bool:
 
 
 @cache
-def _named(hint: Any) -> str:
-    """What an annotation asks for, in words."""
+def _in_words(hint: Any) -> str:
+    """Return an annotation in words: "a finite number between 0 and 1, both excluded"."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return f"{_named(parts[0])} {parts[1].words}"
+        return f"{_in_words(parts[0])} {parts[1].words}"
     if hint is None or hint is type(None):
         return "None"
     if origin is Literal:
         return f"one of {', '.join(map(repr, parts))}" if len(parts) > 1 else repr(parts[0])
     if origin in (Union, UnionType):
         modules = [getattr(part, "__module__", "") for part in parts]
-        many = {module for module in modules if modules.count(module) > 4}
+        crowded = {module for module in modules if modules.count(module) > 4}
         *first, last = dict.fromkeys(
-            f"an object of {module}" if module in many else _named(part)
+            f"an object of {module}" if module in crowded else _in_words(part)
             for part, module in zip(parts, modules, strict=True)
         )
         return f"{', '.join(first)} or {last}" if first else last
     if origin is type:
         return f"a class of {getattr(get_origin(parts[0]) or parts[0], '__name__', 'any kind')}"
     if origin is not None and origin is not np.ndarray:
-        items = ", each ".join(_named(part) for part in parts if part is not Ellipsis)
+        items = ", each ".join(_in_words(part) for part in parts if part is not Ellipsis)
         return f"a {origin.__name__.lower()} ({items})" if items else f"a {origin.__name__.lower()}"
-    words = {float: "a finite number", int: "a whole number", bool: "True or False", str: "a text", bytes: "bytes"}
+    texts = {float: "a finite number", int: "a whole number", bool: "True or False", str: "a text", bytes: "bytes"}
     name = getattr(origin or hint, "__name__", str(hint))
-    return words.get(hint) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+    return texts.get(hint) or f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
 
 
-def _shown(value: Any) -> str:
+def _value_in_words(value: Any) -> str:
     if value is None or (isinstance(value, str | float | int) and not (_large(value))):
         return repr(value)
     if isinstance(value, type):

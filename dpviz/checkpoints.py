@@ -1,5 +1,7 @@
-"""Checkpoints in long computations: ordinary functions call `checkpoint` now and then, and whoever runs them may have a
-callback there, to show progress or to stop."""
+"""Checkpoints in long computations.
+
+Computations call `checkpoint` at intervals. A caller may set a callback there, to show progress or to stop.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -7,24 +9,24 @@ from contextvars import ContextVar
 
 import numpy as np
 
-LONGEST = 0.3  # declared seconds that a computation should go on without a checkpoint
-EVERY = 0.05  # seconds, by the clock, between two calls of a callback that looks for a stop
+LONGEST = 0.3  # seconds, by declared costs, that a computation should take between two checkpoints
+EVERY = 0.05  # seconds, by the clock, between two calls of a callback that checks for a stop
 
 _CALLBACK: ContextVar[Callable[[], None] | None] = ContextVar("checkpoint", default=None)
 
 
 def checkpoint() -> None:
-    """Call what `at_checkpoints` has set in this thread, if anything; it may raise an exception to stop."""
+    """Call the callbacks of `at_checkpoints` in this thread, if there are any; they may raise an exception to stop."""
     callback = _CALLBACK.get()
     if callback is not None:
         callback()
 
 
 class at_checkpoints:
-    """Within it, `callback` is called at every checkpoint of this thread, and then what an outer one has set.
+    """Context in which every checkpoint of this thread calls `callback`, and then the callback of an outer context.
 
-    every : seconds by the clock from the beginning, and from one call to the next, during which it is not called. No
-        result may depend on when that is. Use it around one step of a generator, never around a `yield`.
+    every : seconds by the clock from the beginning, and between two calls, without a call. No result may depend on the
+        times of calls. Use it around one step of a generator, never around a `yield`.
     """
 
     def __init__(self, callback: Callable[[], None], every: float = 0.0) -> None:
@@ -47,8 +49,11 @@ class at_checkpoints:
 
 
 def slices(count: int, seconds: float) -> Iterator[slice]:
-    """0..count in slices that take at most `LONGEST`, if each of the `count` takes `seconds`; one at least. Between two
-    slices there is a checkpoint. Results may depend on the slices, but not on the clock."""
+    """Yield slices of 0..count that take at most `LONGEST`, if each of the `count` items takes `seconds`; one item at
+    least.
+
+    Between two slices there is a checkpoint. Results may depend on the slices, but not on the clock.
+    """
     size = max(1, int(LONGEST / max(seconds, 1e-12)))
     for start in range(0, count, size):
         if start:
@@ -57,7 +62,7 @@ def slices(count: int, seconds: float) -> Iterator[slice]:
 
 
 def sliced(compute: Callable[..., np.ndarray], seconds: float, *values: np.ndarray) -> np.ndarray:
-    """What `compute` finds of arrays (R, ...) with a row for each replicate: some rows after the others, if one takes
+    """Return `compute(*values)` for arrays (R, ...), computed in slices of the R replicates, of which one takes
     `seconds`."""
     if not len(values[0]):
         return compute(*values)

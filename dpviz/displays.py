@@ -1,4 +1,4 @@
-"""Pictures of the library's objects in a notebook, and its progress bars."""
+"""Figures of the library's objects in a notebook, and progress bars."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,16 +10,17 @@ from dpviz.errors import UserError
 
 
 class Displayed:
-    """Has a picture of its own, drawn as the pages draw it; plotly is imported when one is asked for."""
+    """An object with a figure as on the pages; plotly is imported when a figure is requested."""
 
     @checked
     def figure(self, *, diagnostics: bool = False) -> Any:
-        """Its picture, as the pages draw it.
+        """Draw the object's figure, as on the pages.
 
         Parameters
         ----------
         diagnostics : bool
-            Also what methods do not release of data that are not public. The picture says that it is not private.
+            If the data are not public, show also values that methods do not release. The figure is marked as not
+            private.
 
         Returns
         -------
@@ -33,33 +34,36 @@ class Displayed:
         return later.painter().figure(self, diagnostics)
 
     def _repr_html_(self) -> str:
-        """Return a line, the picture and what may be published of it, for Jupyter."""
+        """Return a line of text, the figure and its privacy, for Jupyter."""
         page: str = later.painter().html(self)
         return page
 
 
 @contextmanager
-def bar(title: str, shown: bool) -> Iterator[Callable[[float], None]]:
-    """A progress bar by tqdm, to be told the share that is done; an interrupt ends what goes on within it, after its
-    first step. Without `shown`, neither. Raises UserError if tqdm is missing."""
-    if not shown:
+def bar(title: str, is_shown: bool) -> Iterator[Callable[[float], None]]:
+    """Show a progress bar by tqdm; yield a function that sets the share that is done.
+
+    A KeyboardInterrupt inside, after the first call of that function, ends the body without an error. Without
+    `is_shown` there is neither bar nor that. Raises UserError if tqdm is missing.
+    """
+    if not is_shown:
         yield lambda _: None
         return
     try:
         from tqdm.auto import tqdm  # type: ignore[import-untyped]
     except ImportError:
         raise UserError("A progress bar needs tqdm: pip install tqdm.", title="tqdm is missing") from None
-    begun = False
-    shape = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
-    with tqdm(total=100, desc=title, bar_format=shape) as drawn:
+    has_begun = False
+    bar_format = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
+    with tqdm(total=100, desc=title, bar_format=bar_format) as progress_bar:
 
-        def tell(share: float) -> None:
-            nonlocal begun
-            begun = True
-            drawn.update(100 * share - drawn.n)
+        def set_share(share: float) -> None:
+            nonlocal has_begun
+            has_begun = True
+            progress_bar.update(100 * share - progress_bar.n)
 
         try:
-            yield tell
+            yield set_share
         except KeyboardInterrupt:
-            if not begun:
+            if not has_begun:
                 raise

@@ -1,15 +1,15 @@
-"""Errors that a user can cause and mend."""
+"""Errors that a user can cause and correct."""
 
 
 class UserError(Exception):
-    """A mistake that the user can mend: shown as a sentence at its place, never as a traceback.
+    """A mistake that the user can correct: shown as a sentence where it was made, never as a traceback.
 
     Parameters
     ----------
     message : str
-        What is wrong and what to do about it, in full sentences.
+        The mistake and its remedy, in full sentences.
     title : str
-        What happened, in a few words; the heading above the message.
+        The mistake in a few words; the heading above the message.
     """
 
     def __init__(self, message: str, *, title: str = "Please check your settings") -> None:
@@ -18,4 +18,4 @@ class UserError(Exception):
 
 
 class NotYet(UserError):
-    """Something that the user has not said yet: shown as the next thing to do, not as a mistake."""
+    """A missing input: shown as the next thing to do, not as a mistake."""

@@ -1,7 +1,7 @@
-"""Modules that are imported when something of them is used first: packages for tables, and what draws the library's
-objects. A plan needs neither, and in the shell would wait for them longer than for itself.
+"""Modules that are imported when they are first used: packages for tables, and the painter of the library's objects.
 
-Annotations that name them are written as text.
+A plan needs neither, and in a shell the imports would take longer than the plan. Annotations that name these modules
+are written as text.
 """
 
 from collections.abc import Callable
@@ -33,6 +33,6 @@ painter: Callable[[], Any]  # the module with `figure(subject, diagnostics)` and
 
 
 def now() -> None:
-    """Import them: before a limit of memory or time begins, which is not about them."""
+    """Import the packages for tables: before a limit of memory or time begins, which must not count the imports."""
     for name in ("pandas", "pyarrow.compute", "pyarrow.parquet"):
         import_module(name)

@@ -1,4 +1,4 @@
-"""Short forms of what the library is asked for most: an ε, a noise scale, an audit, a table, saved settings."""
+"""Short forms of the library's most frequent uses: an ε, a noise scale, an audit, a table, saved settings."""
 
 import json
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ _KINDS: tuple[type[Settings], ...] = (Experiment, Sweep, Auditing)
 
 @checked
 def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
-    """The smallest ε that is proven at δ.
+    """Compute the smallest ε that is proven at δ.
 
     Parameters
     ----------
     of : Budget, Plan, Event or sequence of Events
-        A bare guarantee, of which nothing else is known; or releases, composed by the tightest accountant that applies.
+        A guarantee alone, or releases, which the tightest accountant that applies composes.
     delta : float
         In (0, 1).
 
@@ -64,8 +64,8 @@ def epsilon(of: Budget | Plan | Event | Sequence[Event], delta: Delta) -> float:
     5.24
     """
     if isinstance(of, Budget):
-        found = of.to_epsilon_at(delta)
-        return float("inf") if found is None else found
+        value = of.to_epsilon_at(delta)
+        return float("inf") if value is None else value
     if isinstance(of, Plan):
         return accountants.tightest(of.events, delta, of.facts.released).epsilon
     events = of if isinstance(of, Sequence) else [of]
@@ -80,17 +80,17 @@ def calibrate(
     sensitivity: Positive = 1.0,
     noise: Literal["laplace", "gaussian"] | None = None,
 ) -> float:
-    """The scale of the noise with which releases of one size use up a budget together.
+    """Compute the scale of noise with which several releases with equal noise use up a budget.
 
     Parameters
     ----------
     budget : Budget
     releases : int
-        How many, each of which reads all rows: a million at most.
+        Number of releases, each of which reads all rows: a million at most.
     sensitivity : float
-        How far one row moves a release: in the L1 norm for Laplace noise, in the L2 norm for Gaussian noise.
+        Largest change of a release by one row: in the L1 norm for Laplace noise, in the L2 norm for Gaussian noise.
     noise : "laplace" or "gaussian", optional
-        By itself Laplace noise for pure ε, Gaussian noise for the others.
+        By default Laplace noise for pure ε, Gaussian noise for the others.
 
     Returns
     -------
@@ -116,10 +116,10 @@ def calibrate(
     """
     if not budget.private:
         raise UserError("Without a guarantee there is no noise to choose. Give a budget, such as PureDP(epsilon=1).")
-    each = np.ones(releases)
+    weights = np.ones(releases)
     if (noise or ("laplace" if budget.pure else "gaussian")) == "laplace":
-        return float(sensitivity / calibrate_laplace(budget, each, m=1, n=1)[0])
-    return float(sensitivity / np.sqrt(2 * calibrate_gaussian(budget, each, m=1, n=1)[0]))
+        return float(sensitivity / calibrate_laplace(budget, weights, m=1, n=1)[0])
+    return float(sensitivity / np.sqrt(2 * calibrate_gaussian(budget, weights, m=1, n=1)[0]))
 
 
 @checked
@@ -135,19 +135,19 @@ def audit(
     Parameters
     ----------
     method : Algorithm or its class
-        Of an algorithm only the class counts: the audit has settings of its own, on a few rows.
+        Only the class of an algorithm matters: the audit has settings of its own, on a few rows.
     budget : Budget, optional
-        That the method claims to keep. By itself the first at which the method is audited.
+        The budget that the method claims to keep. By default the first one of its audit.
     runs : int
-        On each of the two data sets, fixed beforehand.
+        Number of runs on each of the two data sets, fixed in advance.
     seed : int, optional
         Drawn if None.
 
     Returns
     -------
     Verdict
-        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether what
-        left the mechanisms is what was declared. Rows that a method uses past them are seen by the attack alone.
+        A lower bound on the claim with 95 % confidence, which can refute it, never prove it; and whether the
+        mechanisms released what was declared. Only the attack sees rows that a method uses past the mechanisms.
 
     Raises
     ------
@@ -168,17 +168,17 @@ def audit(
     cases = [case for cases in families.audits().values() for case in cases if type(case.algorithm) is kind]
     if not cases:
         raise UserError(f"There is no audit of {kind.__name__}. `dpviz.families.audits()` has those that there are.")
-    chosen = cases[0].budgets[0] if budget is None else budget
-    case = next((case for case in cases if type(chosen) in map(type, case.budgets)), None)
+    claimed = cases[0].budgets[0] if budget is None else budget
+    case = next((case for case in cases if type(claimed) in map(type, case.budgets)), None)
     if case is None:
-        names = ", ".join(dict.fromkeys(type(one).__name__ for case in cases for one in case.budgets))
-        raise UserError(f"{kind.__name__} is audited under {names}, not under {type(chosen).__name__}.")
-    return Audit(case, chosen, runs=runs, seed=seed).run()
+        names = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))
+        raise UserError(f"{kind.__name__} is audited under {names}, not under {type(claimed).__name__}.")
+    return Audit(case, claimed, runs=runs, seed=seed).run()
 
 
 @checked
 def load_table(path: str | Path) -> "pd.DataFrame":
-    """The table in a file of your own.
+    """Read the table in a file of your own.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def load_table(path: str | Path) -> "pd.DataFrame":
     Returns
     -------
     DataFrame
-        Of at most a million rows; nothing in the file is executed.
+        At most a million rows; nothing in the file is executed.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def load_table(path: str | Path) -> "pd.DataFrame":
 
 @checked
 def open(source: str | Path) -> Settings:
-    """What was saved on a page, or what its link opens.
+    """Return the settings that were saved on a page, or that its link opens.
 
     Parameters
     ----------
@@ -237,8 +237,8 @@ def open(source: str | Path) -> Settings:
     """
     text = str(source).strip()
     if text.startswith(("http://", "https://")):
-        found: Experiment = import_module("dpviz.ui.addresses").experiment(text)
-        return found
+        experiment: Experiment = import_module("dpviz.ui.addresses").experiment(text)
+        return experiment
     if not text.startswith("{"):
         try:
             text = Path(source).read_text("utf-8-sig")

@@ -1,4 +1,4 @@
-"""One way to write a number, or a time: on pages, in figures, in messages. Files have more digits."""
+"""The one format of numbers and times on pages, in figures, in messages. Files have more digits."""
 
 import math
 from collections.abc import Callable
@@ -6,13 +6,15 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import SupportsFloat, SupportsIndex
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_NOISE = 1e-9  # of a number: more than sums of floating-point numbers err, less than any accountant rounds up
+_NOISE = 1e-9  # relative: above the errors of floating-point sums, below the rounding of any accountant
 SMALLEST, LARGEST = -4, 7  # powers of ten: from 0.0001 to below 10,000,000 without an exponent
 
 
 def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
-    """A number as readers see it: 1,000; 0.0514; 10⁻⁶; 1.23×10¹². Whole numbers (int) in full, others with at most
-    `digits` significant digits and no needless zeros."""
+    """Return a number as text: 1,000; 0.0514; 10⁻⁶; 1.23×10¹².
+
+    Whole numbers (int) have all their digits, others at most `digits` significant digits and no needless zeros.
+    """
     if not isinstance(x, float) and isinstance(x, SupportsIndex):  # in this order: the second takes long
         return f"{x.__index__():,}"
     x = float(x)
@@ -30,32 +32,32 @@ def short(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
 
 
 def short_up(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
-    """`short`, rounded up: an upper bound, and rows or noise that are enough."""
+    """Return `short`, rounded up: for upper bounds, and for rows or noise that suffice."""
     return short(_rounded(x, digits, ROUND_CEILING), digits)
 
 
 def short_down(x: SupportsFloat | SupportsIndex, digits: int = 3) -> str:
-    """`short`, rounded down: a lower bound, and the end of what is allowed."""
+    """Return `short`, rounded down: for lower bounds, and for the ends of allowed ranges."""
     return short(_rounded(x, digits, ROUND_FLOOR), digits)
 
 
 def beside(x: float, scale: float, write: Callable[[float], str] = short) -> str:
-    """A number among others as large as `scale`: what is below 10⁻⁴ of it, but not 0, is about 0."""
+    """Return a number among others of size `scale` as text: "≈ 0" if it is not 0 but below 10⁻⁴ of the scale."""
     return "≈ 0" if 0 < abs(x) < 1e-4 * abs(scale) else write(x)
 
 
 def rounded_up(value: float, digits: int = 3) -> float:
-    """A number with so many digits, rounded up: for what is enough, as less would not be."""
+    """Return a number rounded up to `digits` significant digits: for amounts that must suffice."""
     return float(_rounded(value, digits, ROUND_CEILING))
 
 
 def about(seconds: float) -> str:
-    """How long something will take: "less than a second", "about 8 seconds"."""
+    """Return an estimated time in words: "less than a second", "about 8 seconds"."""
     return duration(seconds) if seconds < 1 else f"about {duration(seconds)}"
 
 
 def duration(seconds: float) -> str:
-    """A time in words: "less than a second", "8 seconds", "3 minutes"."""
+    """Return a time in words: "less than a second", "8 seconds", "3 minutes"."""
     if seconds < 1:
         return "less than a second"
     if seconds < 90:
@@ -64,7 +66,10 @@ def duration(seconds: float) -> str:
 
 
 def _rounded(x: SupportsFloat | SupportsIndex, digits: int, direction: str) -> SupportsFloat | SupportsIndex:
-    """The next number of so many digits, or the one nearer than _NOISE: 0.1 + 0.2 is 0.3. A whole number stays."""
+    """Return the next number with `digits` significant digits, or the nearest one if that is closer than _NOISE.
+
+    So 0.1 + 0.2 is 0.3. A whole number (int) is unchanged.
+    """
     if not isinstance(x, float) and isinstance(x, SupportsIndex):
         return x
     x = float(x)

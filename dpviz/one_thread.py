@@ -1,12 +1,12 @@
-"""Products of matrices on one thread: in several, small ones take many times as long, and all differ in their last
-digits."""
+"""Matrix products on one thread: with several threads, small products take many times as long, and last digits
+differ."""
 
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
-import scipy.linalg  # noqa: F401  (its library is loaded before libraries are looked for; NumPy's is, too)
+import scipy.linalg  # noqa: F401  (loads its library, as NumPy does, before `_libraries` searches for them)
 from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
@@ -15,13 +15,17 @@ T = TypeVar("T")
 
 @cache
 def _libraries() -> ThreadpoolController:
-    """Those of NumPy and SciPy; to look for them takes milliseconds, to set their threads microseconds."""
+    """Return the BLAS libraries of NumPy and SciPy; the search takes milliseconds, to set their threads
+    microseconds."""
     return ThreadpoolController().select(user_api="blas")
 
 
 class _OneThread:
-    """While anybody is inside, the libraries of this process use one thread; the last one to leave restores what there
-    was. Their number of threads is one for the whole process, so those inside are counted, in whatever thread."""
+    """Context in which the BLAS libraries of this process use one thread; the last one to leave it restores the old
+    number.
+
+    The number of threads is one for the whole process, so the contexts of all threads are counted.
+    """
 
     def __init__(self) -> None:
         self._lock, self._inside = threading.Lock(), 0
@@ -29,8 +33,8 @@ class _OneThread:
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
-                several = any(library.num_threads != 1 for library in _libraries().lib_controllers)
-                self._limits = _libraries().limit(limits=1) if several else None  # to look is cheaper than to set
+                has_several = any(library.num_threads != 1 for library in _libraries().lib_controllers)
+                self._limits = _libraries().limit(limits=1) if has_several else None  # to read is cheaper than to set
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
@@ -44,11 +48,14 @@ one_thread = _OneThread()
 
 
 def steps_on_one_thread(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """A generator function of which every step computes on one thread; between two steps its caller has as many as
-    before. Whoever closes the generator closes this one inside."""
+    """Make every step of a generator function compute on one thread; between two steps the number of threads is
+    restored.
+
+    Closing the generator closes the one inside.
+    """
 
     @wraps(function)
-    def stepped(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         steps = function(*args, **kwargs)
         try:
             while True:
@@ -62,4 +69,4 @@ def steps_on_one_thread(function: Callable[P, Iterator[T]]) -> Callable[P, Itera
             with one_thread:
                 steps.close()  # type: ignore[attr-defined]  # it is a generator
 
-    return stepped
+    return wrapper

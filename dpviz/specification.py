@@ -1,7 +1,7 @@
 """Specifications: everything that a user can set, declared once.
 
-A field's range is written where the field is declared; validation, widgets, help texts, share links and documentation
-all read it from there.
+A field's range is declared at the field; validation, widgets, help texts, share links and documentation all use that
+declaration.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from dpviz.numbers import short
 
 Scale = Literal["linear", "log"]
 _WORDS = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+")
-# Modules below `dpviz`, with the first two words of the kinds that they register; for a family it is its package.
+# Modules in `dpviz`, with the first two words of the kinds that they register. A family's package registers its kinds.
 _REGISTERED_BY = {
     "datasets": (
         "datasets.bundled datasets.categories datasets.covertype datasets.games datasets.groups datasets.reading "
@@ -55,7 +55,7 @@ _kinds: dict[str, "type[Specification]"] = {}
 
 @dataclass(frozen=True)
 class Control:
-    """A field as a widget sees it: its name, words, type and range."""
+    """A field for widgets and texts: its name, label and help, its type and range."""
 
     name: str
     label: str
@@ -74,13 +74,13 @@ class Control:
 
     @property
     def title(self) -> str:
-        """The visible label: words, symbol and unit."""
+        """The visible label with symbol and unit."""
         unit = f" [{self.unit}]" if self.unit else ""
         return f"{self.label} {self.symbol}".rstrip() + unit
 
     @property
     def described(self) -> str:
-        """A paragraph for `help`: type, range or options, default, label, and what it does."""
+        """A paragraph for `help`: type, range or options, default, label, and help."""
         kind = self.type.__name__
         if self.options:
             kind = " or ".join(repr(option) for option in self.options)
@@ -104,7 +104,7 @@ def number(
     unit: str = "",
     scale: Scale = "linear",
 ) -> Any:
-    """Declare a numeric field with its closed range [low, high]; `scale` says how a slider should be spaced."""
+    """Declare a numeric field with its closed range [low, high]; `scale` is that of its slider."""
     extra: Any = {"symbol": symbol, "unit": unit, "scale": scale}
     return Field(default, ge=low, le=high, title=label, description=help, json_schema_extra=extra)
 
@@ -131,7 +131,7 @@ class Specification(BaseModel):
     """Base of everything that a user can set: immutable, validated, and a canonical JSON text.
 
     A subclass that sets `kind` is registered under it. A kind is a name, which files, links and random streams use; its
-    first two words say which module registers it (`families.accelerated.heavy_ball`: the package of that family).
+    first two words determine the module that registers it (`families.accelerated.heavy_ball`: that family's package).
     `help` shows the declared controls, because they are added to its docstring as parameters.
     """
 
@@ -150,12 +150,13 @@ class Specification(BaseModel):
             raise ValueError(f"two classes have the kind {kind!r}: {other.__qualname__} and {cls.__qualname__}")
         _kinds[kind] = cls
         parts = {"Parameters": "\n".join(map(_paragraph, cls.controls())), "Raises": _RAISES, "Source": _theory(kind)}
-        told = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
-        cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *told))
+        sections = (f"{title}\n{'-' * len(title)}\n{text}\n" for title, text in parts.items() if text)
+        cls.__doc__ = "\n".join((inspect.cleandoc(cls.__dict__["__doc__"] or "") + "\n", *sections))
 
     @model_validator(mode="wrap")
     @classmethod
     def _subclass_by_kind(cls, value: Any, handler: Any) -> Any:
+        """Validate a mapping with a "kind" as the registered class of that kind."""
         if not (isinstance(value, dict) and "kind" in value):
             if isinstance(value, dict) and (inspect.isabstract(cls) or (not cls.kind and cls.__subclasses__())):
                 raise ValueError(f"a {cls.__name__} needs a 'kind'")
@@ -166,16 +167,16 @@ class Specification(BaseModel):
             raise ValueError(f"{target.kind!r} is not a {cls.__name__}")
         try:
             return handler(value) if target is cls else target.model_validate(value)
-        except ValidationError as error:  # said here, where it is known which kind's ranges were broken
+        except ValidationError as error:  # explained here, where the class with the broken ranges is known
             raise _Explained(" ".join(dict.fromkeys(_explained(error, target)))) from None
 
     def to_json(self) -> str:
-        """Canonical text: sorted keys, every field, a "kind" at each level."""
+        """Return the canonical text: sorted keys, every field, a "kind" at each level."""
         return json.dumps(_plain(self), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Rebuild from `to_json`. Raises UserError if the text is not such a specification."""
+        """Rebuild a specification from `to_json`. Raises UserError if the text is not such a specification."""
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):
@@ -184,20 +185,20 @@ class Specification(BaseModel):
             return cls.model_validate(value)
 
     def to_python(self) -> str:
-        """The call that makes it, with every field; the classes that it names are to be imported."""
+        """Return the call that constructs it, with every field; the classes that it names must be imported."""
         fields = (f"{name}={_python(getattr(self, name))}" for name in type(self).model_fields)
         return f"{type(self).__name__}({', '.join(fields)})"
 
     def content_hash(self) -> str:
-        """SHA-256 of the canonical text, in hexadecimal."""
+        """Return the SHA-256 of the canonical text, in hexadecimal."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def replaced(self, **changes: Any) -> Self:
-        """A validated copy with some fields changed (pydantic's own `model_copy` does not validate)."""
+        """Return a validated copy with some fields changed (pydantic's `model_copy` does not validate)."""
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def adopting(self, settings: Mapping[str, Any]) -> Self:
-        """A validated copy with those of the settings that it has a field for; the others are ignored.
+        """Return a validated copy with those of the settings that it has a field for; the others are ignored.
 
         Raises UserError if they do not go together.
         """
@@ -205,7 +206,7 @@ class Specification(BaseModel):
             return self.replaced(**{name: value for name, value in settings.items() if name in type(self).model_fields})
 
     def query(self, prefix: str) -> dict[str, str]:
-        """The non-default controls as URL parameters `<prefix>_<field>`: the share link."""
+        """Return the non-default controls as URL parameters `<prefix>_<field>`: the share link."""
         values = {control.name: getattr(self, control.name) for control in self.controls()}
         defaults = {control.name: control.default for control in self.controls()}
         return {f"{prefix}_{name}": address_text(value) for name, value in values.items() if value != defaults[name]}
@@ -213,7 +214,7 @@ class Specification(BaseModel):
     @classmethod
     @cache
     def controls(cls) -> tuple[Control, ...]:
-        """The declared numbers, choices and switches, in order, for widgets, help texts and docs."""
+        """Return the declared numbers, choices and switches, in order, for widgets, help texts and docs."""
         return tuple(_control(name, field) for name, field in cls.model_fields.items() if field.title)
 
 
@@ -221,14 +222,14 @@ _RAISES = "ValueError\n    Of pydantic, for a value outside of its range, or for
 
 
 def _theory(kind: str) -> str:
-    """Where the sources of a kind are named."""
+    """Return the document with the sources of a kind; "" if there is none."""
     room, name, *_ = kind.split(".")
     return {"families": f"`dpviz/families/{name}/THEORY.md`.", "privacy": "`dpviz/privacy/THEORY.md`."}.get(room, "")
 
 
 @cache
 def _registering(first_words: str) -> str | None:
-    """The module that registers the kinds that begin with these two words; None if there is none."""
+    """Return the module that registers the kinds that begin with these two words; None if there is none."""
     group, _, name = first_words.partition(".")
     if group == "families":
         package = Path(__file__).parent / group / name / "__init__.py"
@@ -237,7 +238,7 @@ def _registering(first_words: str) -> str | None:
 
 
 def kind_named(kind: str) -> type[Specification]:
-    """The registered class of that kind; the module that registers it is imported if need be.
+    """Return the registered class of a kind; its module is imported if need be.
 
     Raises ValueError for a kind that does not exist.
     """
@@ -251,7 +252,7 @@ def kind_named(kind: str) -> type[Specification]:
 
 
 def registered(base: type[Specification]) -> list[type[Specification]]:
-    """All registered kinds that are subclasses of `base`, sorted by kind."""
+    """Return all registered kinds that are subclasses of `base`, sorted by kind."""
     return [cls for _, cls in sorted(_kinds.items()) if issubclass(cls, base)]
 
 
@@ -274,6 +275,7 @@ class _Explained(ValueError):
 
 
 def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str]:
+    """Yield a sentence for every mistake in the values of a class."""
     controls = {control.name: control for control in cls.controls()}
     for item in error.errors(include_url=False):
         if isinstance(item.get("ctx", {}).get("error"), _Explained):
@@ -282,20 +284,20 @@ def _explained(error: ValidationError, cls: type[Specification]) -> Iterator[str
         name = next((str(part) for part in item["loc"] if isinstance(part, str)), "")
         control = controls.get(name)
         value = item.get("input")
-        shown = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
+        got = f" (got {value!r})" if isinstance(value, (int, float, str)) and len(str(value)) < 40 else ""
         if control is not None and control.count:
             yield f"{control.label} {several_between(control)}."
         elif control is not None and control.low is not None and control.high is not None:
-            yield f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}{shown}."
+            yield f"{control.label} must be between {short(control.low, 6)} and {short(control.high, 6)}{got}."
         elif control is not None and control.options:
-            yield f"{control.label} must be one of {', '.join(control.options)}{shown}."
+            yield f"{control.label} must be one of {', '.join(control.options)}{got}."
         else:
             message = item["msg"].removeprefix("Value error, ")
-            yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{shown}."
+            yield f"{name or getattr(cls, 'title', '') or cls.__name__}: {message}{got}."
 
 
 def several_between(control: Control) -> str:
-    """What a control of several numbers needs."""
+    """Return the requirement of a control of several numbers, in words."""
     low, high = control.each
     return f"needs {control.count} numbers between {short(low, 6)} and {short(high, 6)}"
 
@@ -316,7 +318,7 @@ def _plain(value: Any) -> Any:
 
 
 def address_text(value: Any) -> str:
-    """A value as it stands in an address; several numbers with commas between them."""
+    """Return a value as text in an address; several numbers with commas between them."""
     if not isinstance(value, tuple):
         return str(value)
     return ",".join(repr(float(item) + 0.0).removesuffix(".0") for item in value)
@@ -331,17 +333,18 @@ def _python(value: Any) -> str:
 
 
 def _control(name: str, field: FieldInfo) -> Control:
+    """Return the control of a declared field."""
     extra: Any = field.json_schema_extra or {}
     annotation, optional = field.annotation, False
     if get_origin(annotation) in (Union, types.UnionType):
-        kept = [part for part in get_args(annotation) if part is not type(None)]
-        optional, annotation = len(kept) < len(get_args(annotation)), kept[0]
+        members = [part for part in get_args(annotation) if part is not type(None)]
+        optional, annotation = len(members) < len(get_args(annotation)), members[0]
     if get_origin(annotation) is Literal:
         annotation = str
     each = (0.0, 0.0)
     if get_origin(annotation) is tuple:
-        least, most = get_args(get_args(annotation)[0])[1].metadata
-        annotation, each = tuple, (least.ge, most.le)
+        lower, upper = get_args(get_args(annotation)[0])[1].metadata
+        annotation, each = tuple, (lower.ge, upper.le)
     low = next((part.ge for part in field.metadata if hasattr(part, "ge")), None)
     high = next((part.le for part in field.metadata if hasattr(part, "le")), None)
     return Control(

@@ -1,7 +1,8 @@
-"""Programs, notebooks and pages that leave as files, made from templates: files `*.j2` beside the module that fills
-them in.
+"""Downloaded programs, notebooks and pages, made from templates: files `*.j2` in the folder of the module that fills
+them.
 
-Every name that a template asks for must be given. What is filled into an HTML page is escaped, unless it says `safe`.
+Every name that a template uses must be given. Values in an HTML page are escaped, unless the template marks them
+`safe`.
 """
 
 import re
@@ -26,7 +27,8 @@ def _environment() -> Environment:
 
 
 def document(name: str, /, **values: Any) -> str:
-    """The text of a template with these values. name : of the file, from the package on: "exports/templates/x.py.j2".
+    """Return the text of a template with these values. name : path of the file in the package:
+    "exports/templates/x.py.j2".
 
     Raises jinja2.UndefinedError for a value that is missing.
     """
@@ -34,9 +36,9 @@ def document(name: str, /, **values: Any) -> str:
 
 
 def cells(name: str, /, **values: Any) -> list[tuple[str, str]]:
-    """Kind and text of every part of a template, each of which begins with a line "# %% kind"; no empty ones.
+    """Return kind and text of every part of a template, each of which begins with a line "# %% kind"; no empty ones.
 
-    The parts are told apart before anything is filled in, so no value can begin one.
+    The template is split before values are filled in, so no value can begin a part.
     """
     environment = _environment()
     assert environment.loader is not None

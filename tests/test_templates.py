@@ -29,7 +29,7 @@ def test_no_value_begins_a_cell_and_empty_cells_are_left_out() -> None:
 
 
 def test_what_is_filled_into_a_page_is_escaped_unless_it_says_safe() -> None:
-    values = dict.fromkeys(("words", "told", "row"), lambda _: "<i>made</i>")
+    values = dict.fromkeys(("text", "noise_and_error", "row"), lambda _: "<i>made</i>")
     page = document(
         "exports/templates/analyses_report.html.j2",
         **values,

@@ -1,1 +1,1 @@
-"""Attackers against claims of privacy: cases, what they test, mistakes made on purpose."""
+"""Audits: attacks on claims of privacy, the cases that they run on, and implementations with mistakes on purpose."""

@@ -1,8 +1,8 @@
 """Audits from a single run: many canaries, each one of two rows by the toss of a coin of its own.
 
-Replacing a row turns its coin around, and no other. So of guesses at the coins that are made from what a private run
-released, each is right with a chance of at most e^ε/(1 + e^ε), whatever the other coins show (Steinke, Nasr, Jagielski
-2023, Theorem 5.2; its proof asks of neighbours only that they differ in one coin).
+Replacing a row turns its coin over, and no other. So if coins are guessed from the releases of a private run, each
+guess is right with a probability of at most e^ε/(1 + e^ε), for any outcome of the other coins (Steinke, Nasr, Jagielski
+2023, Theorem 5.2; its proof requires of neighbours only that they differ in one coin).
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from dpviz.privacy.releases import Noised
 from dpviz.privacy.verification.transcripts import Transcript
 from dpviz.problems.base import Problem
 
-GUESSED = 0.5  # of the canaries, those whose scores are the clearest
+GUESSED = 0.5  # share of the canaries that are guessed: those with the largest absolute scores
 
 
 @dataclass(frozen=True)
 class OneRunVerdict:
-    """What a single run proves. claim, bound : ε. canaries, guesses, correct : how many."""
+    """The result of an audit from a single run. claim, bound : ε. canaries, guesses, correct : their numbers."""
 
     claim: float
     bound: float
@@ -37,12 +37,12 @@ class OneRunVerdict:
 
     @property
     def most(self) -> float:
-        """What would be proven if all guesses were right."""
+        """The bound that would follow if all guesses were right."""
         return audit.one_run_epsilon_lower_bound(self.canaries, self.guesses, self.guesses, confidence=self.confidence)
 
     @property
     def violation(self) -> bool:
-        """Whether the claim is refuted."""
+        """True if the claim is refuted."""
         return self.bound > self.claim
 
 
@@ -50,7 +50,7 @@ class OneRunVerdict:
 class OneRun:
     """An audit of pure ε from one run of a method whose releases have a number for each canary.
 
-    data : from (m,) coins to the problem, of which canary i moves number i of every query, and no other.
+    data : builds the problem from (m,) coins; canary i moves number i of every query, and no other.
     source : as in `Case`.
 
     >>> from dpviz.families.accelerated.audits import ONE_RUN
@@ -65,27 +65,27 @@ class OneRun:
     source: type[Transcript] = Transcript
 
     def run(self, budget: Budget, seed: int | None = None, confidence: float = audit.CONFIDENCE) -> OneRunVerdict:
-        """Toss the coins, run once, guess the clearest half. Raises UserError for a budget that is not pure ε."""
+        """Toss the coins, run once, guess half of them. Raises UserError for a budget that is not pure ε."""
         claim, seed = require(budget, PureDP).epsilon, drawn_seed(seed)
         coins = streams(seed, Purpose.PUBLIC, 1, "coins")[0].integers(0, 2, self.canaries).astype(bool)
         with one_thread:
             scores = self._scores(coins, budget, seed)
-        guessed = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
-        correct = int(((scores > 0) == coins)[guessed].sum())
-        bound = audit.one_run_epsilon_lower_bound(self.canaries, len(guessed), correct, confidence=confidence)
-        return OneRunVerdict(claim, bound, confidence, self.canaries, len(guessed), correct)
+        indices = np.argsort(-np.abs(scores), kind="stable")[: round(GUESSED * self.canaries)]
+        correct = int(((scores > 0) == coins)[indices].sum())
+        bound = audit.one_run_epsilon_lower_bound(self.canaries, len(indices), correct, confidence=confidence)
+        return OneRunVerdict(claim, bound, confidence, self.canaries, len(indices), correct)
 
     def _scores(self, coins: np.ndarray, budget: Budget, seed: int) -> Floats:
-        """(m,) log-likelihood ratios of heads against tails, of each coin by itself."""
-        worlds = [self.data(which) for which in (coins, np.ones_like(coins), np.zeros_like(coins))]
+        """Compute (m,) log-likelihood ratios of heads against tails, of each coin by itself."""
+        worlds = [self.data(coin_values) for coin_values in (coins, np.ones_like(coins), np.zeros_like(coins))]
         plan = self.algorithm.plan(worlds[0].facts, budget)
-        true = self.source(Ledger(plan.terms, 1), seed, "one run")
-        again = [self.source(Ledger(plan.terms, 1), seed, "one run", true) for _ in range(2)]
-        for problem, source in zip(worlds, (true, *again), strict=True):
+        actual = self.source(Ledger(plan.terms, 1), seed, "one run")
+        replays = [self.source(Ledger(plan.terms, 1), seed, "one run", actual) for _ in range(2)]
+        for problem, source in zip(worlds, (actual, *replays), strict=True):
             for _ in self.algorithm.run(problem, plan, source):
                 pass
         heads, tails = (
             sum(release.log_densities()[0] for release in source.releases if isinstance(release, Noised))
-            for source in again
+            for source in replays
         )
         return np.asarray(heads - tails)

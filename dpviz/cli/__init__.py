@@ -1,3 +1,3 @@
-"""The library's face in a shell: run, sweep and plan experiments, keep results. No streamlit, no plotly."""
+"""Commands for a shell: run, sweep and plan experiments, keep results. No streamlit, no plotly."""
 
 WRONG, INTERRUPTED = 2, 130  # exit codes: wrong use or settings; Ctrl+C

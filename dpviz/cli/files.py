@@ -1,4 +1,5 @@
-"""Settings and files: where they come from, what the command line says of them, and what a command leaves behind."""
+"""Settings and files of the commands: their options, the tables they read, the texts they print, the files they
+write."""
 
 import difflib
 import math
@@ -29,33 +30,33 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.sweeps.sweep import settings, with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-DELTA = ApproximateDP().delta  # at which ε is read where a budget has no δ of its own
-DIGITS = 6  # of a number in a table
+DELTA = ApproximateDP().delta  # δ of ε where a budget has no δ of its own
+DIGITS = 6  # significant digits of a number in a table
 ENDINGS = (".csv", ".parquet")
 
 
 def settings_options(command: Command) -> Command:
-    """Adds the argument EXPERIMENT and the options --preset and --set; the command takes `experiment`."""
+    """Add the argument EXPERIMENT and the options --preset and --set; the command takes `experiment`."""
 
     @wraps(command)
     def with_experiment(*, file: str | None, preset: str | None, changes: tuple[str, ...], **others: Any) -> Any:
         return command(experiment=experiment_of(file, preset, changes), **others)
 
-    named = click.option("--preset", metavar="NAME", help="A named experiment, whatever files there are.")
+    preset_option = click.option("--preset", metavar="NAME", help="A named experiment, whatever files there are.")
     help = "Change a number, such as epsilon=0.5; again for others. A wrong name is answered with all names."
-    changed = click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help=help)
-    settings = click.argument("file", required=False, metavar="[EXPERIMENT.json | PRESET]")
-    return cast(Command, settings(named(changed(with_experiment))))
+    set_option = click.option("--set", "changes", metavar="NAME=VALUE", multiple=True, help=help)
+    argument = click.argument("file", required=False, metavar="[EXPERIMENT.json | PRESET]")
+    return cast(Command, argument(preset_option(set_option(with_experiment))))
 
 
 def table_option(command: Command) -> Command:
-    """Adds the option --table; `tables_of` reads it."""
+    """Add the option --table; `tables_of` reads it."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     return click.option("--table", type=path, help="Your own file, for settings that were made for one.")(command)
 
 
 def delta_option(command: Command) -> Command:
-    """Adds --delta."""
+    """Add the option --delta."""
     return click.option(
         "--delta",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -67,13 +68,14 @@ def delta_option(command: Command) -> Command:
 
 
 def _delta(_: click.Context, __: click.Parameter, delta: float) -> float:
-    if math.isnan(delta):  # which is within every range
+    if math.isnan(delta):  # click finds nan within every range
         raise click.BadParameter("nan is not a number.")
     return delta
 
 
 def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] = ()) -> Experiment:
-    """The experiment of a file, "-" for what comes in, or of a preset, with numbers changed; raises UserError."""
+    """Return the experiment of a file, "-" for the standard input, or of a preset, with numbers changed. Raises
+    UserError."""
     if (file is None) == (preset is None):
         raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
     if preset is None and file is not None and (file == "-" or Path(file).exists()):
@@ -92,8 +94,8 @@ def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] =
 
 def _read(file: str) -> Experiment:
     try:
-        with click.open_file(file, "rb") as opened:
-            text = opened.read().decode("utf-8-sig")
+        with click.open_file(file, "rb") as stream:
+            text = stream.read().decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("This file is no text. Give the settings that a page saves as JSON.") from None
     except OSError as error:
@@ -102,26 +104,28 @@ def _read(file: str) -> Experiment:
 
 
 def preset_named(name: str) -> Preset:
-    """The preset of this name, or the only one whose name contains it; raises UserError."""
-    known = list(families.preset_names())
-    exact = [(family, full) for family, full in known if full.casefold() == name.casefold()]
-    found = exact or [(family, full) for family, full in known if name.casefold() in full.casefold()]
-    if len(found) == 1:
-        return families.preset(*found[0])
-    if not found:
+    """Return the preset of this name, or the only one whose name contains it. Raises UserError."""
+    names = list(families.preset_names())
+    exact = [(family, full) for family, full in names if full.casefold() == name.casefold()]
+    matches = exact or [(family, full) for family, full in names if name.casefold() in full.casefold()]
+    if len(matches) == 1:
+        return families.preset(*matches[0])
+    if not matches:
         raise UserError(f"No preset is called '{name}'. `dpviz presets` lists them.")
-    raise UserError(f"'{name}' may be {' or '.join(repr(full) for _, full in found)}. Write more of the name.")
+    raise UserError(f"'{name}' may be {' or '.join(repr(full) for _, full in matches)}. Write more of the name.")
 
 
-def refused(reasons: Mapping[str, UserError]) -> None:
-    """Say which methods are left out, and why."""
+def print_refusals(reasons: Mapping[str, UserError]) -> None:
+    """Print the methods that are left out, with the reasons."""
     for label, error in reasons.items():
         click.echo(f"Left out: {label}. {error}", err=True)
 
 
 def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:
-    """The table that the experiment was made for, from the user's file; with `in_blocks` the file itself, if it is a
-    large one. Raises UserError."""
+    """Return the table that the experiment was made for, from the user's file.
+
+    in_blocks : return the file itself if it is a large one. Raises UserError.
+    """
     data = experiment.problem.dataset
     if not isinstance(data, Upload):
         if table is not None:
@@ -148,26 +152,26 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
 
 
 def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Addresses and values of "epsilon=0.1,0.3": a name of `sweep.settings`, or an address of one number.
+    """Return addresses and values of "epsilon=0.1,0.3": a name of `sweep.settings`, or an address of one number.
 
     Raises UserError.
     """
-    name, equals, values = (part.strip() for part in text.partition("="))
-    if not equals or not values:
+    name, separator, values = (part.strip() for part in text.partition("="))
+    if not separator or not values:
         raise UserError(f"'{text}' needs the form NAME=VALUE,VALUE,… such as epsilon=0.1,0.3,1.")
     by_name = settings(experiment)
     if name in by_name:
         return by_name[name].fields, numbers(values)
     if "." in name or name in type(experiment).model_fields:
         return (name,), numbers(values)
-    near = difflib.get_close_matches(name, by_name, 1, 0.4)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    matches = difflib.get_close_matches(name, by_name, 1, 0.4)
+    hint = f" Did you mean {matches[0]}?" if matches else ""
     raise UserError(f"'{name}' is not a number among these settings.{hint} They have: {', '.join(by_name)}.")
 
 
-def numbers(listed: str) -> tuple[float, ...]:
-    """The numbers of "0.1,0.3"; raises UserError."""
-    return tuple(_number(word) for word in listed.split(","))
+def numbers(text: str) -> tuple[float, ...]:
+    """Return the numbers of "0.1,0.3". Raises UserError."""
+    return tuple(_number(word) for word in text.split(","))
 
 
 def _number(word: str) -> float:
@@ -181,7 +185,8 @@ def _number(word: str) -> float:
 
 
 def out_option(help: str) -> Callable[[Command], Command]:
-    """Adds --out, a path that can be written, with an ending that says how; checked before anything is computed."""
+    """Add the option --out, a path that can be written, whose ending gives the format; checked before anything is
+    computed."""
     return click.option("--out", type=click.Path(dir_okay=False, path_type=Path), callback=_writable, help=help)
 
 
@@ -194,7 +199,7 @@ def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path 
 
 
 def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:
-    """The table as CSV, behind what it is about as lines with "#", or as Parquet, which keeps that beside it:
+    """Write the table as CSV, below the lines of `about` with "#", or as Parquet, which keeps them as an attribute:
     `pandas.read_parquet(path).attrs["dpviz"]`."""
     with _in_one_piece(path) as part:
         if path.suffix.lower() == ".csv":
@@ -204,8 +209,8 @@ def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:
             frame.to_parquet(part, index=False)
 
 
-def listed(rows: Sequence[Mapping[str, str]]) -> str:
-    """Rows of words, with their names above, for reading."""
+def rows_as_text(rows: Sequence[Mapping[str, str]]) -> str:
+    """Return rows of texts in aligned columns, with the columns' names above."""
     columns = [[name, *(row[name] for row in rows)] for name in rows[0]] if rows else []
     widths = [max(map(len, column)) for column in columns]
     lines = zip(*columns, strict=True)
@@ -214,8 +219,8 @@ def listed(rows: Sequence[Mapping[str, str]]) -> str:
     )
 
 
-def shown(frame: "pd.DataFrame") -> str:
-    """A table for reading: words to the left, numbers to the right; what a row does not have is left blank."""
+def table_as_text(frame: "pd.DataFrame") -> str:
+    """Return a table in aligned columns: words to the left, numbers to the right; missing entries are blank."""
     columns: dict[str, Any] = {}
     for name, values in frame.items():
         if pd.api.types.is_numeric_dtype(values):
@@ -229,10 +234,11 @@ def shown(frame: "pd.DataFrame") -> str:
 
 @contextmanager
 def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
-    """Tell a result. If that goes wrong, all its numbers are left in a new file, which only the user may read."""
+    """Run the body, which prints a result. If it fails, write all numbers to a new file that only this user may
+    read."""
     try:
         yield
-    except BrokenPipeError:  # who reads has seen enough
+    except BrokenPipeError:  # the reading program has ended, as `head` does
         raise
     except Exception:
         with suppress(OSError):
@@ -245,8 +251,8 @@ def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
 
 @contextmanager
 def _in_one_piece(path: Path) -> Iterator[Path]:
-    """A path beside it to write to; it takes the other one's place when all is written."""
-    target = path.resolve()  # a link stays, and what it points to is written
+    """Yield a temporary path to write to; its file replaces the one at `path` when all is written."""
+    target = path.resolve()  # a link stays, and its target is written
     part = target.with_name(f".{os.getpid()}.part")
     try:
         yield part

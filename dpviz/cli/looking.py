@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from dpviz import families
-from dpviz.cli.files import delta_option, listed, preset_named, refused, settings_options
+from dpviz.cli.files import delta_option, preset_named, print_refusals, rows_as_text, settings_options
 from dpviz.experiments import results
-from dpviz.experiments.experiment import Experiment, Planned
+from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.numbers import short, short_up
 from dpviz.privacy.accounting import accountants
@@ -27,46 +27,51 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     """
     planned = experiment.planned()
     experiment = planned.ready()
-    at = experiment.budget.own_delta(delta)
-    methods = [_planned(label, found, at) for label, found in planned.plans.items()]
-    costs = results.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, at)
+    own_delta = experiment.budget.own_delta(delta)
+    methods = [_numbers(label, method_plan, own_delta) for label, method_plan in planned.plans.items()]
+    costs = results.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, own_delta)
     if as_json:
-        click.echo(json.dumps(_described(experiment, planned, methods, list(results.sentences(costs))), indent=2))
+        document = {
+            "guarantee": json.loads(experiment.budget.to_json()),
+            "unit": experiment.problem.unit,
+            "read_from_the_data": list(experiment.problem.from_data),
+            "seeded": experiment.seeded,
+            "methods": methods,
+            "refused": {label: str(error) for label, error in planned.refused.items()},
+            "publishing": list(results.sentences(costs)),
+        }
+        click.echo(json.dumps(document, indent=2))
         return 0
-    refused(planned.refused)
+    print_refusals(planned.refused)
     click.echo(f"Guarantee of each method: {experiment.promise}.\n")
-    click.echo(listed([_row(method) for method in methods]))
+    click.echo(rows_as_text([_row(method) for method in methods]))
     click.echo("")
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
     return 0
 
 
-def _planned(label: str, found: Plan, delta: float) -> dict[str, Any]:
-    """What is known of a method in advance; None where there is no such number."""
+def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
+    """Return the numbers of a method's plan; None where there is no such number."""
     noise = {
-        name: {"first": float(added[0]), "last": float(added[-1])}
-        for name, scale in found.noise.items()
-        if len(added := scale[scale > 0])
+        name: {"first": float(nonzero[0]), "last": float(nonzero[-1])}
+        for name, scale in plan.noise.items()
+        if len(nonzero := scale[scale > 0])
     }
-    described: dict[str, Any] = {
-        "method": label,
-        "steps": found.iterations,
-        "stops_by_itself": found.stops,
-        "noise": noise,
-    }
-    if not found.private:
-        return described | {"epsilon": None, "delta": None, "accountant": None}
-    reading = results.reading(found, found.iterations, delta)
-    proven = math.isfinite(reading.epsilon)
-    return described | {
-        "epsilon": reading.epsilon if proven else None,
+    result: dict[str, Any] = {"method": label, "steps": plan.iterations, "stops_by_itself": plan.stops, "noise": noise}
+    if not plan.private:
+        return result | {"epsilon": None, "delta": None, "accountant": None}
+    reading = results.reading(plan, plan.iterations, delta)
+    is_proven = math.isfinite(reading.epsilon)
+    return result | {
+        "epsilon": reading.epsilon if is_proven else None,
         "delta": delta,
-        "accountant": accountants.METHOD_NAMES[reading.method] if proven else None,
+        "accountant": accountants.METHOD_NAMES[reading.method] if is_proven else None,
     }
 
 
 def _row(method: dict[str, Any]) -> dict[str, str]:
+    """Return the numbers of a method as a row of the printed table."""
     noise = "; ".join(
         f"{name} {short(ends['first'])}" + (f" to {short(ends['last'])}" if ends["last"] != ends["first"] else "")
         for name, ends in method["noise"].items()
@@ -84,20 +89,6 @@ def _row(method: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _described(
-    experiment: Experiment, planned: Planned, methods: list[dict[str, Any]], publishing_costs: list[str]
-) -> dict[str, Any]:
-    return {
-        "guarantee": json.loads(experiment.budget.to_json()),
-        "unit": experiment.problem.unit,
-        "read_from_the_data": list(experiment.problem.from_data),
-        "seeded": experiment.seeded,
-        "methods": methods,
-        "refused": {label: str(error) for label, error in planned.refused.items()},
-        "publishing": publishing_costs,
-    }
-
-
 @click.command()
 @click.argument("name", required=False)
 def presets(name: str | None) -> int:
@@ -106,11 +97,13 @@ def presets(name: str | None) -> int:
     With a NAME, or enough of it to be clear, its settings as JSON, to be changed.
     """
     if name is not None:
-        export = import_module("dpviz.exports.export")  # brings templates, which nothing else here needs
+        export = import_module(
+            "dpviz.exports.export"
+        )  # imports the templates, which no other command of this module needs
         click.echo(export.to_settings(preset_named(name).experiment), nl=False)
         return 0
-    for family, found in families.presets().items():
+    for family, family_presets in families.presets().items():
         click.echo(family.replace("_", " ").capitalize())
-        for preset in found:
+        for preset in family_presets:
             click.echo(f"  {preset.name}  ({preset.source})")
     return 0

@@ -1,6 +1,6 @@
-"""The commands by name, and what becomes of mistakes: one sentence and an exit code, never a traceback.
+"""The commands by name, and the handling of errors: one sentence and an exit code, never a traceback.
 
-A command is imported, with all that it computes with, when it is asked for. The list of them waits for none.
+A command is imported, with its libraries, when it is called. The list of all commands imports none of them.
 """
 
 import io
@@ -36,8 +36,8 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
 
     Its settings are those of .streamlit/config.toml; variables named STREAMLIT_… override them.
     """
-    chosen = {"DPVIZ_WORKERS": workers, "DPVIZ_STORE": store if store in (None, "off") else os.path.abspath(store)}
-    environment = {**os.environ, **{name: str(value) for name, value in chosen.items() if value is not None}}
+    variables = {"DPVIZ_WORKERS": workers, "DPVIZ_STORE": store if store in (None, "off") else os.path.abspath(store)}
+    environment = {**os.environ, **{name: str(value) for name, value in variables.items() if value is not None}}
     options = [f"--server.port={port}", f"--server.headless={str(not browser).lower()}"]
     program = [sys.executable, "-m", "streamlit", "run", "app.py", *options]
     try:
@@ -46,13 +46,13 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
         raise UserError(str(error), title="There is no dashboard") from None
     if os.name == "nt":
         return subprocess.call(program, env=environment)
-    os.execve(sys.executable, program, environment)  # in its place, so that it gets the signals
+    os.execve(sys.executable, program, environment)  # replaces this process, so that it gets the signals
 
 
 # --------------------------------------------------------------------------------------------------------- all commands
 
-_WORDS = resources.data(__package__, "commands.toml")
-COMMANDS = _WORDS["commands"]
+_TEXTS = resources.data(__package__, "commands.toml")
+COMMANDS = _TEXTS["commands"]
 
 
 def _examples(lines: str) -> str:
@@ -60,30 +60,30 @@ def _examples(lines: str) -> str:
 
 
 def command(name: str) -> click.Command:
-    """The command of this name, imported."""
+    """Return the command of this name, imported."""
     module, _, attribute = COMMANDS[name]["at"].partition(".")
-    found: click.Command = getattr(import_module(f"dpviz.cli.{module}"), attribute)
-    found.epilog = _examples(COMMANDS[name]["examples"])
-    return found
+    result: click.Command = getattr(import_module(f"dpviz.cli.{module}"), attribute)
+    result.epilog = _examples(COMMANDS[name]["examples"])
+    return result
 
 
 class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name, listed, rest = super().resolve_command(ctx, args)
+        name, listed_command, rest = super().resolve_command(ctx, args)
         first = [arg for arg in rest[:1] if arg.endswith(".json")]
         tables = [path for option, path in pairwise(rest) if option == "--table"]
         for path in first + tables:
             if not Path(path).exists():
-                raise click.UsageError(f"There is no file {path}.")  # before what takes a second to import
-        return name, command(name) if name and listed else None, rest
+                raise click.UsageError(f"There is no file {path}.")  # before the command's imports, which take a second
+        return name, command(name) if name and listed_command else None, rest
 
 
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog=f"{_examples(_WORDS['examples'])}\n\n{_WORDS['exit_codes']}",
+    epilog=f"{_examples(_TEXTS['examples'])}\n\n{_TEXTS['exit_codes']}",
 )
 @click.version_option(dpviz.__version__, prog_name="dpviz")
 @click.option("--debug", is_flag=True, help="Show where a mistake of dpviz itself happened.")
@@ -95,18 +95,18 @@ def dpviz_command(debug: bool) -> None:
     logging.getLogger("dpviz").addHandler(logging.StreamHandler() if debug else logging.NullHandler())
     logging.getLogger("dpviz").propagate = False
     if not (debug or sys.warnoptions):
-        warnings.simplefilter("ignore")  # of the libraries below: what concerns the user is said in sentences
+        warnings.simplefilter("ignore")  # from libraries: dpviz prints sentences about all that concerns the user
 
 
-for listed, words in COMMANDS.items():
-    dpviz_command.add_command(click.Command(listed, short_help=words["says"]))
+for name, entry in COMMANDS.items():
+    dpviz_command.add_command(click.Command(name, short_help=entry["says"]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments say; the exit code."""
+    """Run the command in the arguments; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console that has no "ε" shows another sign
+            stream.reconfigure(errors="replace")  # a console without "ε" prints another sign
     try:
         return int(dpviz_command.main(list(arguments), "dpviz", standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -118,7 +118,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
-    except BrokenPipeError:  # who reads has seen enough
+    except BrokenPipeError:  # the reading program has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:  # a full disk behind the output, mostly

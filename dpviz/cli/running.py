@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from dpviz.cli import INTERRUPTED, files
-from dpviz.cli.files import Command, delta_option, refused, rescued, shown, write
+from dpviz.cli.files import Command, delta_option, print_refusals, rescued, table_as_text, write
 from dpviz.errors import UserError
 from dpviz.execution import cluster
 from dpviz.execution.cluster import Cluster
@@ -36,13 +36,13 @@ from dpviz.specification import sentences
 from dpviz.sweeps.sweep import Axis, Sweep, SweepStep, data_seed
 from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
-# ------------------------------------------------------------------- who computes, how far it is, and what Ctrl+C keeps
+# ------------------------------------------------------------------------------- the executor, the progress, and Ctrl+C
 
-STEPS = 1000  # of the bar
+STEPS = 1000  # resolution of the bar
 
 
 def common_options(command: Command) -> Command:
-    """Adds --diagnostics, --store, --max-seconds and --quiet."""
+    """Add --diagnostics, --store, --max-seconds and --quiet."""
     for option in (
         click.option(
             "--max-seconds",
@@ -69,42 +69,43 @@ def common_options(command: Command) -> Command:
 
 
 @dataclass(frozen=True)
-class Computing:
-    """Who computes, and the store that stands before."""
+class Backend:
+    """The executor of a command, and the store that it reads and writes."""
 
     executor: Executor
     store: Store | None
 
     def keeps(self, repeatable: bool) -> bool:
-        """Whether what is finished can be found again."""
+        """Return whether finished cells stay in the store."""
         return repeatable and self.store is not None and not self.store.note
 
 
 @contextmanager
-def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Computing]:
-    """As the options say; one worker is this process. At the end it is said what is wrong with the store.
+def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
+    """Yield executor and store of these options; at the end, print the problems of the store.
 
-    Raises UserError for a cluster's address that is none, and for a limit that a cluster does not know.
+    workers : processes; 1 is this process. Raises UserError for an address that is none, and for a time limit on a
+        cluster.
     """
     if cluster and max_seconds < math.inf:
         raise UserError("A cluster knows no limit of time. Leave --max-seconds out.")
-    inner: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
-    found = usual(store)
+    executor: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
+    finished = usual(store)
     slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
-    inner = inner if slots is None else slots.place(max_seconds=max_seconds)
+    executor = executor if slots is None else slots.executor(max_seconds=max_seconds)
     try:
-        yield Computing(inner if found is None else Stored(inner, found), found)
+        yield Backend(executor if finished is None else Stored(executor, finished), finished)
     finally:
         if slots is not None:
             slots.close()
-        if found is not None and found.note:
-            click.echo(found.note, err=True)
+        if finished is not None and finished.note:
+            click.echo(finished.note, err=True)
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line whenever there is another one; nothing if quiet. Told by any thread.
+    """A bar on a terminal; elsewhere a line whenever it changes; nothing if quiet. Any thread may call it.
 
-    timed : whether the time to the end may be said, which is a function of the data.
+    timed : whether the remaining time may be printed, which is a function of the data.
     """
 
     def __init__(self, quiet: bool, timed: bool) -> None:
@@ -131,13 +132,14 @@ class Progress:
             self._bar.render_finish()
 
     def time_left(self, share: float, restored: float = 0.0) -> str:
-        """Such as "8 seconds left"; empty as long as that cannot be told. As `seconds_left`."""
-        gone = time.monotonic() - self._began
-        left = seconds_left(gone, share, restored) if self._timed else None
-        return f"{duration(left)} left" if left and gone > 1 else ""
+        """Return a text such as "8 seconds left"; empty while there is no estimate. Arguments as of `seconds_left`."""
+        elapsed = time.monotonic() - self._began
+        remaining = seconds_left(elapsed, share, restored) if self._timed else None
+        return f"{duration(remaining)} left" if remaining and elapsed > 1 else ""
 
-    def tell(self, share: float, text: str, line: str) -> None:
-        """How much is done, in [0, 1]; what to say of it beside the bar, and as a line elsewhere."""
+    def update(self, share: float, text: str, line: str) -> None:
+        """Show the progress. share : in [0, 1]. text : next to the bar. line : printed instead of the bar where
+        there is no terminal."""
         with self._lock:
             if self._bar is not None:
                 self._bar.update(round(share * STEPS) - self._bar.pos, text)
@@ -148,7 +150,7 @@ class Progress:
 
 @contextmanager
 def stopped_by_ctrl_c() -> Iterator[threading.Event]:
-    """An event that is set by the first Ctrl+C. The second one ends the program."""
+    """Yield an event that the first Ctrl+C sets. The second one ends the program."""
     stopping = threading.Event()
 
     def interrupt(_: int, __: FrameType | None) -> None:
@@ -157,16 +159,16 @@ def stopped_by_ctrl_c() -> Iterator[threading.Event]:
         stopping.set()
         click.echo("\nStopping. Press Ctrl+C again to end at once.", err=True)
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    old_handler = signal.signal(signal.SIGINT, interrupt)
     try:
         yield stopping
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, old_handler)
 
 
 # --------------------------------------------------------------------------------------------------------- the commands
 
-LARGE = 1e9  # bytes of memory that a run may take without saying so
+LARGE = 1e9  # bytes of memory above which a run prints its estimate
 
 
 @click.command()
@@ -194,59 +196,63 @@ def run(
     """
     planned = experiment.planned()
     experiment = planned.ready()
-    refused(planned.refused)
+    print_refusals(planned.refused)
     cell = Cell(experiment, files.tables_of(experiment, table, in_blocks=True))
     if not experiment.public and not quiet:
         runs = [(plan, experiment.replicates) for plan in planned.plans.values()]
         click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
     if (size := experiment.estimated_bytes(planned.plans)) > LARGE and not quiet:
         click.echo(f"Needs at most about {short_up(size / 1e9, 2)} GB of memory.", err=True)
-    with computing(store, max_seconds) as chosen:
-        outcome = _run(chosen, cell, quiet)
+    with computing(store, max_seconds) as backend:
+        outcome = _run(backend, cell, quiet)
     if outcome.state == "failed":
         raise click.ClickException(outcome.message)
     if outcome.trace is not None:
         trace = outcome.trace.visible(diagnostics or experiment.problem.public)
-        _tell(trace, experiment, planned.plans, experiment.budget.own_delta(delta), out)
+        _print_results(trace, experiment, planned.plans, experiment.budget.own_delta(delta), out)
         if figure is not None:
             _draw(trace, experiment, diagnostics, figure)
     if outcome.state == "done":
         return 0
-    kept = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
+    saved = f" {out} has what was recorded until then." if out and outcome.trace is not None else ""
     again = "A single run cannot be continued; the same command begins it again."
-    click.echo(f"{_cut(outcome.state, experiment)}{kept} {again}", err=True)
+    click.echo(f"{_cut(outcome.state, experiment)}{saved} {again}", err=True)
     return INTERRUPTED
 
 
 def _cut(state: Ending, experiment: Experiment) -> str:
-    """Why it has no end, in a sentence or two."""
+    """Return the reason for an incomplete run, in a sentence or two."""
     if state != "timeout":
         return "Stopped before the end."
     return f"{AT_LIMIT}." if experiment.public else f"{AT_LIMIT}. {DEPENDS}"
 
 
-def _run(chosen: Computing, cell: Cell, quiet: bool) -> Outcome:
-    """Run a cell, saying how far it is."""
+def _run(backend: Backend, cell: Cell, quiet: bool) -> Outcome:
+    """Run a cell and show its progress."""
     with stopped_by_ctrl_c() as stopping, Progress(quiet, cell.experiment.public) as progress:
 
-        def hear(_: int, trace: Trace | None, share: float) -> None:
-            progress.tell(share, progress.time_left(share), "" if trace is None else f"{10 * int(10 * share)} %")
+        def on_progress(_: int, trace: Trace | None, share: float) -> None:
+            progress.update(share, progress.time_left(share), "" if trace is None else f"{10 * int(10 * share)} %")
 
-        ((_, outcome),) = chosen.executor.run([cell], stopping, hear)
+        ((_, outcome),) = backend.executor.run([cell], stopping, on_progress)
     if outcome.restored and not quiet:
         click.echo("This run was made before: its numbers come from the store.", err=True)
     return outcome
 
 
-def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float, out: Path | None) -> None:
-    """Write the file, and print the final table and what publishing costs."""
+def _print_results(
+    trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float, out: Path | None
+) -> None:
+    """Write the file, and print the final table and the cost of publishing."""
     with rescued(trace.to_frame):
         try:
             if out is not None:
                 write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
-        finally:  # a file that cannot be written takes no table away
+        finally:  # the table is printed even if the file cannot be written
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
-            click.echo(shown(_as_on_the_page(table if experiment.problem.public else marked(table, trace), trace)))
+            click.echo(
+                table_as_text(_as_on_the_page(table if experiment.problem.public else marked(table, trace), trace))
+            )
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
@@ -255,15 +261,15 @@ def _tell(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta
 
 
 def _as_on_the_page(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
-    """The table with the headings of the page."""
+    """Return the table with the headings of the page."""
     labels = {name: column.label for name, column in results.columns(trace).items()}
-    marks = ("", results.NOT_PRIVATE)  # where a heading says that it is not private, too
+    marks = ("", results.NOT_PRIVATE)  # headings with the mark of values that are not private, too
     return table.rename(columns={name + mark: label + mark for name, label in labels.items() for mark in marks})
 
 
 def _draw(trace: Trace, experiment: Experiment, diagnostics: bool, path: Path) -> None:
-    """Write the picture of the run and the noise of its plan as a page of their own."""
-    displayed = import_module("dpviz.plots.displayed")  # brings plotly, which nothing else here needs
+    """Write the picture of the run and of its plan's noise as an HTML page."""
+    displayed = import_module("dpviz.plots.displayed")  # imports plotly, which no other command needs
     settings = f"{experiment.to_json()}\n\nGuarantee: {experiment.promise}."
     try:
         path.write_text(displayed.page((trace, experiment), settings, diagnostics), "utf-8")
@@ -317,39 +323,41 @@ def sweep(
     """
     tables = files.tables_of(experiment, table)
     everything = diagnostics or experiment.problem.public
-    varied = _sweep(experiment, grid, seeds, _metric(experiment, metric, everything))
-    price = varied.price(varied.planned())  # what is wrong with the settings is said before anything runs
+    grid_sweep = _sweep(experiment, grid, seeds, _metric(experiment, metric, everything))
+    price = grid_sweep.price(grid_sweep.planned())  # raises errors in the settings before anything runs
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
     operators = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
     with (
-        computing(store, max_seconds, workers, dask or operators) as chosen,
+        computing(store, max_seconds, workers, dask or operators) as backend,
         stopped_by_ctrl_c() as stopping,
         Progress(quiet, experiment.public) as progress,
     ):
-        result = _run_sweep(varied, tables, chosen, stopping, progress)
-        kept = chosen.keeps(Cell(experiment, tables).repeatable)
+        result = _run_sweep(grid_sweep, tables, backend, stopping, progress)
+        is_kept = backend.keeps(Cell(experiment, tables).repeatable)
     result = result.visible(everything)
-    _tell_sweep(varied, [text.partition("=")[0].strip() for text in grid], result, out)
+    _print_sweep(grid_sweep, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:
-        again = "goes on from there" if kept else "begins again, because nothing is kept in a store"
+        again = "goes on from there" if is_kept else "begins again, because nothing is kept in a store"
         again = f"The same command {again}."
         done = f"{result.finished} of {result.points} points are finished."
         click.echo(f"{_cut(result.cut, experiment)} {done} {again}", err=True)
         return INTERRUPTED
-    return int(result.finished < result.points)  # some have failed, as was said
+    return int(result.finished < result.points)  # those that failed were printed above
 
 
 def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metric: str) -> Sweep:
+    """Return the sweep that the options describe. Raises UserError, or click's UsageError, for options that make
+    none."""
     if len(grid) > 2:
         raise click.UsageError("A sweep has one --grid, or two.")
     (fields, values), *others = (files.varied(experiment, text) for text in grid)
-    seed, _, listed = (seeds or "").rpartition("=")
+    seed, _, numbers = (seeds or "").rpartition("=")
     seed = seed or data_seed(experiment)
-    found = files.numbers(listed) if seeds else ()
+    seed_values = files.numbers(numbers) if seeds else ()
     if seeds and not seed:
         raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
-    if not all(number.is_integer() for number in found):
+    if not all(number.is_integer() for number in seed_values):
         raise UserError("Seeds are whole numbers, such as --seeds 0,1,2.")
     with sentences(Sweep):
         second = Axis(fields=others[0][0], values=others[0][1]) if others else None
@@ -360,37 +368,40 @@ def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metri
             second=second,
             metric=metric,
             data_seed=seed if seeds else "",
-            data_seeds=tuple(int(number) for number in found),
+            data_seeds=tuple(int(number) for number in seed_values),
         )
 
 
 def _metric(experiment: Experiment, name: str, everything: bool) -> str:
-    """The metric that is asked for, or else the first one of the page. Raises UserError for one that is not there, or
-    may not be shown of the user's own file: what is not released reads the raw data."""
+    """Return the name of the metric that the user gave by name or label, or else the first one of the page.
+
+    Raises UserError for a metric that is not recorded, or may not be shown of the user's file: all that is not released
+    reads the raw data.
+    """
     recorded = experiment.metrics()
     name = next((key for key, metric in recorded.items() if name in (key, metric.label)), name)
-    shown = [name for name, metric in recorded.items() if everything or metric.released]
-    if not shown:
+    visible = [name for name, metric in recorded.items() if everything or metric.released]
+    if not visible:
         raise UserError("These methods release no series. --diagnostics shows what reads your raw data.")
-    if name and name not in shown:
+    if name and name not in visible:
         hidden = " It reads your raw data; --diagnostics shows it." if name in recorded else ""
-        raise UserError(f"No method records '{name}' for you to see.{hidden} There are: {', '.join(shown)}.")
-    return name or shown[0]
+        raise UserError(f"No method records '{name}' for you to see.{hidden} There are: {', '.join(visible)}.")
+    return name or visible[0]
 
 
 def _run_sweep(
-    varied: Sweep, tables: Mapping[str, np.ndarray], chosen: Computing, stopping: threading.Event, progress: Progress
+    sweep: Sweep, tables: Mapping[str, np.ndarray], backend: Backend, stopping: threading.Event, progress: Progress
 ) -> SweepResult:
-    """Run a sweep, saying how far it is."""
+    """Run a sweep and show its progress."""
     result = None
 
-    def tell(step: SweepStep) -> None:
+    def on_step(step: SweepStep) -> None:
         points = f"{step.result.finished} of {step.result.points} points"
-        left = progress.time_left(step.progress, step.restored)
-        progress.tell(step.progress, points + (left and f", {left}"), points)
+        remaining = progress.time_left(step.progress, step.restored)
+        progress.update(step.progress, points + (remaining and f", {remaining}"), points)
 
     try:
-        for step in varied.stream(tables, chosen.executor, stopping, tell):
+        for step in sweep.stream(tables, backend.executor, stopping, on_step):
             result = step.result
     except UserError as error:  # the settings are in order, so all runs have failed
         raise click.ClickException(str(error)) from None
@@ -398,32 +409,33 @@ def _run_sweep(
     return result
 
 
-def _tell_sweep(varied: Sweep, settings: Sequence[str], result: SweepResult, out: Path | None) -> None:
-    """Write the file, print the medians, and say what is missing. settings : what is varied, as it is asked for."""
+def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out: Path | None) -> None:
+    """Write the file, print the medians, and list missing results. settings : names of the varied settings, as the
+    user wrote them."""
     frame = result.to_frame()
-    if not varied.experiment.problem.public:
+    if not sweep.experiment.problem.public:
         released = [label for label, curve in result.curves.items() if curve.status != "not private"]
         frame["algorithm"] += np.where(frame["algorithm"].isin(released), "", results.NOT_PRIVATE)
     if len(frame):
         with rescued(lambda: frame):
             try:
                 if out is not None:
-                    write(export.sweep_to_table(result), export.sweep_header(result, varied), out)
+                    write(export.sweep_to_table(result), export.sweep_header(result, sweep), out)
             finally:
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
-                click.echo(shown(_medians(frame, settings)))
-        if condition := varied.experiment.condition:
+                click.echo(table_as_text(_medians(frame, settings)))
+        if condition := sweep.experiment.condition:
             click.echo(f"What private methods release is private at the budget of its point{condition}.")
         if result.price:
             click.echo(f"Publishing all of it: {result.price}.")
-    for reason, methods in by_reason(result.left_out, varied.places).items():
+    for reason, methods in by_reason(result.left_out, sweep.places).items():
         click.echo(f"Left out: {methods}. {reason}", err=True)
 
 
 def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
-    """A row for every value of the setting, or pair of values; a column for every method."""
+    """Return a row for every value of the setting, or pair of values; a column for every method."""
     names = dict(zip(("setting", "second_setting"), settings, strict=False))
-    found = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
+    medians = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
     methods = list(dict.fromkeys(frame["algorithm"]))
-    return found[methods].reset_index().rename(columns=names).rename_axis(columns=None)
+    return medians[methods].reset_index().rename(columns=names).rename_axis(columns=None)

@@ -1,1 +1,1 @@
-"""Runs that are kept beside others: in links and files, on common axes."""
+"""Comparison of several runs on common axes, and the pins that keep runs in links and files."""

@@ -1,4 +1,5 @@
-"""Pins: runs that are kept beside the next ones, as settings with a name; how they travel in a link and in a file."""
+"""Pins: runs that are kept for comparison with later ones, as settings with a name; their text in links and in
+files."""
 
 import base64
 import json
@@ -12,13 +13,13 @@ import dpviz
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 
-MOST_PACKED, MOST_TEXT = 16_000, 64_000  # characters of a link that are looked at, bytes that may come of them
+MOST_PACKED, MOST_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text, in bytes
 MOST = 3  # pins of a page
 MOST_NAME = 30  # characters
 MOST_IN_ALL = 15  # in a file
 MOST_FILE = MOST_IN_ALL * MOST_TEXT  # bytes
 FORMAT = "dpviz pins"
-# Where the settings of an experiment are declared: nothing else is imported for a text that somebody else wrote.
+# Prefixes of the kinds of an experiment's settings: a text from a stranger makes no other module be imported.
 _ROOMS = ("datasets.", "experiments.experiment.", "families.", "privacy.", "problems.")
 _MARKUP = re.compile(r"[<>&\[\]$`\\|]")  # of the languages that pages and charts are written in
 
@@ -32,78 +33,81 @@ class Pin:
 
     @property
     def travels(self) -> bool:
-        """Whether links and files may hold it: nothing that is about a visitor's own file."""
+        """True if links and files may hold it: not if it concerns a visitor's file."""
         return self.experiment.problem.public
 
     def to_link(self) -> str:
-        """As addresses hold it."""
-        return pack(json.dumps(_written(self), separators=(",", ":"), ensure_ascii=False))
+        """Return the pin as text for an address."""
+        return pack(json.dumps(_to_json_dict(self), separators=(",", ":"), ensure_ascii=False))
 
 
 def clean(name: str) -> str:
-    """A name as it may stand in charts and texts: one line, without markup, and not long."""
+    """Return a name that charts and texts may show: one line, without markup, at most MOST_NAME characters."""
     return _without_markup(name)[:MOST_NAME]
 
 
 def _without_markup(name: str) -> str:
-    kept = "".join(letter for letter in _MARKUP.sub("", name) if letter.isprintable())
-    return " ".join(kept.split())
+    printable = "".join(character for character in _MARKUP.sub("", name) if character.isprintable())
+    return " ".join(printable.split())
 
 
 def from_link(packed: str) -> Pin:
-    """The pin of an address. Raises UserError, in a sentence, for anything else."""
-    return _read(_parsed(unpack(packed)))
+    """Return the pin of an address. Raises UserError for any other text."""
+    return _pin(_parsed(unpack(packed)))
 
 
 def together(packed: Sequence[str]) -> str:
-    """Pins of addresses as one, for another address: what they have in common is said once."""
+    """Return the texts of several pins as one, for another address; what they have in common is compressed."""
     return pack(f"[{','.join(map(unpack, packed))}]")
 
 
 def from_together(packed: str) -> tuple[Pin, ...]:
-    """The pins again. Raises UserError, in a sentence, for anything else."""
-    return _several(_parsed(unpack(packed)), "It holds no pins. Copy all of the link.")
+    """Return the pins of `together`. Raises UserError for any other text."""
+    return _pins(_parsed(unpack(packed)), "It holds no pins. Copy all of the link.")
 
 
 def to_file(pins: Sequence[Pin]) -> str:
-    """Pins as the text of a file; those that may not travel are left out."""
-    written = [_written(pin) for pin in pins if pin.travels]
-    return json.dumps({"format": FORMAT, "version": dpviz.__version__, "pins": written}, indent=2, ensure_ascii=False)
+    """Return pins as the text of a file; those that may not travel are left out."""
+    parts = [_to_json_dict(pin) for pin in pins if pin.travels]
+    return json.dumps({"format": FORMAT, "version": dpviz.__version__, "pins": parts}, indent=2, ensure_ascii=False)
 
 
 def from_file(content: bytes) -> tuple[Pin, ...]:
-    """The pins of a file. Raises UserError, in a sentence, if it holds anything else."""
+    """Return the pins of a file. Raises UserError if it holds anything else."""
     if len(content) > MOST_FILE:
         raise UserError(f"It is larger than {MOST_FILE / 1e3:.0f} kB, which no file of pins is.", title="File not read")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError("It is no text. Choose a file that “Pins (JSON)” has made.", title="File not read") from None
-    whole = _parsed(text)
-    found = whole.get("pins") if isinstance(whole, Mapping) and whole.get("format") == FORMAT else None
-    return _several(found, "It holds no pins. Choose a file that “Pins (JSON)” has made.")
+    document = _parsed(text)
+    parts = document.get("pins") if isinstance(document, Mapping) and document.get("format") == FORMAT else None
+    return _pins(parts, "It holds no pins. Choose a file that “Pins (JSON)” has made.")
 
 
-def _written(pin: Pin) -> dict[str, Any]:
+def _to_json_dict(pin: Pin) -> dict[str, Any]:
     return {"name": pin.name, "experiment": json.loads(pin.experiment.to_json())}
 
 
-def _several(found: Any, otherwise: str) -> tuple[Pin, ...]:
-    if not isinstance(found, list) or not found:
-        raise UserError(otherwise, title="Pins not read")
-    if len(found) > MOST_IN_ALL:
-        raise UserError(f"It holds {len(found)} pins; no more than {MOST_IN_ALL} are read.", title="Pins not read")
-    return tuple(map(_read, found))
+def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
+    """Return the pins of a parsed list; raises UserError with the sentence `error` if it is none."""
+    if not isinstance(parts, list) or not parts:
+        raise UserError(error, title="Pins not read")
+    if len(parts) > MOST_IN_ALL:
+        raise UserError(f"It holds {len(parts)} pins; no more than {MOST_IN_ALL} are read.", title="Pins not read")
+    return tuple(map(_pin, parts))
 
 
 def _parsed(text: str) -> Any:
+    """Parse JSON. Raises UserError."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         raise UserError("What it holds is not valid JSON.", title="Pin not read") from None
 
 
-def _read(part: Any) -> Pin:
+def _pin(part: Any) -> Pin:
+    """Return the pin of a parsed text. Raises UserError for anything that is no pin, or may not be shown."""
     expected = {"name": str, "experiment": dict}
     if not isinstance(part, Mapping) or {key: type(value) for key, value in part.items()} != expected:
         raise UserError("A pin has a name and an experiment, and nothing else.", title="Pin not read")
@@ -118,24 +122,24 @@ def _read(part: Any) -> Pin:
 
 
 def _kinds(tree: Any) -> Iterator[Any]:
-    """All kinds that a tree names, however deep it is."""
-    left = [tree]
-    while left:
-        part = left.pop()
+    """Yield all kinds that a JSON tree names, at any depth."""
+    remaining = [tree]
+    while remaining:
+        part = remaining.pop()
         if isinstance(part, Mapping):
             yield from (part[key] for key in part if key == "kind")
-            left += part.values()
+            remaining += part.values()
         elif isinstance(part, list):
-            left += part
+            remaining += part
 
 
 def pack(text: str) -> str:
-    """A text for an address, in letters, digits, "-" and "_": compressed, as addresses take it."""
+    """Return a text compressed for an address, in letters, digits, "-" and "_"."""
     return base64.urlsafe_b64encode(zlib.compress(text.encode(), 9)).decode().rstrip("=")
 
 
 def unpack(packed: str) -> str:
-    """The text again. Raises UserError for what is no such text, or too long."""
+    """Return the text that `pack` packed. Raises UserError for any other text, and for one that is too long."""
     if len(packed) > MOST_PACKED:
         raise UserError("It is longer than what this page writes. Ask for a new link.", title="Link not read")
     try:

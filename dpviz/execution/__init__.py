@@ -1,1 +1,1 @@
-"""Who computes what when: the runner and its slots, workers, the store, a cluster, readers of files."""
+"""Execution: the runner and its slots, worker processes, the store, a cluster, readers of files."""

@@ -1,9 +1,10 @@
-"""Cells on a Dask cluster, if its scheduler's address is given. The only module that imports Dask, and only then.
+"""An executor on a Dask cluster, used if its scheduler's address is given. The only module that imports Dask, and only
+then.
 
-What goes there is text: a cell's settings in JSON, the name of `work`, and the versions of here. What comes back is
-bytes, in the format of `increments`. Dask itself pickles its tasks and results: who is at the other end of an address
-can make this process run anything, so an address is the operator's choice, and a visitor's only where the operator says
-so. Nobody's own table is ever sent.
+It sends text: a cell's settings in JSON, the name of `work`, and this server's versions. It receives bytes, in the
+format of `increments`. Dask itself pickles its tasks and results: the machine at an address can make this process run
+anything, so an address is the operator's choice, and a visitor's only where the operator allows it. No visitor's table
+is ever sent.
 """
 
 import asyncio
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 VARIABLE, ASK = "DPVIZ_DASK_SCHEDULER", "ask"
-PATIENCE = 5.0  # seconds that a cluster may take to answer, and be without a worker
-LOOK, ANSWER = 0.5, 2.0  # seconds between two looks at its workers, and that a look may take
+PATIENCE = 5.0  # seconds that a cluster may take to answer, and that it may be without a worker
+POLL_INTERVAL, ANSWER = 0.5, 2.0  # seconds between two checks of its workers, and that a check may take
 UPLOADS = "Your own file is never sent to a cluster. Run this without one."
 KILLED = (
     "Every worker of the cluster that ran this has ended, perhaps for want of memory. Choose fewer repeats, fewer "
@@ -45,11 +46,11 @@ _log = logging.getLogger(__name__)
 class Cluster:
     """An executor: the workers of a Dask cluster run the cells, each as a whole.
 
-    address : of the scheduler, "tcp://host:8786", or "tls://" as Dask's own configuration has it.
+    address : of the scheduler, "tcp://host:8786", or "tls://" as Dask's configuration has it.
 
-    Numbers are the same as here where the workers' processors are of the same kind, and else to rounding. A worker that
-    dies loses nothing: another one runs its cells. Of a cell that is stopped nothing is kept. Raises UserError for an
-    address that is none.
+    Numbers are the same as on this machine where the workers' processors are of the same kind, else equal up to
+    rounding. If a worker dies, another one runs its cells. Of a cell that is stopped nothing is kept. Raises UserError
+    for a malformed address.
     """
 
     address: str
@@ -61,7 +62,8 @@ class Cluster:
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """As `Executor.run`; `on_progress` is told of ended cells only. Without a cluster or a worker, cells fail."""
+        """Run the cells as `Executor.run` describes. `on_progress` is called for finished cells only. Without a
+        cluster or a worker, cells fail."""
         missing = dict(enumerate(cells))
         for number, cell in enumerate(cells):
             if not cell.repeatable:
@@ -82,25 +84,31 @@ class Cluster:
             yield number, Outcome("failed", reason) if reason else Outcome("stopped")
 
 
-def work(text: str, keep: Keep, versions_asked: str) -> bytes:
-    """Run one cell: what a worker of the cluster executes. Returns the outcome as bytes; never raises."""
-    if versions() != versions_asked:
+def work(text: str, keep: Keep, server_versions: str) -> bytes:
+    """Run one cell in a worker of the cluster and return the outcome as bytes. Never raises.
+
+    server_versions : `versions()` of the server, which must be those of the worker.
+    """
+    if versions() != server_versions:
         sentence = (
-            f"A worker of the cluster has {versions()}, but this was asked for by {versions_asked}. "
+            f"A worker of the cluster has {versions()}, but this was asked for by {server_versions}. "
             "Install the same versions there."
         )
         return outcome_to_bytes(Outcome("failed", sentence))
     given_up, stopping = _given_up(), threading.Event()
 
-    def look(*_: object) -> None:
+    def on_step(*_: object) -> None:
         if given_up():
             stopping.set()
 
-    return outcome_to_bytes(execute(Cell(Experiment.from_json(text), keep=keep), stopping, look))
+    return outcome_to_bytes(execute(Cell(Experiment.from_json(text), keep=keep), stopping, on_step))
 
 
 def _given_up() -> Callable[[], bool]:
-    """Tells whether nobody waits for the task of this thread any more: Dask cannot end a thread, so the task asks."""
+    """Return a function that tells whether the task of this thread was cancelled.
+
+    Dask cannot end a thread, so the task asks.
+    """
     from distributed import get_worker
 
     worker = get_worker()
@@ -114,49 +122,53 @@ def _given_up() -> Callable[[], bool]:
 
 
 class _Session:
-    """One run on a cluster, led by a thread of its own. Whatever is under way when it ends is given up.
+    """One run on a cluster, led by a thread of its own. Tasks under way at its end are cancelled.
 
-    reason : why it has ended before its cells, if that is not a stop.
+    reason : an error that ended it before its cells; empty after a stop.
     """
 
     def __init__(self, address: str, cells: Mapping[int, Cell], stopping: Stopping) -> None:
         self._address, self._cells, self._stopping = address, cells, stopping
         self.given_up = threading.Event()
         self.reason = ""
-        self._news: queue.SimpleQueue[tuple[int, Outcome] | None] = queue.SimpleQueue()
+        self._outcomes: queue.SimpleQueue[tuple[int, Outcome] | None] = queue.SimpleQueue()  # None: the last
 
     def outcomes(self) -> Iterator[tuple[int, Outcome]]:
-        """The outcomes as cells end, until all have, somebody stops, or nobody is there."""
+        """Yield the outcomes as cells end, until all have, the run is stopped, or the cluster is lost."""
         threading.Thread(target=self._lead, daemon=True, name="dpviz-cluster").start()
-        while (news := self._news.get()) is not None:
-            yield news
+        while (item := self._outcomes.get()) is not None:
+            yield item
 
     def _lead(self) -> None:
+        """Run the cells in this thread; note the reason if that fails, and end `outcomes`."""
         try:
-            asyncio.run(self._talk())
+            asyncio.run(self._run_all())
         except UserError as error:
             self.reason = str(error)
         except Exception:
             _log.exception("the cluster failed")
             self.reason = OURS
         finally:
-            self._news.put(None)
+            self._outcomes.put(None)
 
-    async def _talk(self) -> None:
+    async def _run_all(self) -> None:
         client = await self._connected()
         try:
-            await self._all(client)
+            await self._run_cells(client)
         finally:
             await _close(client)
 
     async def _connected(self) -> "Client":
+        """Connect to the scheduler. Raises UserError if Dask is missing, or no scheduler answers."""
         try:
             from distributed import Client
         except ImportError as error:
             raise UserError("To use a cluster, install dpviz[cluster] where this server runs.") from error
         client = Client(self._address, asynchronous=True, timeout=PATIENCE, set_as_default=False)
         try:
-            async with asyncio.timeout(PATIENCE):  # Dask's own limit does not hold for who listens and says nothing
+            async with asyncio.timeout(
+                PATIENCE
+            ):  # Dask's time limit does not cover a host that listens and never answers
                 return await client
         except Exception as error:  # of many kinds: no such host, refused, too late, another protocol
             _log.warning("no cluster at %s: %r", self._address, error)
@@ -165,31 +177,32 @@ class _Session:
                 f"No Dask scheduler answers at {self._address}. Check the address, or run without it."
             ) from error
 
-    async def _all(self, client: "Client") -> None:
-        run, here = uuid.uuid4().hex[:12], versions()
+    async def _run_cells(self, client: "Client") -> None:
+        """Submit all cells and pass on their outcomes, until a stop or until they are given up."""
+        run, server_versions = uuid.uuid4().hex[:12], versions()
         waiting: dict[asyncio.Task[Outcome], int] = {}
         for number, cell in self._cells.items():
-            future = client.submit(work, cell.text, cell.keep, here, key=f"dpviz-{run}-{number}", pure=False)
+            future = client.submit(work, cell.text, cell.keep, server_versions, key=f"dpviz-{run}-{number}", pure=False)
             waiting[asyncio.create_task(self._outcome(future))] = number
-        seen = time.monotonic()
+        last_seen = time.monotonic()
         try:
             while waiting and not (self._stopping.is_set() or self.given_up.is_set()):
-                ended, _ = await asyncio.wait(waiting, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
-                for task in ended:
-                    self._news.put((waiting.pop(task), task.result()))
-                seen = await self._check(client, seen)
+                finished, _ = await asyncio.wait(waiting, timeout=POLL_INTERVAL, return_when=asyncio.FIRST_COMPLETED)
+                for task in finished:
+                    self._outcomes.put((waiting.pop(task), task.result()))
+                last_seen = await self._check(client, last_seen)
         finally:
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _outcome(self, future: "Future[bytes]") -> Outcome:
-        """What has become of a task; of one whose worker has died, what another worker makes of it."""
+        """Return the outcome of a task; if its worker has died, that of the worker that repeats it."""
         from distributed import KilledWorker
 
         try:
             return outcome_from_bytes(await future.result())  # type: ignore[misc]  # of an asynchronous client
-        except CancelledError as error:  # by nobody here: the scheduler has gone, or forgotten it
+        except CancelledError as error:  # not cancelled by this session: the scheduler has gone, or lost the task
             raise UserError(self._gone()) from error
         except KilledWorker:
             return Outcome("failed", KILLED)
@@ -199,29 +212,30 @@ class _Session:
             _log.exception("a cell failed on the cluster")
             return Outcome("failed", OURS)
 
-    async def _check(self, client: "Client", seen: float) -> float:
-        """When somebody was there for the last time. Raises UserError if nobody has been for a while."""
+    async def _check(self, client: "Client", last_seen: float) -> float:
+        """Return the time at which the cluster last had a worker. Raises UserError if that is longer than PATIENCE
+        ago."""
         reason = f"The cluster at {self._address} has no worker. Start one, or run without the cluster."
         try:
             async with asyncio.timeout(ANSWER):
                 if await client.nthreads():
                     return time.monotonic()
-        except Exception:  # of many kinds: the connection has closed, nobody answers
+        except Exception:  # of many kinds: the connection has closed, no answer comes
             reason = self._gone()
-        if time.monotonic() - seen > PATIENCE:
+        if time.monotonic() - last_seen > PATIENCE:
             raise UserError(reason)
-        return seen
+        return last_seen
 
     def _gone(self) -> str:
         return f"The connection to the cluster at {self._address} was lost. What was finished is kept; run it again."
 
 
 async def _close(client: "Client") -> None:
-    with suppress(Exception):  # who has gone need not be told
+    with suppress(Exception):  # the other side may be gone
         async with asyncio.timeout(1.0):
             await client.close()
 
 
 def asked() -> str:
-    """What the operator has set in the variable DPVIZ_DASK_SCHEDULER: an address, "ask" for a field, or nothing."""
+    """Return the operator's choice, from the variable DPVIZ_DASK_SCHEDULER: an address, "ask" for a field, or ""."""
     return os.environ.get(VARIABLE, "").strip()

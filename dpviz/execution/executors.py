@@ -1,4 +1,4 @@
-"""The slots of a server: where its runs and sweeps are computed, and the line before them."""
+"""The slots of a server, which run the cells of all visitors, and the fair queue before them."""
 
 import logging
 import threading
@@ -10,23 +10,26 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from dpviz.execution.increments import extend
 from dpviz.experiments.task import OURS, TOO_LARGE, Cell, OnProgress, Outcome, Stopping, execute, numbered
 from dpviz.experiments.trace import Trace
 from dpviz.processes import Child, Ended, Why, pack, unpack
 
-# ---------------------------------- the line: one visitor after the other, and of each visitor one task after the other
+# -------------------------------------- the queue: visitors take turns, and so do the tasks of each visitor
 
 T = TypeVar("T")
 _Tasks = OrderedDict[str, deque[T]]
 
 
 class FairQueue(Generic[T]):
-    """Who comes next. A visitor with a hundred things to do waits as long for each as one with a single thing; one who
-    takes something back keeps the place for what comes instead, until it is that visitor's turn. What is put there for
-    later stands in a line of its own, whose turn it is when nothing else is there."""
+    """A queue in which visitors take turns.
+
+    A visitor with a hundred items waits as long for each as one with a single item. A visitor who withdraws items keeps
+    the turn for the next ones, until that turn comes. Items that can wait have a queue of their own, whose turn comes
+    when the other one is empty.
+    """
 
     def __init__(self) -> None:
         self._visitors: OrderedDict[str, _Tasks[T]] = OrderedDict()
@@ -35,16 +38,18 @@ class FairQueue(Generic[T]):
         self._closed = False
 
     def put(self, visitor: str, task: str, items: list[T], later: bool = False) -> None:
-        """The visitor has items to do that belong to one task; they keep their order."""
+        """Add the items of one task of a visitor; they keep their order. later : whether they can wait."""
         with self._changed:
             if items:
-                line = self._later if later else self._visitors
-                line.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
-                self._changed.notify_all()  # not each of those who wait takes any item
+                queue = self._later if later else self._visitors
+                queue.setdefault(visitor, OrderedDict()).setdefault(task, deque()).extend(items)
+                self._changed.notify_all()  # a waiting thread may accept only some items
 
     def take(self, fits: Callable[[T], bool] | None = None, later: bool = False) -> T | None:
-        """The next item, or the next that fits, which leaves the line; waits for one. None when the line has been
-        closed. later : whether it may be one that was put there for later."""
+        """Remove and return the next item, or the next that fits; waits for one. None when the queue has been closed.
+
+        later : whether it may be an item that can wait.
+        """
         with self._changed:
             while not self._closed:
                 if (item := _next(self._visitors, fits)) is not None:
@@ -55,50 +60,50 @@ class FairQueue(Generic[T]):
             return None
 
     def withdraw(self, visitor: str, task: str) -> list[T]:
-        """The items of a task that have not been taken; they leave the line."""
+        """Remove and return the items of a task that have not been taken."""
         with self._changed:
-            for line in (self._visitors, self._later):
-                if items := line.get(visitor, OrderedDict()).pop(task, None):
+            for queue in (self._visitors, self._later):
+                if items := queue.get(visitor, OrderedDict()).pop(task, None):
                     return list(items)
             return []
 
     def ahead(self, visitor: str, task: str) -> list[T] | None:
-        """The items that will be taken before the first one of a task; None if none of it is in line."""
+        """Return the items that will be taken before the first one of a task; None if no item of it is in the queue."""
         with self._changed:
-            lines = (self._visitors, self._later)
-            of = next((line for line in lines if task in line.get(visitor, {})), None)
-            if of is None:
+            queues = (self._visitors, self._later)
+            queue = next((each for each in queues if task in each.get(visitor, {})), None)
+            if queue is None:
                 return None
-            first = of[visitor][task][0]
+            first = queue[visitor][task][0]
             copies = [
                 OrderedDict(
                     (name, OrderedDict((key, deque(items)) for key, items in tasks.items()))
-                    for name, tasks in line.items()
+                    for name, tasks in each.items()
                 )
-                for line in (lines if of is self._later else lines[:1])
+                for each in (queues if queue is self._later else queues[:1])
             ]
-        found: list[T] = []
+        result: list[T] = []
         for copy in copies:
             while (item := _next(copy)) is not first and item is not None:
-                found.append(item)
-        return found
+                result.append(item)
+        return result
 
     def close(self) -> None:
-        """Let everybody go who waits for an item."""
+        """Close the queue: every thread that waits for an item returns with None."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
 
 def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | None = None) -> T | None:
-    """Take the first item, or the first that fits, of the first task of the first who has one; task and visitor go to
-    the end, or leave."""
-    every = ((visitor, task, items) for visitor, tasks in visitors.items() for task, items in tasks.items())
-    found = next((one for one in every if fits is None or fits(one[2][0])), None)
-    if found is None:
+    """Take the first item that fits, of the first task that has one; the task and its visitor go to the end, or
+    leave."""
+    entries = ((visitor, task, items) for visitor, tasks in visitors.items() for task, items in tasks.items())
+    entry = next((entry for entry in entries if fits is None or fits(entry[2][0])), None)
+    if entry is None:
         return None
-    visitor, task, items = found
-    while fits is None and next(iter(visitors)) != visitor:  # who has taken something back: that turn has passed
+    visitor, task, items = entry
+    while fits is None and next(iter(visitors)) != visitor:  # has withdrawn all items, and its turn has passed
         visitors.popitem(last=False)
     tasks, item = visitors[visitor], items.popleft()
     if items:
@@ -115,9 +120,9 @@ def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | Non
 # ---------------------------------------------------------------------------------------------------------------- slots
 
 WORKER = "dpviz.execution.worker"
-PATIENCE = 1.0  # seconds that a worker has to stop by itself
-LOOK = 0.05  # seconds between two looks at whether somebody wants a run to stop
-MEANWHILE = 1.0  # seconds that a run is computed here while the worker is still starting
+PATIENCE = 1.0  # seconds that a worker has for stopping its cell, before it is killed
+POLL_INTERVAL = 0.05  # seconds between two checks for a request to stop
+MEANWHILE = 1.0  # seconds that a run may compute in this process while the worker is still starting
 GROWN = 800e6  # bytes of memory from which a worker is replaced by a fresh one after its run
 CRASHED = (
     "The process that computed this run has ended, perhaps because the machine ran out of memory. "
@@ -136,72 +141,73 @@ class _Allowance:
 
 @dataclass
 class _Turn:
-    """A cell in line or in a slot. short : whether it may have the slot for short ones."""
+    """A cell in the queue or in a slot. short : it may have the slot for short ones."""
 
     number: int
     cell: Cell
     stopping: Stopping
     on_progress: Callable[[Trace | None, float], None]
     allowance: _Allowance
-    ended: SimpleQueue[tuple[int, Outcome]]
+    outcomes: SimpleQueue[tuple[int, Outcome]]
     short: bool
 
 
 class Slots:
-    """A number of cells at the same time, for all visitors of a server; the others wait in a fair line.
+    """A number of cells at the same time, for all visitors of a server; the others wait in a fair queue.
 
     count : slots. processes : whether each is a worker process, started at once, or a thread of this one.
-    max_bytes : of memory that a cell may take in a worker process; threads know no such limit. short : whether there
-    is one more slot, for short cells alone, which wait for no long one there. What can wait has one slot at most, while
-    nothing else is in line.
+    max_bytes : of memory that a cell may take in a worker process; threads have no such limit. short : whether there is
+        one more slot, for short cells alone, in which they wait for no long one. Cells that can wait have one slot at
+        most, while no others are in the queue.
     """
 
     def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
         self.count, self.max_bytes = count, max_bytes
-        self._line: FairQueue[_Turn] = FairQueue()
-        every = count + short
-        self._workers = [_Worker(max_bytes) for _ in range(every)] if processes else []
-        for slot in range(every):
+        self._queue: FairQueue[_Turn] = FairQueue()
+        total = count + short
+        self._workers = [_Worker(max_bytes) for _ in range(total)] if processes else []
+        for slot in range(total):
             worker = self._workers[slot] if processes else None
             threading.Thread(target=self._serve, args=(slot, worker), daemon=True, name="dpviz-slot").start()
 
-    def place(
+    def executor(
         self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False, later: bool = False
-    ) -> "Place":
-        """Who runs the cells of one task of a visitor, which may take so much computing time together, and may be known
-        to be short, or to come after all that others have in line."""
-        return Place(self, visitor, _Allowance(max_seconds), short, later)
+    ) -> "SlotExecutor":
+        """Return the executor for one task of a visitor: max_seconds of computing time for all its cells, known to be
+        short or not, and whether it can wait until no others are in the queue."""
+        return SlotExecutor(self, visitor, _Allowance(max_seconds), short, later)
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the worker processes."""
+        """Numbers of the worker processes."""
         return [worker.pid for worker in self._workers]
 
     def close(self) -> None:
         """End the workers; nothing can be run afterwards."""
-        self._line.close()
+        self._queue.close()
         for worker in self._workers:
             worker.close()
 
     def _serve(self, slot: int, worker: "_Worker | None") -> None:
-        while (turn := self._line.take(_is_short if slot == self.count else None, later=slot == 0)) is not None:
+        """Take and run cells from the queue until it is closed: the loop of one slot's thread."""
+
+        def is_short(turn: _Turn) -> bool:
+            return turn.short
+
+        while (turn := self._queue.take(is_short if slot == self.count else None, later=slot == 0)) is not None:
             run = execute if worker is None else partial(worker.execute, short=turn.short)
             try:
                 outcome = run(turn.cell, turn.stopping, turn.on_progress, turn.allowance.seconds)
-            except Exception:  # whatever it is: a slot that ends is missing for ever
+            except Exception:  # of any kind: a slot that ends is missing for ever
                 _log.exception("run failed")
                 outcome = Outcome("failed", OURS)
             turn.allowance.seconds -= outcome.seconds
-            turn.ended.put((turn.number, outcome))
-            del turn, outcome  # a slot that waits keeps nobody's table
+            turn.outcomes.put((turn.number, outcome))
+            del turn, outcome  # a waiting slot must not hold a visitor's table in memory
 
 
-def _is_short(turn: _Turn) -> bool:
-    return turn.short
-
-
-class Place:
-    """An `Executor`: one task of a visitor, in the line of a server's slots."""
+class SlotExecutor:
+    """An `Executor` for one task of a visitor, in the queue of a server's slots."""
 
     def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool, later: bool) -> None:
         self._slots, self._visitor, self._allowance, self._short, self._later = slots, visitor, allowance, short, later
@@ -209,49 +215,50 @@ class Place:
         self._stopping: Stopping | None = None
 
     def leave(self) -> None:
-        """Take what waits out of the line at once, if it is to stop."""
+        """Remove the waiting cells from the queue at once, if the task is to stop."""
         if self._stopping is not None and self._stopping.is_set():
-            for turn in self._line.withdraw(self._visitor, self._task):
-                turn.ended.put((turn.number, Outcome("stopped")))
+            for turn in self._queue.withdraw(self._visitor, self._task):
+                turn.outcomes.put((turn.number, Outcome("stopped")))
 
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """As `Executor.run`. Closed before its end, it leaves the line; who closes it has set `stopping`."""
-        ended: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
+        """Run the cells as `Executor.run` describes. If closed before its end, it leaves the queue; set `stopping`
+        before."""
+        outcomes: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         turns = [
-            _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, ended, self._short)
+            _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, outcomes, self._short)
             for number, cell in enumerate(cells)
         ]
         missing, self._stopping = len(turns), stopping
-        self._line.put(self._visitor, self._task, turns, self._later)
+        self._queue.put(self._visitor, self._task, turns, self._later)
         del turns
         try:
             while missing:
                 self.leave()
                 try:
-                    found = ended.get(timeout=LOOK)
+                    outcome = outcomes.get(timeout=POLL_INTERVAL)
                 except Empty:
                     continue
                 missing -= 1
-                yield found
+                yield outcome
         finally:
-            self._line.withdraw(self._visitor, self._task)
+            self._queue.withdraw(self._visitor, self._task)
 
     @property
-    def _line(self) -> FairQueue[_Turn]:
-        return self._slots._line
+    def _queue(self) -> FairQueue[_Turn]:
+        return self._slots._queue
 
     @property
     def position(self) -> int | None:
-        """How many cells come before the first of these that waits, of short ones how many short ones; None if none
-        waits."""
-        ahead = self._line.ahead(self._visitor, self._task)
+        """Number of cells before the first waiting one of this task; of a short task, only short cells count. None
+        if none waits."""
+        ahead = self._queue.ahead(self._visitor, self._task)
         return None if ahead is None else sum(turn.short for turn in ahead) if self._short else len(ahead)
 
 
 class _Worker:
-    """A worker process, and the next one where that has ended. Used by one thread at a time."""
+    """A worker process, and its successor where it has ended. Used by one thread at a time."""
 
     def __init__(self, max_bytes: float) -> None:
         self._max_bytes = max_bytes
@@ -277,16 +284,16 @@ class _Worker:
     ) -> Outcome:
         """Run a cell in the process. Never raises; a process that has ended is replaced.
 
-        The first visitor does not wait for the process to start: meanwhile, what is short is run here. If it takes
-        longer, it begins again in the process, where its numbers are the same; on somebody's own file that would be two
-        releases.
+        The first visitor does not wait for the process to start: meanwhile a short run begins in this process. If it
+        takes longer, it begins again in the worker, where its numbers are the same; on a visitor's file that would be
+        two releases.
         """
         if stopping.is_set() or max_seconds < 0:
             return Outcome("stopped" if stopping.is_set() else "timeout")
-        if not self._child.alive:  # it has ended since the last run: no fault of this one
+        if not self._child.alive:  # it has ended since the last run, which is no failure of this one
             self._replace()
         self._number += 1
-        trace, began = Trace({}), time.monotonic()
+        trace, start = Trace({}), time.monotonic()
         try:
             if short and cell.repeatable and not self._has_started():
                 outcome = execute(cell, stopping, on_progress, min(MEANWHILE, max_seconds))
@@ -295,12 +302,12 @@ class _Worker:
             return self._converse(cell, stopping, on_progress, max_seconds, trace)
         except Ended as ended:
             self._replace()
-            kept = trace if trace.lanes else None
+            received = trace if trace.lanes else None
             if stopping.is_set():
-                return Outcome("stopped", CUT_OFF, kept, time.monotonic() - began)
-            return _cut_off(ended.why, kept, min(max_seconds, time.monotonic() - began))
+                return Outcome("stopped", CUT_OFF, received, time.monotonic() - start)
+            return _cut_off(ended.why, received, min(max_seconds, time.monotonic() - start))
         except BaseException:
-            self._replace()  # what it still says is of this run, and must not be taken for the next one's
+            self._replace()  # its further messages belong to this run, and must not be taken for the next one's
             raise
 
     def _converse(
@@ -311,37 +318,37 @@ class _Worker:
         max_seconds: float,
         trace: Trace,
     ) -> Outcome:
-        order = {"number": self._number, "text": cell.text, "keep": cell.keep}
+        """Send the cell to the process and receive its records until it ends. Raises Ended if the process ends or
+        must be killed."""
+        request = {"number": self._number, "text": cell.text, "keep": cell.keep}
         limits = {"max_bytes": self._max_bytes, "max_seconds": max_seconds}
-        while not self._has_started(LOOK):  # a stop meanwhile is no reason to start again, and to send may take as long
+        while not self._has_started(POLL_INTERVAL):  # to send would block as long, without a look at `stopping`
             if stopping.is_set():
                 return Outcome("stopped")
-        self._child.send(pack(order | limits, cell.tables))
-        asked: float | None = None
+        self._child.send(pack(request | limits, cell.tables))
+        stop_sent: float | None = None
         while True:
-            message = self._child.receive(LOOK)
+            message = self._child.receive(POLL_INTERVAL)
             if message is not None:
                 header, arrays = unpack(message)
                 if header["trace"]:
                     extend(trace, header["trace"], arrays)
                 if "end" in header:
-                    return self._ended(header["end"], trace)
+                    end = header["end"]
+                    if end.pop("resident") > GROWN:
+                        self._replace()
+                    return Outcome(**end, trace=trace if trace.lanes else None)
                 on_progress(trace if trace.lanes else None, header["progress"])
             if stopping.is_set():
-                if asked is None:
-                    asked = time.monotonic()
+                if stop_sent is None:
+                    stop_sent = time.monotonic()
                     self._child.send(pack({"stop": self._number}, {}))
-                elif time.monotonic() - asked > PATIENCE:
-                    raise Ended("crash")  # as soon as it is killed, which `execute` does
+                elif time.monotonic() - stop_sent > PATIENCE:
+                    raise Ended("crash")  # `execute` kills the process
 
     def _has_started(self, seconds: float = 0.0) -> bool:
-        self._ready = self._ready or self._child.receive(seconds) is not None  # that it is ready is what it says first
+        self._ready = self._ready or self._child.receive(seconds) is not None  # its first message says that it is ready
         return self._ready
-
-    def _ended(self, end: dict[str, Any], trace: Trace) -> Outcome:
-        if end.pop("resident") > GROWN:
-            self._replace()
-        return Outcome(**end, trace=trace if trace.lanes else None)
 
     def _replace(self) -> None:
         self._child.kill()
@@ -351,7 +358,7 @@ class _Worker:
 
 
 def _cut_off(why: Why, trace: Trace | None, seconds: float) -> Outcome:
-    """The outcome of a cell whose worker has ended before it."""
+    """Return the outcome of a cell whose worker has ended before it."""
     if why == "time":
         return Outcome("timeout", CUT_OFF, trace, seconds)
     return Outcome("failed", TOO_LARGE if why == "memory" else CRASHED, trace, seconds)

@@ -1,8 +1,8 @@
 """Visitors' files, read in processes of their own: with little priority, in limited memory and time.
 
-A file is the one thing that a stranger gives to libraries in C: if reading it takes all memory, never ends or crashes,
-that process is gone, its visitor reads a sentence, and nobody else notices. `python -m dpviz.execution.reader` is the
-process; `Reader` is who asks it. What is read travels as an Arrow stream, never on disk and without a second copy.
+A file is the one thing that a stranger gives to libraries in C. If reading it takes all memory, never ends or crashes,
+that process is lost, its visitor sees an error, and no other visitor notices. `Reader` is the server's side; `python -m
+dpviz.execution.reader` is the process. A table comes back as an Arrow stream, never on disk and without a second copy.
 """
 
 import gc
@@ -27,7 +27,7 @@ from dpviz.processes import MEMORY, Child, Ended, Parent, Pieces, Why, limited, 
 
 MODULE = "dpviz.execution.reader"
 GROWN = 500e6  # bytes of memory from which the process is replaced after a file
-SLOWED = 20  # times its computing time that a file may take while others compute, too
+SLOWDOWN = 20  # wall-clock seconds per allowed second of computing time, for a busy machine
 
 
 class Reader:
@@ -36,26 +36,30 @@ class Reader:
     processes : files that are read at the same time, each in a process of its own: the first is started at once, others
         when there is a file for them. 0: one after the other, in the caller's process.
     max_bytes, max_seconds : of memory and computing time that a file may take in that process.
-    most : files that may be read or wait at the same time; another one is refused.
+    max_files : files that may be read or wait at the same time; another one is refused.
     """
 
-    def __init__(self, processes: int = 2, max_bytes: float = 1e9, max_seconds: float = 20.0, most: int = 10) -> None:
+    def __init__(
+        self, processes: int = 2, max_bytes: float = 1e9, max_seconds: float = 20.0, max_files: int = 10
+    ) -> None:
         self._limits = {"max_bytes": max_bytes, "max_seconds": max_seconds}
-        self._places = threading.BoundedSemaphore(most)
-        self._children = [Child(MODULE) if not place else None for place in range(processes)]
-        self._free: queue.LifoQueue[int] = queue.LifoQueue()  # the one that was used last is there already
-        for place in reversed(range(max(1, processes))):
-            self._free.put(place)
+        self._admitted = threading.BoundedSemaphore(max_files)
+        self._children = [Child(MODULE) if index == 0 else None for index in range(processes)]
+        # Indices of free children; last in, first out, because the child that was used last is running.
+        self._free: queue.LifoQueue[int] = queue.LifoQueue()
+        for index in reversed(range(max(1, processes))):
+            self._free.put(index)
 
     @property
     def pids(self) -> list[int]:
-        """The numbers of the processes that have been started."""
+        """Numbers of the processes that have been started."""
         return [child.pid for child in self._children if child is not None]
 
     def detect(self, data: bytes, name: str, given: Reading | None = None) -> Detected:
-        """As `datasets.detect_reading`. Raises UserError as that does, and for a file that breaks a limit."""
-        asked = {"ask": "detect", "name": name, "given": None if given is None else given.to_json()}
-        header, _ = self._ask(asked, data)
+        """Detect the reading of a file as `datasets.detect_reading`. Raises UserError as that does, and if a limit
+        is exceeded."""
+        request = {"ask": "detect", "name": name, "given": None if given is None else given.to_json()}
+        header, _ = self._ask(request, data)
         cells = tuple(tuple(column) for column in header["cells"])
         questions, names, ids = (tuple(header[name]) for name in ("questions", "names", "ids"))
         return Detected(Reading.from_json(header["reading"]), questions, names, cells, ids)
@@ -63,10 +67,12 @@ class Reader:
     def read(
         self, data: bytes, name: str, reading: Reading, min_columns: int = MIN_COLUMNS
     ) -> "tuple[pd.DataFrame, tuple[ColumnInfo, ...]]":
-        """As `datasets.read_table` and `describe_columns`. Raises UserError as `read_table` does, and for a file that
-        breaks a limit."""
-        asked = {"ask": "read", "name": name, "reading": reading.to_json(), "min_columns": min_columns}
-        header, table = self._ask(asked, data)
+        """Read a table as `datasets.read_table` and describe its columns as `describe_columns`.
+
+        Raises UserError as `read_table` does, and if a limit is exceeded.
+        """
+        request = {"ask": "read", "name": name, "reading": reading.to_json(), "min_columns": min_columns}
+        header, table = self._ask(request, data)
         return frame_of(table), tuple(ColumnInfo(**column) for column in header["columns"])
 
     def close(self) -> None:
@@ -76,56 +82,61 @@ class Reader:
                 child.kill()
 
     def _ask(self, header: dict[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
-        with self._in_line() as place:
-            answer, table = self._asked(place, header, data) if self._children else _answer(header, data)
+        with self._free_child() as index:
+            answer, table = self._ask_child(index, header, data) if self._children else _answer(header, data)
         if "error" in answer:
             raise UserError(answer["error"], title=answer["title"])
         return answer, table
 
     @contextmanager
-    def _in_line(self) -> Iterator[int]:
-        """The place of a process, as long as a file is read there."""
-        if not self._places.acquire(blocking=False):
+    def _free_child(self) -> Iterator[int]:
+        """Wait for a free child and reserve it; its index. Raises UserError if too many files wait."""
+        if not self._admitted.acquire(blocking=False):
             raise UserError("Choose yours again in a minute.", title="Other files are being read")
         try:
-            place = self._free.get()
+            index = self._free.get()
             try:
-                yield place
+                yield index
             finally:
-                self._free.put(place)
+                self._free.put(index)
         finally:
-            self._places.release()
+            self._admitted.release()
 
-    def _asked(self, place: int, header: dict[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
-        child = self._children[place]
-        if child is None or not child.alive:  # not begun, or gone since the last file: no fault of this one
-            child = self._replaced(place)
+    def _ask_child(
+        self, index: int, header: dict[str, Any], data: bytes
+    ) -> "tuple[dict[str, Any], pyarrow.Table | None]":
+        """Send a request to the child of this index and receive the answer. Raises UserError if it exceeds a limit."""
+        child = self._children[index]
+        if (
+            child is None or not child.alive
+        ):  # not started, or lost since the last file, for which this one is not to blame
+            child = self._replaced(index)
         try:
             child.send(pack(header | self._limits, {"file": np.frombuffer(data, dtype=np.uint8)}))
-            message = child.receive(SLOWED * self._limits["max_seconds"])
+            message = child.receive(SLOWDOWN * self._limits["max_seconds"])
         except Ended as ended:
-            self._replaced(place)
-            raise self._sentence(ended.why) from None
+            self._replaced(index)
+            raise self._error(ended.why) from None
         if message is None:
-            self._replaced(place)
-            raise self._sentence("time")
+            self._replaced(index)
+            raise self._error("time")
         answer, _ = unpack(message)
         if answer["resident"] > GROWN:
-            self._replaced(place)
+            self._replaced(index)
         if not answer["stream"]:
             return answer, None
         with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-answer["stream"] :]) as stream:
             return answer, stream.read_all()
 
-    def _replaced(self, place: int) -> Child:
-        """A fresh process in the place of another one."""
-        before = self._children[place]
-        if before is not None:
-            before.kill()
-        child = self._children[place] = Child(MODULE)
+    def _replaced(self, index: int) -> Child:
+        """Kill the child of this index, if there is one, and start another one."""
+        old = self._children[index]
+        if old is not None:
+            old.kill()
+        child = self._children[index] = Child(MODULE)
         return child
 
-    def _sentence(self, why: Why) -> UserError:
+    def _error(self, why: Why) -> UserError:
         match why:
             case "time":
                 return too_big(f"Reading it takes more than {self._limits['max_seconds']:g} s.")
@@ -136,14 +147,14 @@ class Reader:
 
 
 def _answer(header: Mapping[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
-    """What is asked about a file, or the sentence that it deserves."""
+    """Return the answer to a request about a file, with its table, or the error that the visitor sees."""
     try:
         if header["ask"] == "detect":
             given = None if header["given"] is None else Reading.from_json(header["given"])
-            found = detect_reading(data, header["name"], given)
-            return asdict(found) | {"reading": found.reading.to_json()}, None
-        reading, least = Reading.from_json(header["reading"]), header["min_columns"]
-        table = read_columns(data, header["name"], reading=reading, min_columns=least)
+            detected = detect_reading(data, header["name"], given)
+            return asdict(detected) | {"reading": detected.reading.to_json()}, None
+        reading, min_columns = Reading.from_json(header["reading"]), header["min_columns"]
+        table = read_columns(data, header["name"], reading=reading, min_columns=min_columns)
     except UserError as error:
         return {"error": str(error), "title": error.title}, None
     columns = [asdict(column) for column in describe_columns(frame_of(table), reading.kinds)]
@@ -151,7 +162,8 @@ def _answer(header: Mapping[str, Any], data: bytes) -> "tuple[dict[str, Any], py
 
 
 class _Pieces:
-    """A file that keeps what is written to it in pieces: of a table's columns these are the columns themselves."""
+    """A file object that collects what is written to it without a copy: the pieces of a table's columns are their
+    memory."""
 
     closed = False
 
@@ -163,11 +175,11 @@ class _Pieces:
         return len(piece)
 
     def flush(self) -> None:
-        """All of it is kept already."""
+        """Do nothing: there is no buffer."""
 
 
 def _stream(table: "pyarrow.Table | None") -> list[memoryview]:
-    """A table as the pieces of an Arrow stream; without one, none."""
+    """Return a table as the pieces of an Arrow stream; no pieces without one."""
     pieces = _Pieces()
     if table is not None:
         with pyarrow.ipc.new_stream(pyarrow.PythonFile(pieces, "w"), table.schema) as stream:
@@ -176,7 +188,7 @@ def _stream(table: "pyarrow.Table | None") -> list[memoryview]:
 
 
 def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
-    """The answer as it travels: the header, and the stream of the table behind it."""
+    """Return the message that answers a request: the header, followed by the stream of the table."""
     answer, table = _answer(header, data)
     stream = _stream(table)
     del table
@@ -184,7 +196,7 @@ def _message(header: Mapping[str, Any], data: bytes) -> Pieces:
 
 
 def main() -> None:
-    """Read what the server sends, until it is gone."""
+    """Read the files that the server sends, until the server is gone."""
     later.now()
     parent = Parent(lambda _: False)
     for message in parent.messages():

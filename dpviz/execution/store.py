@@ -1,7 +1,7 @@
-"""Finished cells on disk: what was computed once, on this machine, is not computed again.
+"""Finished cells on disk, so that no cell is computed twice on a machine.
 
-Only what another run would repeat exactly is kept, nothing of a user's own table. Each cell is a file of its own in a
-folder of the versions that computed it, so that several processes may share a store.
+Only cells that another run would repeat exactly are kept, none with a visitor's table. Each cell is a file of its own
+in a folder of the versions that computed it, so that several processes may share a store.
 """
 
 import os
@@ -25,16 +25,16 @@ from dpviz.experiments.trace import Trace
 
 VARIABLE, OFF = "DPVIZ_STORE", "off"
 MAX_BYTES = 1_000_000_000
-_VERSION = "dpviz-"  # with which the names of the folders of versions begin
-_SHOWS = ("ui", "cli", "plots")  # packages that compute no result
-_COMPUTES = (".py", ".toml", ".npy")  # files that results may depend on
+_VERSION = "dpviz-"  # prefix of the folders of versions
+_WITHOUT_RESULTS = ("ui", "cli", "plots")  # packages on which no result depends
+_SUFFIXES = (".py", ".toml", ".npy")  # of files that results may depend on
 
 
 class Store:
-    """Finished cells in a folder, found by their key and the versions of what computed them. Never raises.
+    """Finished cells in a folder, by their key and the versions that computed them. Never raises.
 
-    path : of the folder; it is made if need be, and only this user may read it. max_bytes : its largest size. When it
-    is full, the cells of other versions are deleted; then nothing more is kept.
+    path : of the folder; it is created if need be, and only this user may read it. max_bytes : its largest size. When
+        it is full, the cells of other versions are deleted; if that is not enough, no further cell is kept.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
@@ -45,11 +45,12 @@ class Store:
 
     @property
     def note(self) -> str:
-        """What is wrong with it, in sentences; empty if all is well."""
+        """Its problems, in sentences; empty if there are none."""
         return " ".join(filter(None, (self._damaged, self._problem)))
 
     def get(self, cell: Cell) -> Outcome | None:
-        """The outcome of an earlier run of this cell, `restored`; None without one, and for a user's own table."""
+        """Return the outcome of an earlier run of this cell, `restored`; None without one, and for a visitor's
+        table."""
         if not cell.repeatable:
             return None
         try:
@@ -64,7 +65,7 @@ class Store:
             return None
 
     def put(self, cell: Cell, outcome: Outcome) -> None:
-        """Keep the outcome of a cell that has been run to its end, unless it is of a user's own table."""
+        """Keep the outcome of a cell that has been run to its end, unless it has a visitor's table."""
         if outcome.state != "done" or not cell.repeatable:
             return
         body = outcome_to_bytes(outcome)
@@ -75,6 +76,7 @@ class Store:
             self._problem = f"Finished runs are not kept in {self.path}: {error.strerror or error}."
 
     def _write(self, file: Path, content: bytes) -> None:
+        """Write a cell's file, deleting cells of other versions if the store is full."""
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._size is None or self._size + len(content) > self.max_bytes:
             self._size = _size(self.path)
@@ -86,13 +88,13 @@ class Store:
         if self._size + len(content) > self.max_bytes:
             self._problem = f"{self.path} is full ({self.max_bytes / 1e6:,.0f} MB): delete it to make room."
             return
-        with NamedTemporaryFile(dir=file.parent, delete=False) as written:  # that only this user may read
+        with NamedTemporaryFile(dir=file.parent, delete=False) as temporary:  # readable by this user alone
             try:
-                written.write(content)
-                written.close()
-                os.replace(written.name, file)
+                temporary.write(content)
+                temporary.close()
+                os.replace(temporary.name, file)
             except OSError:
-                Path(written.name).unlink(missing_ok=True)
+                Path(temporary.name).unlink(missing_ok=True)
                 raise
         self._size += len(content)
         self._problem = ""
@@ -103,9 +105,9 @@ class Store:
 
 @dataclass(frozen=True)
 class Stored:
-    """An executor that looks into a store first, and keeps every cell there as soon as it is finished.
+    """An executor that reads finished cells from a store, and writes the others there as soon as they are finished.
 
-    A sweep that is killed in the middle loses the cells that were under way, and a repeated one computes nothing.
+    A sweep that is killed in the middle loses only the cells that were under way, and a repeated one computes nothing.
     """
 
     executor: Executor
@@ -114,31 +116,32 @@ class Stored:
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """As `Executor.run`: first the cells that are known, in their order, then the others as they end."""
+        """Run the cells as `Executor.run` describes: first the stored ones in their order, then the others as they
+        end."""
         missing = []
         for number, cell in enumerate(cells):
-            known = None if stopping.is_set() else self.store.get(cell)
-            if known is None:
+            stored = None if stopping.is_set() else self.store.get(cell)
+            if stored is None:
                 missing.append(number)
                 continue
             if on_progress is not None:
-                on_progress(number, known.trace, 1.0)
-            yield number, known
+                on_progress(number, stored.trace, 1.0)
+            yield number, stored
 
         def on_missing(index: int, trace: Trace | None, progress: float) -> None:
             if on_progress is not None:
                 on_progress(missing[index], trace, progress)
 
-        rest = [cells[number] for number in missing]
-        for index, outcome in self.executor.run(rest, stopping, None if on_progress is None else on_missing):
+        missing_cells = [cells[number] for number in missing]
+        for index, outcome in self.executor.run(missing_cells, stopping, None if on_progress is None else on_missing):
             self.store.put(cells[missing[index]], outcome)
             yield missing[index], outcome
 
 
 def usual(setting: str = "") -> Store | None:
-    """The store that `setting` names, or else the variable DPVIZ_STORE: a path, or "off" for none.
+    """Return the store at the path in `setting`, else in the variable DPVIZ_STORE; None for "off".
 
-    Without either it is a folder in the cache of this user; none without a home.
+    Without either it is a folder in the cache of this user; None without a home.
     """
     setting = setting or os.environ.get(VARIABLE, "")
     if setting.lower() == OFF:
@@ -151,17 +154,19 @@ def usual(setting: str = "") -> Store | None:
 
 @cache
 def versions() -> str:
-    """The versions of dpviz and NumPy, and a hash of the code and data of dpviz, which numbers depend on: a checkout
-    changes between two versions."""
+    """Return the versions of dpviz and NumPy, and a hash of the code and data of dpviz that numbers depend on.
+
+    The hash tells apart two states of a checkout with the same version.
+    """
     root, code = Path(dpviz.__file__).parent, sha256()
-    for path in sorted(path for path in root.rglob("*") if path.suffix in _COMPUTES):
-        if path.relative_to(root).parts[0] not in _SHOWS:
+    for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
+        if path.relative_to(root).parts[0] not in _WITHOUT_RESULTS:
             code.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{_VERSION}{dpviz.__version__}-{code.hexdigest()[:16]}-numpy-{np.__version__}"
 
 
 def _cache_folder() -> Path:
-    """Where this platform keeps what programs can make again."""
+    """Return this platform's folder for files that programs can create again."""
     home = Path("~").expanduser()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "dpviz" / "Cache"
@@ -171,7 +176,7 @@ def _cache_folder() -> Path:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of all files in a folder."""
+    """Return the bytes of all files in a folder."""
     total = 0
     for file in folder.glob("*/*"):
         with suppress(FileNotFoundError):  # another process may have deleted it

@@ -20,13 +20,14 @@ EVERY = 0.1  # seconds between two increments
 
 
 class _Stop:
-    """Whether the server has asked to stop the cell that runs; it is on_message while that computes."""
+    """The server's requests to stop a cell, by its number. `on_message` is called by another thread while the cell
+    computes."""
 
     def __init__(self) -> None:
         self.number = self._stopped = -1
 
     def on_message(self, message: bytearray) -> bool:
-        """Take note of a request to stop; False for another message."""
+        """Note a request to stop and return True; return False for another message."""
         header, _ = unpack(message)
         if "stop" not in header:
             return False
@@ -34,33 +35,36 @@ class _Stop:
         return True
 
     def is_set(self) -> bool:
-        """Whether it is this cell that shall stop."""
+        """Return whether the cell that runs shall stop."""
         return self._stopped == self.number
 
 
 class _Reporter:
-    """Sends what a run has recorded, as it goes, but not more often than a page would show it."""
+    """Sends the records of a run to the server during the run, at most every `EVERY` seconds.
+
+    whole : send the trace, too; else only the progress until the end.
+    """
 
     def __init__(self, parent: Parent, whole: bool) -> None:
         self._parent, self._whole = parent, whole
-        self._sender, self._sent, self._begun = Sender(), 0.0, False
+        self._sender, self._sent_at, self._has_sent_curves = Sender(), 0.0, False
 
     def step(self, trace: Trace | None, progress: float) -> None:
-        """The run has come so far."""
+        """Send the trace so far and the progress, if it is time; the first curves are sent at once."""
         trace = trace if self._whole else None
-        first = trace is not None and not self._begun and trace.has_curves
-        if first or time.monotonic() - self._sent >= EVERY:
-            self._begun = self._begun or first
-            described, arrays = ({}, {}) if trace is None else self._sender.increment(trace)
-            self._parent.send(pack({"progress": progress, "trace": described}, arrays))
-            self._sent = time.monotonic()
+        is_first = trace is not None and not self._has_sent_curves and trace.has_curves
+        if is_first or time.monotonic() - self._sent_at >= EVERY:
+            self._has_sent_curves = self._has_sent_curves or is_first
+            description, arrays = ({}, {}) if trace is None else self._sender.increment(trace)
+            self._parent.send(pack({"progress": progress, "trace": description}, arrays))
+            self._sent_at = time.monotonic()
 
     def end(self, outcome: Outcome) -> None:
-        """The run has ended. What has failed, perhaps while it was sent, is sent from its beginning."""
+        """Send the outcome. After a failure, perhaps of sending, the whole trace is sent again."""
         if outcome.state == "failed":
             self._sender = Sender()
-        described, arrays = ({}, {}) if outcome.trace is None else self._sender.increment(outcome.trace, last=True)
-        self._parent.send(pack({"trace": described, "end": ending(outcome) | {"resident": resident()}}, arrays))
+        description, arrays = ({}, {}) if outcome.trace is None else self._sender.increment(outcome.trace, last=True)
+        self._parent.send(pack({"trace": description, "end": ending(outcome) | {"resident": resident()}}, arrays))
 
 
 def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
@@ -75,13 +79,13 @@ def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping
 
 
 def main() -> None:
-    """Run what the server sends, until it is gone."""
+    """Run the cells that the server sends, until the server is gone."""
     stop = _Stop()
     parent = Parent(stop.on_message)
     families.load_all()  # before the first run asks for one of them
     later.now()
     gc.collect()
-    gc.freeze()  # what was imported stays: to look at it again after each run took a sixth of a short one's time
+    gc.freeze()  # imported objects stay: to search them again after each run took a sixth of a short one's time
     parent.send(pack({"ready": True}, {}))
     for message in parent.messages():
         header, tables = unpack(message)

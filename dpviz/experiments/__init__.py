@@ -1,1 +1,1 @@
-"""What a run is, and running it: algorithms, plans, experiments, traces and the background runner."""
+"""Experiments: algorithms, plans from public facts, runs, and the traces and summaries of runs."""

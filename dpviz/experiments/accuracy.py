@@ -1,7 +1,7 @@
-"""The smallest budget whose error bound is small enough, and what else would reduce the error.
+"""The smallest budget whose error bound meets a target, and the changes that would reduce the bound.
 
-A family that can bound its error from public numbers alone declares an `ErrorBound`; the questions are asked here, for
-all of them alike.
+A family whose theory bounds the error from public numbers alone declares an `ErrorBound`; the searches here work for
+every such bound.
 """
 
 import math
@@ -22,20 +22,21 @@ from dpviz.specification import Control, Specification
 
 MOST_ROWS = 10_000.0  # the largest factor by which rows are multiplied in search of a smaller error
 MOST_NEEDED = 1e9  # rows
-_ACCURACY = 2e-4  # of a factor, relative: three digits
+_ACCURACY = 2e-4  # relative accuracy of a factor: three digits
 B = TypeVar("B", bound=Budget)
 
 
 @dataclass(frozen=True)
 class Best:
-    """The smallest error that a bound proves, and after how many steps; 0 steps: nothing better than the start."""
+    """The smallest error that a bound proves, and the number of steps that reach it; 0 steps: no step improves on
+    the start."""
 
     bound: float
     iterations: int
 
 
 def no_bound_in(budget: Budget) -> UserError:
-    """What an error bound says to a currency that it does not know."""
+    """Return the error to raise for a currency in which an error bound is not defined."""
     return UserError(
         f"The error is known for a budget in pure ε, (ε, δ), ρ or μ, not for {budget.name}. State the guarantee in one "
         "of these.",
@@ -44,30 +45,32 @@ def no_bound_in(budget: Budget) -> UserError:
 
 
 class ErrorBound(Specification, ABC):
-    """What a method's theory guarantees before any data are seen: its error as a function of public numbers."""
+    """Error that a method's theory guarantees before any data are seen, as a function of public numbers."""
 
     title: ClassVar[str] = ""
-    error_title: ClassVar[str] = ""  # what is bounded, in words and symbols
-    advice: ClassVar[str] = ""  # what to change where the error without privacy is the limit, in a sentence
-    # The controls whose change reduces the error, and in which direction.
+    error_title: ClassVar[str] = ""  # name and symbol of the bounded error
+    advice: ClassVar[str] = ""  # a sentence: the change that helps where the error without privacy is the limit
+    # The controls whose change reduces the error, and the direction of that change.
     levers: ClassVar[Mapping[str, Literal["more", "less"]]] = MappingProxyType({"rows": "more"})
 
     @abstractmethod
     def best(self, budget: Budget) -> Best:
-        """The smallest proven error, over the number of steps, when the whole budget is spent.
+        """Return the smallest proven error, over the number of steps, when the whole budget is spent.
 
         Raises UserError where the method does not exist in this currency, or the numbers contradict each other.
         """
 
     @abstractmethod
     def without_privacy(self) -> float:
-        """What remains of the error under an infinite budget: too few steps, drawn vertices, and the like."""
+        """Return the error that remains under an infinite budget: from too few steps, drawn vertices, and the like."""
 
 
 @dataclass(frozen=True)
 class Required:
-    """The smallest budget, in three digits, whose bound reaches a target. at_least : a smaller one, below the declared
-    range of its currency, may do, too."""
+    """The smallest budget, in three digits, whose bound meets a target.
+
+    at_least : this budget is the lower end of its currency's declared range; a smaller one may meet the target, too.
+    """
 
     budget: Budget
     best: Best
@@ -76,10 +79,11 @@ class Required:
 
 @dataclass(frozen=True)
 class Levers:
-    """By which factor one number alone must change for the bound to fall to `target`; None where no change does it.
+    """Factors by which one number alone must change for the bound to fall to `target`; None where no change does it.
 
-    budget : in the unit of its currency, within the declared range. controls : of the bound, by name; numbers of rows
-    up to MOST_ROWS times as many, others within their declared range.
+    budget : factor of the budget in the unit of its currency, within the declared range.
+    controls : factors of the bound's controls, by name; numbers of rows grow up to MOST_ROWS times, others stay within
+        their declared range.
     """
 
     target: float
@@ -89,31 +93,32 @@ class Levers:
 
 @lru_cache(64)
 def required_budget(bound: ErrorBound, target: float, currency: type[B], delta: float = 1e-6) -> Required:
-    """The smallest budget of a currency that guarantees an error of at most `target`; never one that is too small.
+    """Return the smallest budget of a currency that guarantees an error of at most `target`, rounded up to three
+    digits.
 
-    delta : of (ε, δ), unused in other currencies. Raises UserError, with what the limit is, if even the largest budget
-    of the declared range does not reach it.
+    delta : δ of an (ε, δ) budget, unused in other currencies. Raises UserError, which names the limit, if even the
+        largest budget of the declared range does not meet the target.
     """
     name, low, high = _amount(currency)
     fixed = {control.name: delta for control in currency.controls() if control.name == "delta"}
 
-    def stated(value: float) -> B:
+    def budget_of(value: float) -> B:
         return currency(**{name: min(max(value, low), high)}, **fixed)
 
-    smallest, largest = stated(low), stated(high)
+    smallest, largest = budget_of(low), budget_of(high)
     _check_reached(bound, target, largest)
     first = bound.best(smallest)
     if first.bound <= target:
         return Required(smallest, first, at_least=True)
-    growth = _growth(lambda growth: bound.best(stated(low * growth)).bound, target, high / low, bound)
+    growth = _growth(lambda growth: bound.best(budget_of(low * growth)).bound, target, high / low, bound)
     value = rounded_up(low * (growth or 1.0))
-    while (found := bound.best(stated(value))).bound > target and value < high:
+    while (result := bound.best(budget_of(value))).bound > target and value < high:
         value = rounded_up(value * (1 + _ACCURACY))
-    return Required(stated(value), found, at_least=False)
+    return Required(budget_of(value), result, at_least=False)
 
 
 def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
-    """Raises UserError unless the largest budget reaches the target."""
+    """Raise UserError unless the largest budget reaches the target."""
     reached, floor = bound.best(largest).bound, bound.without_privacy()
     if reached <= target:
         return
@@ -132,7 +137,7 @@ def _check_reached(bound: ErrorBound, target: float, largest: Budget) -> None:
 
 @lru_cache(64)
 def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
-    """What alone would multiply the present bound by `factor`, between 0 and 1: a larger budget, more rows, and so on.
+    """Return the changes that, each alone, multiply the present bound by `factor`, between 0 and 1.
 
     Raises UserError as `ErrorBound.best`.
     """
@@ -149,13 +154,13 @@ def levers(bound: ErrorBound, budget: Budget, factor: float = 0.5) -> Levers:
 
         larger = _growth(error, target, high / value, bound)
     controls = {control.name: control for control in type(bound).controls()}
-    found = {name: _lever(bound, controls[name], budget, target) for name in bound.levers}
-    return Levers(target, larger, MappingProxyType(found))
+    factors = {name: _lever(bound, controls[name], budget, target) for name in bound.levers}
+    return Levers(target, larger, MappingProxyType(factors))
 
 
 @lru_cache(64)
 def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
-    """The fewest rows with which the bound is at most `target`, up to MOST_NEEDED; None if these are too few.
+    """Return the fewest rows with which the bound is at most `target`; None if MOST_NEEDED rows are too few.
 
     Raises UserError as `ErrorBound.best`.
     """
@@ -172,51 +177,56 @@ def rows_needed(bound: ErrorBound, target: float, budget: Budget) -> int | None:
 
 
 def _lever(bound: ErrorBound, control: Control, budget: Budget, target: float) -> float | None:
-    """The factor for one control alone."""
-    now, whole = getattr(bound, control.name), control.type is int
-    more = bound.levers[control.name] == "more"
+    """Return the factor by which this control alone must change for the bound to fall to `target`; None if none
+    does."""
+    present, is_whole = getattr(bound, control.name), control.type is int
+    is_larger = bound.levers[control.name] == "more"
     assert control.low is not None
 
     def changed(growth: float) -> float:
-        value = now * growth if more else max(now / growth, control.low)
-        return (math.ceil if more else math.floor)(round(value, 9)) if whole else value
+        value = present * growth if is_larger else max(present / growth, control.low)
+        return (math.ceil if is_larger else math.floor)(round(value, 9)) if is_whole else value
 
     # The answer is a factor, which may lead beyond the range of the slider, so the value is not validated.
     def error(value: float) -> float:
         return bound.model_copy(update={control.name: value}).best(budget).bound
 
-    most = MOST_ROWS if more else now / control.low
-    growth = _growth(lambda growth: error(changed(growth)), target, most, bound if more else None)
+    max_growth = MOST_ROWS if is_larger else present / control.low
+    growth = _growth(lambda growth: error(changed(growth)), target, max_growth, bound if is_larger else None)
     if growth is None:
         return None
     value = changed(growth)
-    nearer = value - 1 if more else value + 1  # the growth is a little too large, which may have cost a whole one
-    return (nearer if whole and error(nearer) <= target else value) / now
+    nearer = value - 1 if is_larger else value + 1  # the growth is a little too large: rounding may have added one
+    return (nearer if is_whole and error(nearer) <= target else value) / present
 
 
-def _growth(error: Callable[[float], float], target: float, most: float, bound: ErrorBound | None) -> float | None:
-    """The least growth ≥ 1, up to `most`, with error(growth) <= target, of an error that falls; None if there is none.
+def _growth(
+    error: Callable[[float], float], target: float, max_growth: float, bound: ErrorBound | None
+) -> float | None:
+    """Return the smallest growth in [1, max_growth] with error(growth) <= target, or None if there is none.
 
-    A feasible one, too large by _ACCURACY at most. What is above the error without privacy of `bound` falls nearly like
-    a power of the growth: on logarithmic scales a root is found in few evaluations.
+    error : falls as the growth rises. The result satisfies the inequality and is too large by a relative _ACCURACY at
+        most.
+    bound : its error without privacy is subtracted first, if given: the rest falls nearly like a power of the growth,
+        so that on logarithmic scales a root takes few evaluations.
     """
-    if target <= 0 or most <= 1 or error(most) > target:
+    if target <= 0 or max_growth <= 1 or error(max_growth) > target:
         return None
     floor = bound.without_privacy() if bound is not None else 0.0
     floor = floor if floor < target * (1 - 1e-9) else 0.0
 
     def excess(log_growth: float) -> float:
-        above = max(error(min(math.exp(log_growth), most)) - floor, 1e-12 * target)
+        above = max(error(min(math.exp(log_growth), max_growth)) - floor, 1e-12 * target)
         return math.log(above / (target - floor))
 
     if excess(0.0) <= 0:
         return 1.0
-    root = brentq(excess, 0.0, math.log(most), xtol=_ACCURACY / 2, rtol=1e-9)
-    return float(min(math.exp(root + _ACCURACY / 2), most))
+    root = brentq(excess, 0.0, math.log(max_growth), xtol=_ACCURACY / 2, rtol=1e-9)
+    return float(min(math.exp(root + _ACCURACY / 2), max_growth))
 
 
 def _amount(currency: type[Budget]) -> tuple[str, float, float]:
-    """Name and range of the number that a currency is measured in."""
+    """Return name, lower and upper end of the number that a currency is measured in."""
     control = currency.controls()[0]
     assert control.low is not None and control.high is not None
     return control.name, control.low, control.high

@@ -1,4 +1,4 @@
-"""Experiments: a problem, the algorithms to compare on it, a budget; plans and runs them."""
+"""Experiments: a problem, the algorithms to compare on it, a budget; their plans and their runs."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ class Arm(Specification):
 
     @property
     def reference(self) -> bool:
-        """Whether it goes without privacy whatever the budget of its experiment."""
+        """True if it goes without privacy, for any budget of its experiment."""
         return self.budget is not None and not self.budget.private
 
 
@@ -59,15 +59,16 @@ class Step:
     elsewhere: float = 0.0
 
 
-Heartbeat = Callable[[Step], None]  # told of the latest step again while the next one goes on; may raise to stop
+Heartbeat = Callable[[Step], None]  # called with the latest step again while the next one goes on; may raise to stop
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What of an experiment can be run.
+    """The part of an experiment that can be run.
 
-    experiment : with the arms that have a plan; None if none has. plans : of these, by label.
-    refused : why there is no plan, by the label of each of the others.
+    experiment : with the arms that have a plan; None if none has.
+    plans : their plans, by label.
+    refused : the error that refuses a plan, by the label of each of the other arms.
     """
 
     experiment: "Experiment | None"
@@ -75,7 +76,10 @@ class Planned:
     refused: Mapping[str, UserError]
 
     def ready(self) -> "Experiment":
-        """The experiment with the arms that have a plan. Raises a reason if only references are left."""
+        """Return the experiment with the arms that have a plan.
+
+        Raises the first refusal if no arm has a plan, or if arms were refused and only references are left.
+        """
         private = any(plan.private for plan in self.plans.values())
         if self.experiment is None or (self.refused and not private):
             raise next(iter(self.refused.values()))
@@ -88,7 +92,7 @@ _BUDGETS: Mapping[frozenset[str], type[Budget]] = {
 
 
 def _labelled(arms: Any) -> Any:
-    """One algorithm, several, or algorithms by label, as arms; anything else as it is."""
+    """Return one algorithm, several, or algorithms by label as arms; return any other value unchanged."""
     if isinstance(arms, Algorithm):
         arms = [arms]
     if isinstance(arms, Mapping) and "kind" not in arms:
@@ -101,8 +105,9 @@ def _labelled(arms: Any) -> Any:
 class Experiment(Displayed, Specification):
     """A problem × arms × budget × replicates × seed: the unit of caching, sharing and exporting.
 
-    problem, arms : also by place. arms : Arms, an algorithm, several, or algorithms by label; by itself, an algorithm
-    is labelled by its title. In place of a budget: epsilon (pure), epsilon and delta, rho (zCDP), or mu (Gaussian DP).
+    problem, arms : also as positional arguments. arms : Arms, an algorithm, several, or algorithms by label; without a
+        label, an algorithm's title is its label. In place of a budget: epsilon (pure), epsilon and delta, rho (zCDP),
+        or mu (Gaussian DP).
 
     >>> from dpviz.problems.linear.linear_models import LogisticRegression
     >>> from dpviz.families.accelerated import Nesterov
@@ -133,8 +138,8 @@ class Experiment(Displayed, Specification):
     )
 
     def __init__(self, problem: ProblemSpecification | None = None, arms: Any = None, **values: Any) -> None:
-        by_place = {"problem": problem, "arms": arms}
-        super().__init__(**{name: value for name, value in by_place.items() if value is not None}, **values)
+        positional = {"problem": problem, "arms": arms}
+        super().__init__(**{name: value for name, value in positional.items() if value is not None}, **values)
 
     @model_validator(mode="before")
     @classmethod
@@ -164,27 +169,27 @@ class Experiment(Displayed, Specification):
 
     @property
     def public(self) -> bool:
-        """Whether its data are: only then may what was found be kept for others, and repeated."""
+        """True if its data are public: only then may results be stored for other users, and repeated."""
         return self.problem.public
 
     @property
     def seeded(self) -> bool:
-        """Whether the noise on data that are not public follows from a seed that was set."""
+        """True if the noise on data that are not public follows from a seed that was set."""
         return not self.public and self.seed is not None
 
     @property
     def condition(self) -> Condition:
-        """What the guarantee rests on."""
+        """Condition that the guarantee rests on."""
         return replace(self.problem.facts().condition, seeded=self.seeded)
 
     @property
     def privacy(self) -> Privacy:
-        """What may be said of what its private methods release."""
+        """Privacy of the releases of its private methods."""
         return privacy_of(True, self.condition)
 
     @property
     def guarantee(self) -> str:
-        """That of one run of each method, as its plan says it."""
+        """Guarantee of one run of each method, as its plan states it."""
         return f"{self.budget.describe()}{self.condition}"
 
     @property
@@ -194,23 +199,23 @@ class Experiment(Displayed, Specification):
 
     @checked
     def plan(self, arm: Arm) -> Plan:
-        """The plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
+        """Compute the plan of one arm, from public facts alone. Raises UserError if its settings do not go together."""
         facts = self.problem.facts()
         if not isinstance(facts, arm.algorithm.facts_type()):
             raise UserError(
                 f"{arm.label} does not work on the problem '{self.problem.title}'. Choose another problem.",
                 title="Algorithm and problem do not fit",
             )
-        with one_thread:  # to the last digit what a run will plan
-            found = arm.algorithm.plan(facts, arm.budget or self.budget)
-        return replace(found, seeded=True) if self.seeded else found
+        with one_thread:  # so that a run plans the same numbers, to the last digit
+            plan = arm.algorithm.plan(facts, arm.budget or self.budget)
+        return replace(plan, seeded=True) if self.seeded else plan
 
     def plans(self) -> dict[str, Plan]:
-        """{label: plan} of all arms. Raises UserError if one of them has none."""
+        """Compute {label: plan} of all arms. Raises UserError if one of them has none."""
         return {arm.label: self.plan(arm) for arm in self.arms}
 
     def planned(self) -> "Planned":
-        """The plans of the arms that have one, and why the others have none."""
+        """Compute the plans of the arms that have one, and collect the errors that refuse the others."""
         plans: dict[str, Plan] = {}
         refused: dict[str, UserError] = {}
         for arm in self.arms:
@@ -218,48 +223,48 @@ class Experiment(Displayed, Specification):
                 plans[arm.label] = self.plan(arm)
             except UserError as error:
                 refused[arm.label] = error
-        kept = tuple(arm for arm in self.arms if arm.label in plans)
-        return Planned(self.replaced(arms=kept) if kept else None, plans, refused)
+        arms = tuple(arm for arm in self.arms if arm.label in plans)
+        return Planned(self.replaced(arms=arms) if arms else None, plans, refused)
 
     def release(self, arm: Arm) -> str:
-        """What an arm releases, as text: its algorithm, its effective budget and the problem; not label nor repeats."""
+        """Return the text that an arm's releases depend on: its algorithm, its effective budget and the problem, but
+        neither label nor repeats."""
         parts = (part.to_json() for part in (arm.budget or self.budget, self.problem))
         return "\n".join((arm.algorithm.released_settings(), *parts))
 
     def estimated_bytes(self, plans: Mapping[str, Plan]) -> float:
-        """About how much memory the run will need: the table, and what every method keeps beside it."""
+        """Estimate the bytes of memory that the run will need: the table, and the memory of every method."""
         memory = self.problem.memory(self.problem.facts())
         arms = ((arm.algorithm, plans[arm.label]) for arm in self.arms if arm.label in plans)
         return memory.table + sum(method.memory(plan, self.replicates, memory) for method, plan in arms)
 
     def metrics(self) -> dict[str, Metric]:
-        """What a run will record, by name, without running anything: what every arm records first, then the others."""
+        """Return the metrics that a run will record, by name: first those that most arms record. Runs nothing."""
         facts, problem = self.problem.facts(), self.problem.problem_type()
-        each = [recorded_metrics(problem, facts, arm.algorithm) for arm in self.arms]
-        found = [metric for metrics in each for metric in metrics]
-        return {metric.name: metric for metric in sorted(found, key=lambda metric: -found.count(metric))}
+        metrics = [metric for arm in self.arms for metric in recorded_metrics(problem, facts, arm.algorithm)]
+        return {metric.name: metric for metric in sorted(metrics, key=lambda metric: -metrics.count(metric))}
 
     @checked
     def run(self, tables: Mapping[str, Any] = NO_TABLES, *, progress: bool = False) -> Trace:
-        """Run all arms to their end and return what was recorded.
+        """Run all arms to their end and return the trace of their records.
 
         Parameters
         ----------
         tables : mapping of str to (n, d) array
-            The user's own tables, by their identity; data that are generated or bundled need none.
+            The user's tables, by the identity that the problem's data declare; generated and bundled data need none.
         progress : bool
-            Show a bar, by tqdm. Then Ctrl-C, or the button that interrupts a notebook, ends the run and keeps what was
-            recorded until then.
+            Show a bar, by tqdm. Then Ctrl-C, or the button that interrupts a notebook, ends the run and returns the
+            trace so far.
 
         Raises
         ------
         UserError
-            If the settings do not go together, a table is one that they do not read, or tqdm is missing.
+            If the settings do not go together, the problem reads no table of a given identity, or tqdm is missing.
         """
         check_tables(self.problem, tables)
-        with bar("dpviz", progress) as tell:
+        with bar("dpviz", progress) as set_progress:
             for step in self.stream(tables):  # an experiment has at least one arm, and an arm one step
-                tell(step.progress)
+                set_progress(step.progress)
         return step.trace
 
     @steps_on_one_thread
@@ -268,25 +273,25 @@ class Experiment(Displayed, Specification):
     ) -> Iterator[Step]:
         """Run all arms, yielding after every iteration. The arm that has used the least time goes next.
 
-        heartbeat : is given the latest step, with the progress of now, every `EVERY` seconds or so while the data are
-            loaded, and inside a step or a record that takes long. What it raises ends the run, as closing the stream
-            does: the last states are recorded.
+        heartbeat : called with the latest step and the present progress about every `EVERY` seconds, while the data are
+            loaded and inside a step or a record that takes long. An exception that it raises ends the run, as closing
+            the stream does: the last states are recorded.
 
-        Results do not depend on that order: every arm has its own ledger and random streams of its own, which follow
-        from the seed and from what it releases. Public choices that a whole run hangs on, such as its start, follow
-        from the seed and the problem, and are the same for all arms. Without a seed all of it follows from the
-        operating system's randomness.
+        Results do not depend on the order of the arms: each has a ledger and random streams to itself, which follow
+        from the seed and from the text of its releases. Public choices for a whole run, such as its start, follow from
+        the seed and the problem, and are the same for all arms. Without a seed all of it follows from the operating
+        system's randomness.
         """
         plans, loading = self.plans(), Step("", BEFORE, Trace({}), 0.0)
         with at_checkpoints(lambda: heartbeat(loading), EVERY):
             problem = self.problem.build(tables)
             check_facts(problem, self.problem.facts())
-            problem.prepare()  # once, and in no arm's time
+            problem.prepare()  # once, and not counted as any arm's time
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
         trace = Trace(metrics, references, self.problem.public, self.arms)
-        for label, lane in trace.lanes.items():
-            lane.currency, lane.condition = plans[label].currency, plans[label].condition
+        for label, arm_trace in trace.lanes.items():
+            arm_trace.currency, arm_trace.condition = plans[label].currency, plans[label].condition
         seed = drawn_seed(self.seed)
         runs = [_Run(arm, problem, plans[arm.label], self, seed, trace.lanes[arm.label]) for arm in self.arms]
         run, progress = runs[0], 0.0
@@ -310,9 +315,9 @@ class Experiment(Displayed, Specification):
 
 
 def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> None:
-    """Raise UserError for a table that a problem would not read: it would train on other data than those given."""
-    own = getattr(getattr(problem, "data", None), "identity", None)
-    if set(tables) - {own}:
+    """Raise UserError for a table that the problem would not read: it would train on other data than those given."""
+    identity = getattr(getattr(problem, "data", None), "identity", None)
+    if set(tables) - {identity}:
         raise UserError(
             "Tables are given by the identity that the settings declare, {problem.data.identity: array}, and the "
             f'problem "{problem.title}" declares none of this identity. Leave the table out, or declare it as the '
@@ -322,12 +327,14 @@ def check_tables(problem: ProblemSpecification, tables: Mapping[str, Any]) -> No
 
 
 def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """The iterations of a run that are recorded, ascending, and those of them with expensive diagnostics; from the plan
-    alone, so that the same are recorded everywhere. A record reads all rows: there are about as many as the steps do
-    that together, and always some."""
-    asked = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
-    passes = min(RECORDS, 1 + int(plan.rows.sum() / plan.facts.n))
-    grid = np.union1d(recording_grid(plan.iterations, max(passes - len(asked), LEAST_RECORDS)), asked)
+    """Return the iterations of a run that are recorded, ascending, and those of them with expensive diagnostics.
+
+    They follow from the plan alone, so that every run records the same ones. A record reads all rows: the number of
+    records is about that of the passes over the data by all steps together, between LEAST_RECORDS and RECORDS.
+    """
+    requested = np.empty(0, dtype=int) if plan.record_at is None else plan.record_at
+    records = min(RECORDS, 1 + int(plan.rows.sum() / plan.facts.n))
+    grid = np.union1d(recording_grid(plan.iterations, max(records - len(requested), LEAST_RECORDS)), requested)
     if not plan.stops:
         return grid, grid[np.unique(np.linspace(0, len(grid) - 1, EXPENSIVE).round().astype(int))]
     first = np.geomspace(1, max(1, plan.iterations), EXPENSIVE - 1)  # it may end after a few of its steps
@@ -335,7 +342,8 @@ def recorded(plan: Plan) -> tuple[np.ndarray, np.ndarray]:
 
 
 def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorithm) -> tuple[Metric, ...]:
-    """What a run records: the problem's diagnostics, those of secret iterates if there are any, and released series."""
+    """Return the metrics that a run records: the problem's diagnostics, those of secret iterates if there are any,
+    and the algorithm's released series."""
     diagnostics = problem.metrics
     hidden = problem.internal_metrics
     if hidden is None:
@@ -349,33 +357,36 @@ def recorded_metrics(problem: type[Problem], facts: Facts, algorithm: AnyAlgorit
             for metric in diagnostics
             if not metric.beside
         )
-    found = (replace(metric, name=INTERNAL + metric.name) for metric in hidden if algorithm.has_internal(facts))
-    return (*diagnostics, *found, *algorithm.metrics)
+    internal = (replace(metric, name=INTERNAL + metric.name) for metric in hidden if algorithm.has_internal(facts))
+    return (*diagnostics, *internal, *algorithm.metrics)
 
 
 def _progress(runs: Sequence["_Run"]) -> float:
-    """Share of the time of all arms that has gone, in [0, 1], if each goes on as it has; one without a step so far will
-    take as long as the others on average."""
+    """Return the share in [0, 1] of the estimated time of all arms that has passed, if each arm goes on at its present
+    speed.
+
+    An arm without progress so far is taken to need as long as the others on average.
+    """
     shares = [(run.seconds, run.progress) for run in runs]
-    wholes = [seconds / share for seconds, share in shares if share > 0]
-    whole = sum(wholes) * len(runs) / len(wholes) if wholes else 0.0
-    return min(1.0, sum(seconds for seconds, _ in shares) / whole) if whole > 0 else 0.0
+    totals = [seconds / share for seconds, share in shares if share > 0]
+    total = sum(totals) * len(runs) / len(totals) if totals else 0.0
+    return min(1.0, sum(seconds for seconds, _ in shares) / total) if total > 0 else 0.0
 
 
-BEFORE = Snapshot(-1, {})  # while the data are loaded
+BEFORE = Snapshot(-1, {})  # the snapshot of a step while the data are loaded
 
 
 class _Run:
-    """One arm on its way: its generator, its clock, and what is to be recorded."""
+    """One arm during a run: its generator of snapshots, its clock, and the iterations to record."""
 
     def __init__(
-        self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, lane: ArmTrace
+        self, arm: Arm, problem: Problem, plan: Plan, experiment: Experiment, seed: int, arm_trace: ArmTrace
     ) -> None:
         self.label, self.seconds, self.iteration, self.finished = arm.label, 0.0, -1, False
-        self.plan, self._problem, self._lane = plan, problem, lane
-        grid, dear = recorded(plan)
-        costly = any(metric.cost == "expensive" for metric in lane.metrics)
-        self._grid, self._expensive = set(grid.tolist()), set((dear if costly else grid).tolist())
+        self.plan, self._problem, self._arm_trace = plan, problem, arm_trace
+        grid, sparse_grid = recorded(plan)
+        is_expensive = any(metric.cost == "expensive" for metric in arm_trace.metrics)
+        self._grid, self._expensive = set(grid.tolist()), set((sparse_grid if is_expensive else grid).tolist())
         ledger = Ledger(plan.terms, experiment.replicates)
         release, compared = experiment.release(arm), experiment.problem.to_json()
         self._mechanisms = Mechanisms(ledger, seed, release=release, compared=compared)
@@ -383,78 +394,80 @@ class _Run:
         self.latest: Snapshot | None = None
         self._recorded = False
         self._took, self._patience = {False: 0.0, True: 0.0}, LAST_RECORD / len(experiment.arms)
-        kept = 2 * experiment.replicates * len(grid) <= CLOUD
-        self._plane = experiment.problem.plane if kept else None
+        is_kept = 2 * experiment.replicates * len(grid) <= CLOUD
+        self._plane = experiment.problem.plane if is_kept else None
 
     def advance(self) -> None:
         """Go to the next snapshot, which is recorded if it is on the grid, or to the end of the arm."""
-        began = self._clock()
+        start = self._clock()
         snapshot = next(self._snapshots, None)
-        begun_record = self._clock()
-        self.seconds += begun_record - began
+        record_start = self._clock()
+        self.seconds += record_start - start
         if snapshot is None:
             self._record_last(expensive=True)
-            self._lane.finish()
+            self._arm_trace.finish()
             self.finished = True
             return
         self.latest = snapshot
         if snapshot.iteration > self.iteration:  # a method may yield the same one again inside a step
             self.iteration, self._recorded = snapshot.iteration, False
-            self._lane.follow(snapshot)
+            self._arm_trace.follow(snapshot)
             if snapshot.iteration in self._grid:
                 self._record(snapshot, snapshot.iteration in self._expensive)
-        self.seconds += self._clock() - begun_record
+        self.seconds += self._clock() - record_start
 
     def _clock(self) -> float:
-        """Seconds of computing time, here and elsewhere: a busy machine makes nobody slower than the others."""
+        """Return seconds of computing time, of this thread and of other processes: a busy machine slows no arm more
+        than the others."""
         return time.thread_time() + self._problem.elsewhere
 
     def _record(self, snapshot: Snapshot, expensive: bool) -> None:
-        began = self._clock()
+        start = self._clock()
         diagnostics = self._problem.evaluate(snapshot.output, expensive)
         if snapshot.internal:
-            found = self._problem.evaluate(snapshot.internal, expensive)
-            diagnostics |= {INTERNAL + name: value for name, value in found.items()}
-        places = None if self._plane is None else self._plane.project(snapshot.output)
-        self._lane.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), places)
-        self._recorded, self._took[expensive] = True, self._clock() - began
+            internal = self._problem.evaluate(snapshot.internal, expensive)
+            diagnostics |= {INTERNAL + name: value for name, value in internal.items()}
+        points = None if self._plane is None else self._plane.project(snapshot.output)
+        self._arm_trace.append(snapshot, diagnostics, self.seconds, self._spent(snapshot.iteration), points)
+        self._recorded, self._took[expensive] = True, self._clock() - start
 
     def _record_last(self, expensive: bool) -> None:
-        """Record the latest state, unless it was with everything."""
+        """Record the latest state, unless it is on the grid of expensive diagnostics and was recorded there."""
         if self.latest is not None and not (self._recorded and self.iteration in self._expensive):
             self._record(self.latest, expensive)
 
     def _spent(self, iteration: int) -> np.ndarray | None:
-        """(R,) what each replicate has been charged so far, before the run included, in the lane's currency."""
-        currency = self._lane.currency
+        """Return (R,) the charges of each replicate so far, including before the run, in the currency of the arm's
+        trace."""
+        currency = self._arm_trace.currency
         if currency is None:
             return None
         if not self.plan.stops:
             return np.full(self._mechanisms.replicates, self._planned[iteration])
         power = UNITS[currency].power
-        before = accountants.total(self.plan.facts.released, currency) ** power
-        return np.asarray((before + self._mechanisms.spent(currency) ** power) ** (1 / power))
+        earlier = accountants.total(self.plan.facts.released, currency) ** power
+        return np.asarray((earlier + self._mechanisms.spent(currency) ** power) ** (1 / power))
 
     @cached_property
     def _planned(self) -> np.ndarray:
-        """(T+1,) what the plan has charged after each iteration."""
-        assert self._lane.currency is not None
-        return self.plan.spent(self._lane.currency)
+        """(T+1,) the plan's charges after each iteration."""
+        assert self._arm_trace.currency is not None
+        return self.plan.spent(self._arm_trace.currency)
 
     @property
     def progress(self) -> float:
-        """How much of the arm is done, in [0, 1]: iterations of the most that there are, or replicates that ended."""
+        """Share of the arm that is done, in [0, 1]: of its maximum of iterations, or of the replicates, those that
+        stopped."""
         if self.finished:
             return 1.0
-        stopped = self._lane.stopped_at
-        ended = float((stopped >= 0).mean()) if len(stopped) else 0.0
-        begin = int(self.plan.iterations > 1)  # what comes before the steps, beside a single long one, is nothing
+        stopped = self._arm_trace.stopped_at
+        share_stopped = float((stopped >= 0).mean()) if len(stopped) else 0.0
+        setup = int(self.plan.iterations > 1)  # counts as one iteration; next to a single long one it takes no time
         within = self.latest.within if self.latest is not None else 0.0
-        return max((self.iteration + begin + within) / (self.plan.iterations + begin), ended)
+        return max((self.iteration + setup + within) / (self.plan.iterations + setup), share_stopped)
 
     def close(self) -> None:
-        """Record the last state, also of a run that was stopped in between; but nobody who stops a run waits for
-        diagnostics that take long."""
+        """Record the last state, also of a run that was stopped, but without diagnostics that would delay the stop."""
         if not self.finished and self._took[False] <= self._patience:
             self._record_last(self._took[True] <= self._patience)
         self.finished = True

@@ -1,4 +1,4 @@
-"""Plans: what a budget buys, from public facts alone."""
+"""Plans: the releases and schedules that a budget buys, from public facts alone."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ from dpviz.privacy.events import Event, objects
 from dpviz.privacy.ledger import SLACK, Filter, FixedEvents
 from dpviz.problems.base import Condition, Facts
 
-# Of what is shown: a function of private releases; of releases that are private only if nobody learns the seed of their
-# noise, or if facts that were read from the data had been known beforehand, or if both; of raw data.
+# Kinds of a value: a function of private releases; of releases that are private only if the seed of their noise stays
+# secret, or if facts that were read from the data were known beforehand, or if both; of raw data.
 Privacy = Literal[
     "private",
     "private if the seed stays secret",
@@ -27,7 +27,7 @@ Privacy = Literal[
     "private if known beforehand and the seed stays secret",
     "not private",
 ]
-_BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # whether facts were read, and a seed was set
+_BY_CONDITION: Mapping[tuple[bool, bool], Privacy] = MappingProxyType(  # key: facts were read, a seed was set
     {
         (False, False): "private",
         (False, True): "private if the seed stays secret",
@@ -43,23 +43,23 @@ NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 class Plan(Displayed):
     """The events of every iteration, and the schedules that go with them. Computed without touching data.
 
-    facts : what was known; `run` refuses a problem with other facts.
+    facts : the facts it was computed from; `run` refuses a problem with other facts.
     budget : the guarantee that was asked for; the events deliver it or a stronger one.
-    terms : what the ledger will allow: a fixed sequence of events, or a filter for an adaptive method.
+    terms : the rule of the ledger: a fixed sequence of events, or a filter for an adaptive method.
     charged_at : (len(events),) iteration at which each of `events` is charged.
-    iterations : T, exact, or the most that there can be.
+    iterations : T, exact, or the largest number of iterations.
     batch_size : (T,) rows that each iteration reads, on average if that is random; None where no rows are counted.
-    sizes_vary : whether it is random, drawn by the run from its public numbers.
+    sizes_vary : whether batch sizes are random, drawn by the run from its public numbers.
     noise : by name ("gradient", "x", "hessian"), (T,) scale of the noise that each iteration adds, 0 where none.
         Empty if the method never adds noise: then it randomises by selection.
-    noise_varies : whether `noise` is an upper bound, because what is drawn follows what was released before.
-    schedule : by name, (T,) what only the method itself and its family read, such as step sizes.
-    worst_case : (T+1,) the most that a filter can have been charged after each iteration, in its own currency (ε, ρ,
-        μ), by the run alone. None: its cap from the first iteration on.
+    noise_varies : whether `noise` is an upper bound, because the noise of an iteration depends on earlier releases.
+    schedule : by name, (T,) numbers that only the method and its family read, such as step sizes.
+    worst_case : (T+1,) the largest amount that a filter can have been charged after each iteration, in the filter's
+        currency (ε, ρ, μ), by the run alone. None: its cap from the first iteration on.
     record_at : (k,) ascending iterations that are recorded in any case, such as the ends of epochs.
-    resolved : what "chosen by theory" became.
+    resolved : the values of settings that were left to be chosen by theory.
     notes : warnings in plain words.
-    stops : whether a replicate may end before the last iteration, so that `events` are what it is charged at most.
+    stops : whether a replicate may end before the last iteration, so that `events` are an upper bound of its charges.
     seeded : as of a `Condition`; an `Experiment` knows it.
 
     All arrays and mappings are read-only.
@@ -92,26 +92,30 @@ class Plan(Displayed):
     seeded: bool = False
 
     def __repr__(self) -> str:
-        most = "at most " * self.stops
-        return f"<Plan of {most}{self.iterations:,} iterations at {self.guarantee}>"
+        at_most = "at most " * self.stops
+        return f"<Plan of {at_most}{self.iterations:,} iterations at {self.guarantee}>"
 
     def __post_init__(self) -> None:
         """Refuse arrays of the wrong shape with a ValueError, and make all of them read-only."""
         steps, count = self.iterations, len(self.events)
         if self.charged_at.shape != (count,) or not _ascending(self.charged_at, 1, steps):
             raise ValueError(f"{count} events are charged in ascending order at 1 to {steps}, not at {self.charged_at}")
-        asked = np.empty(0) if self.record_at is None else self.record_at
-        if len(asked) > MOST_RECORDED or not _ascending(asked, 0, steps):
-            raise ValueError(f"at most {MOST_RECORDED} iterations to record ascend from 0 to {steps}, not {asked}")
+        record_at = np.empty(0) if self.record_at is None else self.record_at
+        if len(record_at) > MOST_RECORDED or not _ascending(record_at, 0, steps):
+            raise ValueError(f"at most {MOST_RECORDED} iterations to record ascend from 0 to {steps}, not {record_at}")
         if self.worst_case is not None:
             self._check_worst_case(self.worst_case)
-        each = (*self.noise.values(), *self.schedule.values(), *([] if self.batch_size is None else [self.batch_size]))
-        for values in each:
+        schedules = (
+            *self.noise.values(),
+            *self.schedule.values(),
+            *([] if self.batch_size is None else [self.batch_size]),
+        )
+        for values in schedules:
             if values.shape != (steps,):
                 raise ValueError(f"a schedule needs {steps} entries, not {values.shape}")
-        for kept in (*each, self.charged_at, self.worst_case, self.record_at):
-            if kept is not None:
-                kept.setflags(write=False)
+        for array in (*schedules, self.charged_at, self.worst_case, self.record_at):
+            if array is not None:
+                array.setflags(write=False)
         for name in ("noise", "schedule", "resolved"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))  # frozen, but not yet finished
 
@@ -139,15 +143,15 @@ class Plan(Displayed):
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
-        """A plan whose events are fixed in advance. Each further array is part of `schedule`, (T,).
+        """Return a plan whose events are fixed in advance. Each further array is part of `schedule`, (T,).
 
-        charged_at : (len(events),) ascending, if it is not one event per iteration; then `iterations` says T.
-        stops : whether replicates may leave before the end.
+        charged_at : (len(events),) ascending, if it is not one event per iteration; then `iterations` is T.
+        stops : whether replicates may end before the last iteration.
         """
         times = np.arange(1, len(events) + 1) if charged_at is None else charged_at
         steps = len(events) if iterations is None else iterations
-        made = facts, budget, FixedEvents(events), times, steps, batch_size, noise, schedule
-        return cls(*made, record_at=record_at, resolved=resolved, notes=notes, stops=stops, sizes_vary=sizes_vary)
+        fields = facts, budget, FixedEvents(events), times, steps, batch_size, noise, schedule
+        return cls(*fields, record_at=record_at, resolved=resolved, notes=notes, stops=stops, sizes_vary=sizes_vary)
 
     @classmethod
     def filtered(
@@ -166,9 +170,10 @@ class Plan(Displayed):
         notes: tuple[str, ...] = (),
         **schedule: np.ndarray,
     ) -> Self:
-        """A plan under a filter, for a method that decides while it runs what comes next; `iterations` at most."""
-        made = facts, budget, terms, np.ones(1, dtype=int), iterations, batch_size, noise, schedule, worst_case
-        return cls(*made, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
+        """Return a plan under a filter, for a method that chooses its events during the run; T is `iterations` at
+        most."""
+        fields = facts, budget, terms, np.ones(1, dtype=int), iterations, batch_size, noise, schedule, worst_case
+        return cls(*fields, record_at, resolved, notes, stops=True, noise_varies=noise_varies)
 
     @property
     def rows(self) -> np.ndarray:
@@ -177,43 +182,46 @@ class Plan(Displayed):
 
     @property
     def private(self) -> bool:
-        """Whether it has a budget; nothing of a run without one is released. See `guarantee` for what that rests on."""
+        """True if it has a budget; nothing of a run without one is released. `guarantee` names the condition."""
         return self.budget.private
 
     @property
     def privacy(self) -> Privacy:
-        """What may be said of what a run of it releases."""
+        """Privacy of the releases of its runs."""
         return privacy_of(self.private, self.condition)
 
     @property
     def condition(self) -> Condition:
-        """What its guarantee rests on."""
+        """Condition that its guarantee rests on."""
         return replace(self.facts.condition, seeded=self.seeded)
 
     @property
     def guarantee(self) -> str:
-        """What a run of it guarantees, in words: its budget, and what that rests on."""
+        """Guarantee of one of its runs, in words: the budget, and the condition."""
         return f"{self.budget.describe()}{self.condition if self.private else ''}"
 
     @cached_property
     def passes(self) -> np.ndarray | None:
-        """(T+1,) how often the table has been read after each iteration, 0 first: what computing costs, whatever the
-        size of a batch. None where that is not known in advance, because rows are not counted, batches are of random
-        size, or replicates stop."""
+        """(T+1,) passes over the data after each iteration, 0 first: a measure of computing time for batches of any
+        size.
+
+        None where it is not known in advance, because rows are not counted, batches are of random size, or replicates
+        stop.
+        """
         if self.batch_size is None or self.sizes_vary or self.stops:
             return None
         return np.concatenate([[0.0], np.cumsum(self.batch_size)]) / self.facts.n
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What accountants read: the events in the order of their release; under a filter, its ceiling as one event."""
+        """The events for the accountants, in the order of their release; under a filter, its ceiling as one event."""
         if isinstance(self.terms, FixedEvents):
             return self.terms.events
         return (_ceiling(self.terms, self.terms.cap),)
 
     @checked
     def charged(self, iteration: Annotated[int, Between(0, math.inf, ends=True)]) -> tuple[Event, ...]:
-        """What accountants read of a run up to an iteration: its events until then; under a filter, its worst case."""
+        """Return the events of a run up to an iteration, for the accountants; under a filter, its worst case."""
         if isinstance(self.terms, Filter) and self.worst_case is not None:
             amount = float(self.worst_case[iteration])
             return (_ceiling(self.terms, amount),) if amount else ()
@@ -221,9 +229,10 @@ class Plan(Displayed):
 
     @cached_property
     def currency(self) -> Currency | None:
-        """The currency in which its steps add up: that of a filter, or the budget's own; ρ where the budget has none.
+        """Currency in which its steps add up: that of a filter, else that of the budget; ρ where the budget has none.
 
-        None without privacy, and where they do not add up: sampled rows shrink ε and δ of Gaussian noise, but no ρ.
+        None without privacy, and where the costs do not add up: sampling rows lowers ε and δ of Gaussian noise, but no
+        ρ.
         """
         if not self.private:
             return None
@@ -234,49 +243,49 @@ class Plan(Displayed):
 
     @checked
     def spent(self, currency: Currency) -> np.ndarray:
-        """(T+1,) privacy spent after each iteration, at most, in a currency that composes by itself.
+        """Compute (T+1,) the privacy spent after each iteration, at most, in a currency that composes by itself.
 
-        Entry 0 is what was spent before the run, to learn one of its facts.
+        Entry 0 is the cost of the facts that were released before the run.
         """
-        before = self.facts.released
+        earlier = self.facts.released
         if isinstance(self.terms, Filter) and self.worst_case is not None:
-            sums, at = np.unique(self.worst_case, return_inverse=True)
-            unit, earlier = UNITS[currency], accountants.total(before, currency)
-            own = np.array([unit.cost(_ceiling(self.terms, amount)) if amount else 0.0 for amount in sums.tolist()])
-            return np.asarray((earlier**unit.power + own[at] ** unit.power) ** (1 / unit.power))
-        cumulative = accountants.spent((*before, *self.events), currency)
+            sums, indices = np.unique(self.worst_case, return_inverse=True)
+            unit, earlier_cost = UNITS[currency], accountants.total(earlier, currency)
+            costs = np.array([unit.cost(_ceiling(self.terms, amount)) if amount else 0.0 for amount in sums.tolist()])
+            return np.asarray((earlier_cost**unit.power + costs[indices] ** unit.power) ** (1 / unit.power))
+        cumulative = accountants.spent((*earlier, *self.events), currency)
         counts = np.searchsorted(self.charged_at, np.arange(self.iterations + 1), side="right")
-        return cumulative[len(before) + counts]
+        return cumulative[len(earlier) + counts]
 
 
 def privacy_of(private: bool, condition: Condition) -> Privacy:
-    """What may be said of what an arm releases: the one place that decides it.
+    """Return the privacy of an arm's releases; no other place decides it.
 
-    private : whether it has a budget. condition : what that rests on.
+    private : whether the arm has a budget. condition : the condition that the budget's guarantee rests on.
     """
     return _BY_CONDITION[bool(condition.read), condition.seeded] if private else "not private"
 
 
 def conditional(status: str) -> bool:
-    """Whether a status is that of private releases on a condition."""
+    """Return whether a status is that of releases that are private on a condition."""
     return status in tuple(_BY_CONDITION.values())[1:]
 
 
-def worst(found: Iterable[Privacy]) -> Privacy:
-    """What may be said of several things together; of nothing, that it is private."""
-    statuses = set(found)
-    if "not private" in statuses:
+def worst(statuses: Iterable[Privacy]) -> Privacy:
+    """Return the privacy of several values together; "private" for none."""
+    distinct = set(statuses)
+    if "not private" in distinct:
         return "not private"
-    conditions = [condition for condition, status in _BY_CONDITION.items() if status in statuses]
+    conditions = [condition for condition, status in _BY_CONDITION.items() if status in distinct]
     return _BY_CONDITION[any(read for read, _ in conditions), any(seeded for _, seeded in conditions)]
 
 
 def _ascending(values: np.ndarray, low: float, high: float) -> bool:
-    """Whether values (k,) ascend, weakly, from `low` at least to `high` at most."""
-    path = np.concatenate([[low], values.ravel(), [high]])
-    return values.ndim == 1 and bool((path[1:] >= path[:-1]).all())
+    """Return whether values (k,) ascend, weakly, from `low` at least to `high` at most."""
+    bounded = np.concatenate([[low], values.ravel(), [high]])
+    return values.ndim == 1 and bool((bounded[1:] >= bounded[:-1]).all())
 
 
 def _ceiling(terms: Filter, amount: float) -> Event:
-    """The one event that is at least as bad as all that a filter with this cap allows."""
+    """Return the one event that is at least as bad as all events that a filter with this cap allows."""
     return UNITS[terms.currency].stated(amount)

@@ -1,4 +1,4 @@
-"""Presets: named experiments, with what to look for and the numbers that were published for them."""
+"""Presets: named experiments, with hints on their pictures and the numbers that were published for them."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.specification import sentences
 
-WORDS = 5  # of a name in a link: the presets of a page differ in them
+WORDS = 5  # words of a preset's name in its link: the presets of a page differ in them
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,11 @@ class Expected:
 class Preset:
     """An experiment worth a click.
 
-    name : what the menu shows; source : paper and figure, or who made it.
-    look_for : two to four sentences on what its first screen shows, true at these settings; reported : what the paper
-    reports, and where this tool differs.
-    tab : of the plan, which it opens; empty: the one that is open stays.
-    beside : what its picture compares it with, by the name that the faint lines have there: other presets of the file.
+    name : title in the menu. source : paper and figure, or its author.
+    look_for : two to four sentences on its first screen, true at these settings. reported : the results of the paper,
+        and the differences of this tool from them.
+    tab : tab of the plan that it opens; empty: the tab that is open stays.
+    beside : other presets of the file that its picture shows for comparison, by the name of their faint lines.
     """
 
     name: str
@@ -55,41 +55,42 @@ class Preset:
 
 
 def load(package: str) -> tuple[Preset, ...]:
-    """The presets of a family, from the file `presets.toml` in its package.
+    """Read the presets of a family from the file `presets.toml` in its package.
 
-    An experiment stands there as in a settings file, without the fields that have their default; the text "null" is
-    None. A family that computes what was `reported` leaves it out. Raises UserError where an experiment has a value out
-    of its range.
+    The file gives an experiment as a settings file does, without the fields that have their default; the text "null" is
+    None. A family that computes `reported` leaves it out. Raises UserError where an experiment has a value out of its
+    range.
     """
     entries = resources.data(package, "presets.toml")["preset"]
     with sentences(Experiment):
         experiments = {entry["name"]: Experiment.model_validate(_values(entry["experiment"])) for entry in entries}
-    return tuple(_preset(entry, experiments) for entry in entries)
+    presets = []
+    for entry in entries:
+        expected = tuple(Expected(**fields) for fields in entry.get("expected", ()))
+        beside = {label: experiments[name] for label, name in entry.get("beside", {}).items()}
+        parts = {"experiment": experiments[entry["name"]], "expected": expected, "beside": beside}
+        presets.append(Preset(**{"reported": "", **entry, **parts}))
+    return tuple(presets)
 
 
 def methods(package: str) -> Mapping[str, Any]:
-    """The methods of a family by name, from the table `methods` of the same file. Raises UserError as `load` does."""
-    found = resources.data(package, "presets.toml")["methods"]
+    """Read the methods of a family by name, from the table `methods` of `presets.toml`. Raises UserError as `load`
+    does."""
+    entries = resources.data(package, "presets.toml")["methods"]
     with sentences(Algorithm):
-        return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in found.items()})
+        return MappingProxyType({name: Algorithm.model_validate(_values(method)) for name, method in entries.items()})
 
 
 def arms(private: Mapping[str, AnyAlgorithm], plain: Mapping[str, AnyAlgorithm]) -> tuple[Arm, ...]:
-    """Arms for methods by label: those with the budget of their experiment, and behind them those without privacy."""
+    """Return arms for methods by label: those with the budget of their experiment, then those without privacy."""
     return (
         *(Arm(label=label, algorithm=method) for label, method in private.items()),
         *(Arm(label=label, algorithm=method, budget=NoPrivacy()) for label, method in plain.items()),
     )
 
 
-def _preset(entry: Mapping[str, Any], experiments: Mapping[str, Experiment]) -> Preset:
-    experiment, expected = experiments[entry["name"]], tuple(Expected(**one) for one in entry.get("expected", ()))
-    beside = {label: experiments[name] for label, name in entry.get("beside", {}).items()}
-    return Preset(**{"reported": "", **entry, "experiment": experiment, "expected": expected, "beside": beside})
-
-
 def _values(value: Any) -> Any:
-    """A value of a TOML file, which has no null."""
+    """Return a value of a TOML file, with None for the text "null": TOML has no null."""
     if isinstance(value, Mapping):
         return {name: _values(part) for name, part in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
-"""What came out of a run: summaries over the replicates, and the table of final numbers; and what it costs to publish.
+"""Results of a run: summaries over the replicates, the table of final numbers, and the privacy cost of publishing them.
 
-Each method and each repeat meets the budget alone, and together they spend more.
+Each method and each repeat meets the budget alone; together they spend more.
 """
 
 import math
@@ -31,19 +31,19 @@ from dpviz.problems.base import Condition
 PASSES = "passes"  # over the data
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9
 CONFIDENCE = 0.95  # of an interval of the median
-NOT_PRIVATE = " (not private)"  # behind the name of a column, or of a method
-WHOLE_PLAN = ", whole plan"  # behind the name of an accountant, of a run that is not at its end
+NOT_PRIVATE = " (not private)"  # appended to the name of a column or of a method
+WHOLE_PLAN = ", whole plan"  # appended to the name of an accountant, for a run that is not at its end
 GUESS = "What the best guess that is the same for all rows reaches, without any model."
-UPPER = ("spent", "epsilon_at_delta")  # columns that are guarantees: rounded up wherever they are
+UPPER = ("spent", "epsilon_at_delta")  # columns that are guarantees: rounded up everywhere
 _LARGEST = 1e300  # differences of values up to here are still finite
 
 
 @dataclass(frozen=True)
 class Column:
-    """What the table's reader must know of a column.
+    """Label, privacy and help of a column of the table.
 
-    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee, whatever
-        that rests on. Rows of methods without privacy release nothing in any column.
+    released : False for a diagnostic, which reads raw data or, like the time, is not covered by the guarantee, on any
+        condition. Rows of methods without privacy release nothing in any column.
     """
 
     label: str
@@ -56,31 +56,32 @@ COLUMNS: Mapping[str, Column] = {
 }
 
 
-STOPS = ("finished", "median_stop", "status", "used", "ceiling")  # of methods that stop by themselves
+STOPS = ("finished", "median_stop", "status", "used", "ceiling")  # columns of methods that stop by themselves
 
 
 def headlined(trace: Trace) -> tuple[str, ...]:
-    """The metrics of the final table that were recorded, the most telling first."""
+    """Return the metrics of the final table that were recorded, the most telling first."""
     ranked = [metric for metric in trace.metrics.values() if metric.headline]
     return tuple(metric.name for metric in sorted(ranked, key=lambda metric: metric.headline))
 
 
 def columns(trace: Trace, headlines: Sequence[str] | None = None) -> dict[str, Column]:
-    """`COLUMNS` and those of the `headlines` (None: of the trace) that it records, in the order of `final_table`."""
-    found = {name: COLUMNS[name] for name in ("algorithm", "steps")}
+    """Return `COLUMNS` and those of the `headlines` (None: of the trace) that the trace records, in the order of
+    `final_table`."""
+    result = {name: COLUMNS[name] for name in ("algorithm", "steps")}
     for position, name in enumerate(_recorded(trace, headlines)):
         metric = trace.metrics[name]
-        # A row without privacy releases nothing, whatever the column.
+        # A row without privacy releases nothing in any column.
         released = any(status != "not private" for status in trace.statuses(metric).values())
         help = GUESS if metric.beside else "Median over the repeats, after the last step."
-        found[name] = Column(metric.label, released, help)
+        result[name] = Column(metric.label, released, help)
         if position == 0:
-            found[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
-            found[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
-            found["best_step"] = Column("Best step", released, f"Where the median was lowest: {metric.label}.")
-    stopping = any(len(lane.stopped_at) for lane in trace.lanes.values())
-    rest = {name: column for name, column in COLUMNS.items() if stopping or name not in STOPS}
-    return found | {name: column for name, column in rest.items() if name not in found}
+            result[f"{name}_low"] = Column(f"{metric.label}, 10 %", released)
+            result[f"{name}_high"] = Column(f"{metric.label}, 90 %", released)
+            result["best_step"] = Column("Best step", released, f"Where the median was lowest: {metric.label}.")
+    has_stops = any(len(arm_trace.stopped_at) for arm_trace in trace.lanes.values())
+    rest = {name: column for name, column in COLUMNS.items() if has_stops or name not in STOPS}
+    return result | {name: column for name, column in rest.items() if name not in result}
 
 
 def _recorded(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
@@ -88,36 +89,38 @@ def _recorded(trace: Trace, names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def quantiles(values: np.ndarray) -> np.ndarray:
-    """(k, 3) 10 % quantile, median and 90 % quantile over the replicates of a recorded series (k, R).
+    """Compute (k, 3) 10 % quantile, median and 90 % quantile over the replicates of a recorded series (k, R).
 
     A replicate that stops delivering numbers keeps its last one; a row is nan while any replicate has none yet.
     """
-    return np.quantile(_kept(values), (LOW, MEDIAN, HIGH), axis=1).T if len(values) else np.empty((0, 3))
+    return np.quantile(_filled(values), (LOW, MEDIAN, HIGH), axis=1).T if len(values) else np.empty((0, 3))
 
 
 def median_interval(values: np.ndarray) -> tuple[float, float]:
-    """Between which values the median of all runs that there could be lies in the end, with a confidence of 95 %.
+    """Compute an interval that contains the median of all possible runs at the last record, with a confidence of 95 %.
 
-    values : a recorded series (k, R) of independent replicates. nan where R, below six, is too small to tell, and
-    while one of them has no number. Of the sorted ends it takes one and the one as far from the other side: the median
-    lies outside if fewer of the R fall to one side of it than chance, by a binomial law, lets happen in 2.5 % of the
-    cases (Hahn and Meeker, Statistical Intervals, 1991, section 5.2). It needs no other law of the runs.
+    values : a recorded series (k, R) of independent replicates. The ends are nan where R is too small, below six, and
+        while a replicate has no number. The ends are the j-th lowest and the j-th highest of the replicates' sorted
+        last values: the median lies outside if fewer than j of the R fall to one side of it, and j is the largest
+        number for which a binomial law gives that at most 2.5 % on each side (Hahn and Meeker, Statistical Intervals,
+        1991, section 5.2). No other law of the runs is assumed.
     """
-    ends = np.sort(_kept(values)[-1])
-    place = int(np.searchsorted(bdtr(np.arange(len(ends)), len(ends), 0.5), (1 - CONFIDENCE) / 2))
-    known = place and not np.isnan(ends).any()
-    return (float(ends[place - 1]), float(ends[-place])) if known else (math.nan, math.nan)
+    ends = np.sort(_filled(values)[-1])
+    j = int(np.searchsorted(bdtr(np.arange(len(ends)), len(ends), 0.5), (1 - CONFIDENCE) / 2))
+    is_known = j and not np.isnan(ends).any()
+    return (float(ends[j - 1]), float(ends[-j])) if is_known else (math.nan, math.nan)
 
 
-def _kept(values: np.ndarray) -> np.ndarray:
-    """A series (k, R) in which replicates keep their last number, and none is infinite."""
-    numbered = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
-    filled = np.take_along_axis(values, np.maximum.accumulate(numbered, axis=0), axis=0) if len(values) else values
+def _filled(values: np.ndarray) -> np.ndarray:
+    """Return a series (k, R) in which replicates keep their last number, and none is infinite."""
+    last_rows = np.where(np.isnan(values), 0, np.arange(len(values))[:, None])
+    filled = np.take_along_axis(values, np.maximum.accumulate(last_rows, axis=0), axis=0) if len(values) else values
     return np.asarray(np.clip(filled, -_LARGEST, _LARGEST))
 
 
 def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
-    """Privacy spent by a run that is at this iteration, in the currency of its budget, and the symbol of that currency.
+    """Return the privacy spent by a run up to this iteration, in the currency of its budget, and that currency's
+    symbol.
 
     Pure ε, ρ, μ and Rényi divergences are charged step by step. ε at δ is that of `reading`; an attack bound is that of
     the whole plan.
@@ -127,8 +130,11 @@ def budget_spent(plan: Plan, iteration: int) -> tuple[float, str]:
 
 
 def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
-    """ε at δ of a run that is at this iteration, with what was released before it: at the end of its plan by the
-    tightest accountant; on the way, where whoever looks may stop it, by `accountants.when_stopped`."""
+    """Return ε at δ of a run up to this iteration, with the releases before it.
+
+    At the end of its plan the tightest accountant proves it. On the way it is that of `accountants.when_stopped`: the
+    reader may stop the run there.
+    """
     return accountants.when_stopped(plan.charged(iteration), plan.events, delta, plan.facts.released)
 
 
@@ -136,18 +142,18 @@ def reading(plan: Plan, iteration: int, delta: float) -> accountants.Reading:
 def final_table(
     trace: Trace, plans: Mapping[str, Plan], *, delta: Delta | None = None, headlines: Sequence[str] | None = None
 ) -> "pd.DataFrame":
-    """One row per arm of the trace at its last recorded iteration.
+    """Return one row per arm of the trace at its last recorded iteration.
 
     Parameters
     ----------
     trace : Trace
-        Also one that is growing or was stopped, of which `reading` says what may be told.
+        May still grow, or have been stopped: its guarantees are then those of `reading`.
     plans : mapping of str to Plan
         By label, as `Experiment.plans` gives them.
     delta : float, optional
         Adds ε at this δ, and the accountant that proves it.
     headlines : sequence of str, optional
-        The metrics; by itself those that say so.
+        The metrics; by default those that are declared as headlines.
 
     Returns
     -------
@@ -157,13 +163,13 @@ def final_table(
     names = _recorded(trace, headlines)
     rows = [_row(trace, label, plan, delta, names) for label, plan in plans.items() if label in trace.lanes]
     order = [name for name in columns(trace, headlines) if any(name in row for row in rows)]
-    told = any(math.isfinite(row["seconds"]) for row in rows)  # how long it took
-    return pd.DataFrame(rows, columns=order if told else [name for name in order if name != "seconds"])
+    has_seconds = any(math.isfinite(row["seconds"]) for row in rows)
+    return pd.DataFrame(rows, columns=order if has_seconds else [name for name in order if name != "seconds"])
 
 
 @checked
 def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
-    """A final table of a user's own data, in which names say what reads them.
+    """Return a final table of a user's data, in which names mark everything that is not private.
 
     Parameters
     ----------
@@ -178,39 +184,41 @@ def marked(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
     """
     one_of("algorithm", map(str, table.columns), "column")
     raw = [name for name, column in columns(trace).items() if not column.released]
-    names = {label: label + NOT_PRIVATE for label, lane in trace.lanes.items() if not lane.private}
+    names = {label: label + NOT_PRIVATE for label, arm_trace in trace.lanes.items() if not arm_trace.private}
     marked = table.rename(columns={name: name + NOT_PRIVATE for name in raw})
     return marked.assign(algorithm=marked["algorithm"].replace(names))
 
 
 def _row(trace: Trace, label: str, plan: Plan, delta: float | None, names: Sequence[str]) -> dict[str, Any]:
-    lane = trace.lanes[label]
-    iterations = lane.iterations[:]
+    """Return the row of one arm in the final table, by the names of its columns."""
+    arm_trace = trace.lanes[label]
+    iterations = arm_trace.iterations[:]
     steps = iterations[-1] if iterations else 0
-    # The guarantee of a method that stops by itself is its ceiling. Its charges by then can be told where they add up.
-    whole = plan.iterations if plan.stops else steps
-    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else whole)
+    # The guarantee of a method that stops by itself is its ceiling. Its charges so far are known where they add up.
+    guaranteed = plan.iterations if plan.stops else steps
+    spent, currency = budget_spent(plan, steps if plan.budget.adds_up else guaranteed)
     row: dict[str, Any] = {"algorithm": label, "steps": steps}
     for position, name in enumerate(names):
         row |= _metric(trace, label, name, with_band=position == 0)
     row |= {"spent": spent, "currency": currency, **_stops(trace, label, plan)}
     if delta is not None:
-        found = reading(plan, whole, delta)
-        of = WHOLE_PLAN if steps < plan.iterations and (plan.stops or found.method != "basic") else ""
-        proven = math.isfinite(found.epsilon)
+        proof = reading(plan, guaranteed, delta)
+        suffix = WHOLE_PLAN if steps < plan.iterations and (plan.stops or proof.method != "basic") else ""
+        is_proven = math.isfinite(proof.epsilon)
         row |= {
-            "epsilon_at_delta": found.epsilon,
-            "accountant": accountants.METHOD_NAMES[found.method] + of if proven else "none",
+            "epsilon_at_delta": proof.epsilon,
+            "accountant": accountants.METHOD_NAMES[proof.method] + suffix if is_proven else "none",
         }
-    return row | {"diverged": lane.status.count("diverged"), "seconds": lane.seconds}
+    return row | {"diverged": arm_trace.status.count("diverged"), "seconds": arm_trace.seconds}
 
 
 @dataclass(frozen=True)
 class Endings:
-    """How the replicates of a method that stops by itself ended; functions of released values alone.
+    """Ends of the replicates of a method that stops by itself; functions of released values alone.
 
-    finished : how many stopped before the end of the plan, of `replicates`. median_stop : the median iteration after
-    which those stopped; nan without any. status : how many have each word, the most frequent first.
+    finished : number of replicates, of `replicates`, that stopped before the end of the plan.
+    median_stop : the median iteration after which those stopped; nan without any.
+    status : number of replicates by their status, the most frequent first.
     """
 
     finished: int
@@ -219,12 +227,12 @@ class Endings:
     status: Mapping[Status, int]
 
     def describe(self) -> str:
-        """In words: "3 of 5 runs ended, median step 40"."""
-        when = f", median step {short(self.median_stop, 4)}" if self.finished else ""
-        return f"{self.finished} of {self.replicates} runs ended{when}"
+        """Return a text like "3 of 5 runs ended, median step 40"."""
+        median = f", median step {short(self.median_stop, 4)}" if self.finished else ""
+        return f"{self.finished} of {self.replicates} runs ended{median}"
 
     def reasons(self) -> str:
-        """The status of the replicates in words: "3 converged, 2 running"."""
+        """Return the status of the replicates in words: "3 converged, 2 running"."""
         return ", ".join(f"{count} {WORDS[word]}" for word, count in self.status.items())
 
 
@@ -239,24 +247,24 @@ WORDS: Mapping[Status, str] = MappingProxyType(
 )
 
 
-def endings(lane: ArmTrace) -> Endings | None:
-    """How the replicates of an arm ended so far; None for a method that never says who goes on."""
-    if not len(lane.stopped_at):
+def endings(arm_trace: ArmTrace) -> Endings | None:
+    """Count the ends of an arm's replicates so far; None for a method whose replicates never stop."""
+    if not len(arm_trace.stopped_at):
         return None
-    ended = lane.stopped_at[lane.stopped_at >= 0]
-    median = float(np.median(ended)) if len(ended) else math.nan
-    return Endings(len(ended), len(lane.stopped_at), median, dict(Counter(lane.status).most_common()))
+    stops = arm_trace.stopped_at[arm_trace.stopped_at >= 0]
+    median = float(np.median(stops)) if len(stops) else math.nan
+    return Endings(len(stops), len(arm_trace.stopped_at), median, dict(Counter(arm_trace.status).most_common()))
 
 
 def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
-    """Of a method that stops by itself: how many replicates did, when and why, what they were charged and may be."""
-    found, (_, charged) = endings(trace.lanes[label]), trace.spent(label)
-    if found is None:
+    """Return the columns `STOPS` of a method that stops by itself; empty for other methods."""
+    ends, (_, charged) = endings(trace.lanes[label]), trace.spent(label)
+    if ends is None:
         return {}
     row: dict[str, Any] = {
-        "finished": f"{found.finished} of {found.replicates}",
-        "median_stop": found.median_stop,
-        "status": found.reasons(),
+        "finished": f"{ends.finished} of {ends.replicates}",
+        "median_stop": ends.median_stop,
+        "status": ends.reasons(),
     }
     if len(charged) and plan.currency is not None:
         amounts = {"used": np.median(charged[-1]), "ceiling": plan.spent(plan.currency)[-1]}
@@ -265,13 +273,13 @@ def _stops(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 
 
 def ceilings(plans: Mapping[str, Plan], currency: Currency) -> dict[str, float]:
-    """What each private method that stops by itself may be charged at most: its guarantee, in a currency."""
+    """Return the largest charge of each private method that stops by itself, its guarantee, in a currency."""
     return {label: float(plan.spent(currency)[-1]) for label, plan in plans.items() if plan.private and plan.stops}
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What the series of a run can be drawn over, beside step and privacy spent.
+    """Horizontal axis for the series of a run, next to the step and the privacy spent.
 
     curves : (t+1,) its value after every iteration, per method that has it.
     """
@@ -281,12 +289,13 @@ class Axis:
 
 
 def axes(trace: Trace, plans: Mapping[str, Plan]) -> dict[str, Axis]:
-    """Passes over the data, which the plans know, and the released series that are declared as axes, by name.
+    """Return the axes of a run by name: passes over the data, which the plans know, and the released series declared as
+    axes.
 
     Of the latter the median over the replicates, in straight lines between the recorded iterations.
     """
     passes = {label: plan.passes for label, plan in plans.items() if label in trace.lanes and plan.passes is not None}
-    found = {PASSES: Axis("Passes over the data", passes)} if passes else {}
+    result = {PASSES: Axis("Passes over the data", passes)} if passes else {}
     for metric in trace.metrics.values():
         recorded = {label: trace.series(label, metric.name) for label in trace.lanes if metric.axis}
         curves = {
@@ -295,13 +304,16 @@ def axes(trace: Trace, plans: Mapping[str, Plan]) -> dict[str, Axis]:
             if len(iterations)
         }
         if curves:
-            found[metric.name] = Axis(metric.label, curves)
-    return found
+            result[metric.name] = Axis(metric.label, curves)
+    return result
 
 
 def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.ndarray:
-    """(T+1,) spent after each iteration: the median of what the replicates were charged, where they stop by themselves
-    and the currency is theirs; else what the plan spends."""
+    """Compute (T+1,) the privacy spent after each iteration.
+
+    It is the median of the replicates' charges where they stop by themselves and are charged in this currency; else the
+    plan's spending.
+    """
     recorded, charged = trace.spent(label)
     if not plan.stops or trace.lanes[label].currency != currency or not len(recorded):
         return plan.spent(currency)
@@ -310,13 +322,15 @@ def spent_curve(trace: Trace, label: str, plan: Plan, currency: Currency) -> np.
 
 
 def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, float]:
+    """Return the last median of a metric and, with_band, its 10 % and 90 % quantiles and the step of the lowest
+    median."""
     iterations, values = trace.series(label, name)
     series = quantiles(values)
-    known = ~np.isnan(series[:, 1])
-    low, median, high = series[known][-1].tolist() if known.any() else (math.nan,) * 3
+    has_median = ~np.isnan(series[:, 1])
+    low, median, high = series[has_median][-1].tolist() if has_median.any() else (math.nan,) * 3
     if not with_band:
         return {name: median}
-    best = float(iterations[known][np.argmin(series[known, 1])]) if known.any() else math.nan
+    best = float(iterations[has_median][np.argmin(series[has_median, 1])]) if has_median.any() else math.nan
     return {name: median, f"{name}_low": low, f"{name}_high": high, "best_step": best}
 
 
@@ -324,10 +338,12 @@ def _metric(trace: Trace, label: str, name: str, with_band: bool) -> dict[str, f
 class Cost:
     """The composed guarantee of several releases on the same rows.
 
-    methods, repeats : how many methods, and how many runs of each. spent : in the budget's own currency, called
-    `symbol`; infinite where the currency does not exist for these releases, and None for budgets whose currency does
-    not add up. epsilon : at `delta`, by the accountant `method`; infinite if none proves anything. condition : what all
-    of it rests on, as the plans say. proviso : when `spent` is a guarantee; empty: always.
+    methods, repeats : number of methods, and of runs of each.
+    spent : in the currency of the budget, called `symbol`; infinite where the currency does not exist for these
+        releases, and None for budgets whose currency does not add up.
+    epsilon : at `delta`, by the accountant `method`; infinite if none proves a finite one.
+    condition : the condition that the guarantee rests on, joined over the plans. proviso : restriction of `spent`, in
+        words; empty: always a guarantee.
     """
 
     methods: int
@@ -341,59 +357,63 @@ class Cost:
     proviso: str = ""
 
     def describe(self) -> str:
-        """In symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
+        """Return the cost in symbols, with the condition: "ε = 4; ε ≤ 3.2 at δ = 10⁻⁶ (zCDP)"."""
         return f"{self.numbers()}{self.condition}"
 
     def numbers(self) -> str:
-        """The same without the condition."""
-        own = ""
+        """Return the cost in symbols, without the condition."""
+        spent = ""
         if self.spent is not None and not math.isinf(self.spent):
-            own = f"{self.symbol} = {short_up(self.spent, 4)}{self.proviso}; "
+            spent = f"{self.symbol} = {short_up(self.spent, 4)}{self.proviso}; "
         if math.isinf(self.epsilon):
-            return f"{own}no finite ε at δ = {short_up(self.delta)}"
-        return f"{own}ε ≤ {short_up(self.epsilon, 4)} at δ = {short_up(self.delta)} ({self.method})"
+            return f"{spent}no finite ε at δ = {short_up(self.delta)}"
+        return f"{spent}ε ≤ {short_up(self.epsilon, 4)} at δ = {short_up(self.delta)} ({self.method})"
 
 
-def costs(plans: Mapping[str, Plan], shown: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
-    """What publishing one run of every method shown costs, and, if there are more, all their repeats; may be empty.
+def costs(plans: Mapping[str, Plan], labels: Collection[str], budget: Budget, repeats: int, delta: float) -> list[Cost]:
+    """Return the cost of publishing one run of every method in `labels`, and of all their repeats if there are more;
+    may be empty.
 
-    plans : of a run, by label. shown : labels; those without privacy have no guarantee and are not counted.
-    delta : at which ε is read, unless the budget has a δ of its own.
+    plans : of a run, by label. labels : those without privacy have no guarantee and are not counted.
+    delta : δ of ε, unless the budget has a δ of its own.
     """
-    private = [plan for label, plan in plans.items() if label in shown and plan.budget.private]
-    return [_cost(private, times, budget, delta) for times in sorted({1, repeats})] if private else []
+    private = [plan for label, plan in plans.items() if label in labels and plan.budget.private]
+    return [_cost(private, count, budget, delta) for count in sorted({1, repeats})] if private else []
 
 
 def _cost(plans: list[Plan], repeats: int, budget: Budget, delta: float) -> Cost:
-    before = plans[0].facts.released  # of the one problem, paid once
-    return composed([(plan, repeats) for plan in plans], before, budget.currency, budget.own_delta(delta))
+    """Return the cost of publishing `repeats` runs of each plan; the releases before them, of their one problem,
+    count once."""
+    earlier = plans[0].facts.released
+    return composed([(plan, repeats) for plan in plans], earlier, budget.currency, budget.own_delta(delta))
 
 
 def composed(
-    runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency | None, delta: float
+    runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency | None, delta: float
 ) -> Cost:
-    """What publishing these runs costs: of each plan so many; `repeats` of it is the most of them.
+    """Return the cost of publishing these runs, given as pairs of a plan and its number of repeats.
 
-    before : what was released before the runs, which is paid once. currency : that the sum is told in, if it adds up.
+    earlier : the releases before the runs, which count once. currency : of the sum `spent`, if there is one that adds
+        up. The result's `repeats` is the largest number of repeats.
     """
     # What is composed in full may be composed in any order, and nearly equal events may count as the larger one.
     counts: Counter[Event] = Counter()
     for plan, repeats in runs:
         counts.update({event: repeats * count for event, count in Counter(plan.events).items()})
-    most = max(repeats for _, repeats in runs)
+    max_repeats = max(repeats for _, repeats in runs)
     grouped = list(counts.items()) if len(counts) <= MOST_GROUPS else rounded_up(counts.items())
     events = tuple(Repeat(event, count) for event, count in grouped)
-    paid = accountants.total(before, "epsilon")
-    # Of hundreds of runs a loss distribution would tell little more, and be large.
-    methods = [method for method in accountants.METHODS if most == 1 or method != "pld"]
-    found = {method: paid + accountants.epsilon(events, delta, method) for method in methods}
-    best = min(found, key=found.__getitem__)
+    earlier_cost = accountants.total(earlier, "epsilon")
+    # For hundreds of runs a loss distribution is hardly tighter, and large.
+    methods = [method for method in accountants.METHODS if max_repeats == 1 or method != "pld"]
+    epsilons = {method: earlier_cost + accountants.epsilon(events, delta, method) for method in methods}
+    best = min(epsilons, key=epsilons.__getitem__)
     return Cost(
         len(runs),
-        most,
+        max_repeats,
         UNITS[currency or "epsilon"].symbol,
-        spent(runs, before, currency) if currency else None,
-        found[best],
+        spent(runs, earlier, currency) if currency else None,
+        epsilons[best],
         delta,
         accountants.METHOD_NAMES[best],
         Condition.joined(plan.condition for plan, _ in runs),
@@ -401,10 +421,11 @@ def composed(
 
 
 def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
-    """How many releases of the same data these runs make, of each plan so many, and what that adds up to by basic
-    composition: "9 releases, ε = 18 by adding up; with 1 repeat ε = 6". What was released before them counts once.
+    """Return the number of releases that these runs make of the same data and their cost by basic composition, in
+    words.
 
-    budget : of the runs, in whose currency they are added.
+    "9 releases, ε = 18 by adding up; with 1 repeat ε = 6". runs : pairs of a plan and its number of repeats. Earlier
+    releases count once. budget : of the runs, in whose currency they are added.
     """
     private = [(plan, repeats) for plan, repeats in runs if plan.private]
     count = sum(repeats for _, repeats in private)
@@ -416,35 +437,35 @@ def releases(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
 
 
 def _added(runs: Sequence[tuple[Plan, int]], budget: Budget) -> str:
-    """The sum of what private runs may cost: ε, ρ, the root of all μ², or ε and δ; ε at a δ where no such number is."""
-    before = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
+    """Return the sum of the costs of private runs as text: ε, ρ, the root of all μ², or ε and δ; else ε at a δ."""
+    earlier = list(chain.from_iterable(dict.fromkeys(plan.facts.released for plan, _ in runs)))
     if budget.currency is not None:
-        total = spent(runs, before, budget.currency)
+        total = spent(runs, earlier, budget.currency)
         if math.isfinite(total):
             return f"{UNITS[budget.currency].symbol} = {short(total, 4)}"
     if all(isinstance(plan.budget, ApproximateDP) for plan, _ in runs):
-        paid = accountants.total(before, "epsilon")
-        epsilon = paid + math.fsum(
+        earlier_cost = accountants.total(earlier, "epsilon")
+        epsilon = earlier_cost + math.fsum(
             repeats * (plan.budget.limit - accountants.total(plan.facts.released, "epsilon")) for plan, repeats in runs
         )
         delta = math.fsum(repeats * plan.budget.own_delta(0.0) for plan, repeats in runs)
         return f"ε = {short(epsilon, 4)} and δ = {short(delta, 4)}"
-    return composed(runs, before, None, budget.own_delta(ApproximateDP().delta)).numbers()
+    return composed(runs, earlier, None, budget.own_delta(ApproximateDP().delta)).numbers()
 
 
-def spent(runs: Sequence[tuple[Plan, int]], before: Sequence[Event], currency: Currency) -> float:
-    """Sum of the costs of these runs in a currency that adds up; what was released before them, once."""
-    power, earlier = UNITS[currency].power, accountants.total(before, currency)
-    own = math.fsum(
+def spent(runs: Sequence[tuple[Plan, int]], earlier: Sequence[Event], currency: Currency) -> float:
+    """Return the sum of the costs of these runs in a currency that adds up; the releases before the runs count once."""
+    power, earlier_cost = UNITS[currency].power, accountants.total(earlier, currency)
+    of_runs = math.fsum(
         repeats * (float(plan.spent(currency)[-1]) ** power - accountants.total(plan.facts.released, currency) ** power)
         for plan, repeats in runs
     )
-    return float((earlier**power + own) ** (1 / power))
+    return float((earlier_cost**power + of_runs) ** (1 / power))
 
 
-def sentences(found: Collection[Cost], conditions: bool = True) -> Iterator[str]:
-    """The costs, one sentence each: "one run of each of 4 methods: ε = 8; …"; with their conditions, or not."""
-    for cost in found:
+def sentences(costs: Collection[Cost], conditions: bool = True) -> Iterator[str]:
+    """Yield one text per cost: "one run of each of 4 methods: ε = 8; …"; with its condition, or not."""
+    for cost in costs:
         methods = "one method" if cost.methods == 1 else f"each of {cost.methods} methods"
         runs = "one run" if cost.repeats == 1 else f"all {cost.repeats} runs"
         yield f"{runs} of {methods}: {cost.describe() if conditions else cost.numbers()}"

@@ -1,5 +1,5 @@
-"""A run in short: the one number that it comes to, and what is kept of it when its trace is not, which are medians and
-bands of every series, without the replicates' own."""
+"""Short results of a run: its one number, and medians and bands of every series, which are kept when the trace is
+not."""
 
 import math
 from collections.abc import Collection, Mapping
@@ -12,8 +12,8 @@ from dpviz.experiments.results import headlined, median_interval, quantiles
 from dpviz.experiments.trace import Trace
 from dpviz.problems.base import Metric
 
-PRIVATE, FLOOR = 6, 1  # curves of the picture: methods with privacy, and without
-CHANCE = 0.05  # how often two methods that are alike are told apart
+PRIVATE, FLOOR = 6, 1  # largest numbers of curves in the picture: methods with privacy, and without
+CHANCE = 0.05  # level of the test that two methods differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +30,12 @@ class Series:
     @property
     def end(self) -> np.ndarray:
         """(3,) the last quantiles that are numbers; nan if there are none."""
-        known = self.quantiles[~np.isnan(self.quantiles[:, 1])]
-        return known[-1] if len(known) else np.full(3, np.nan)
+        numbers = self.quantiles[~np.isnan(self.quantiles[:, 1])]
+        return numbers[-1] if len(numbers) else np.full(3, np.nan)
 
     @property
     def relative(self) -> "Series | None":
-        """All of it as shares of the first median; None where that is not positive."""
+        """All quantiles as shares of the first median; None where that is not positive."""
         start = self.quantiles[0, 1]
         return replace(self, quantiles=self.quantiles / start) if start > 0 else None
 
@@ -44,8 +44,9 @@ class Series:
 class Summary:
     """The series of a run.
 
-    metrics : what was recorded, the most telling first. series : by method and metric. private : methods with a budget.
-    status : what may be said of each of them, as the method's lane says.
+    metrics : the recorded metrics, the most telling first. series : by method and metric. private : methods with a
+        budget.
+    status : privacy of every metric by method, as in `ArmTrace.status_of`.
     """
 
     metrics: Mapping[str, Metric]
@@ -54,55 +55,58 @@ class Summary:
     status: Mapping[str, Mapping[str, Privacy]]
 
     def visible(self, diagnostics: bool) -> "Summary":
-        """What may be shown: everything with `diagnostics`, else what methods release."""
+        """Return all series with `diagnostics`, else those that methods release."""
         if diagnostics:
             return self
-        kept = {
-            label: {name: series for name, series in found.items() if self.status[label][name] != "not private"}
-            for label, found in self.series.items()
+        released = {
+            label: {name: series for name, series in part.items() if self.status[label][name] != "not private"}
+            for label, part in self.series.items()
             if label in self.private
         }
-        names = {name for found in kept.values() for name in found}
-        return replace(self, series=kept, metrics={name: self.metrics[name] for name in self.metrics if name in names})
+        names = {name for part in released.values() for name in part}
+        return replace(
+            self, series=released, metrics={name: self.metrics[name] for name in self.metrics if name in names}
+        )
 
     @property
     def headline(self) -> Metric | None:
-        """The most telling metric of which less is better, or any, if there is none."""
+        """The most telling metric of which less is better, else the first metric, if there is one."""
         lower = (metric for metric in self.metrics.values() if metric.better == "lower" and not metric.axis)
         return next(lower, next(iter(self.metrics.values()), None))
 
     def guess(self, name: str) -> tuple[Metric, float] | None:
-        """What a constant guess reaches in a metric, and what that is called; None where nothing like it is known."""
+        """Return the metric that records a constant guess's value of the metric `name`, and that value; None without
+        one."""
         for other, metric in self.metrics.items():
             if metric.beside == name:
-                return metric, float(next(found[other] for found in self.series.values() if other in found).end[1])
+                return metric, float(next(part[other] for part in self.series.values() if other in part).end[1])
         return None
 
     def best(self, name: str) -> str | None:
-        """The private method that ends lowest in a metric, or highest where that is better."""
+        """Return the private method that ends lowest in a metric, or highest where that is better."""
         sign = -1.0 if self.metrics[name].better == "higher" else 1.0
-        ends = {label: sign * float(found[name].end[1]) for label, found in self.series.items() if name in found}
+        ends = {label: sign * float(part[name].end[1]) for label, part in self.series.items() if name in part}
         private = {label: end for label, end in ends.items() if label in self.private and not np.isnan(end)}
         return min(private, key=private.__getitem__, default=None)
 
 
 def summary(trace: Trace) -> Summary:
-    """What is kept of a trace."""
+    """Compute the summary of a trace."""
     recorded = trace.metrics
     names = dict.fromkeys([*headlined(trace), *recorded])
     series: dict[str, dict[str, Series]] = {label: {} for label in trace.lanes}
-    for label, found in series.items():
+    for label, by_metric in series.items():
         for name in names:
             iterations, values = trace.series(label, name)
             if len(iterations):
-                found[name] = Series(iterations, quantiles(values), median_interval(values))
+                by_metric[name] = Series(iterations, quantiles(values), median_interval(values))
     return Summary(
         {name: recorded[name] for name in names},
         series,
-        frozenset(label for label, lane in trace.lanes.items() if lane.private),
+        frozenset(label for label, arm_trace in trace.lanes.items() if arm_trace.private),
         {
-            label: {metric.name: lane.status_of(metric) for metric in lane.metrics}
-            for label, lane in trace.lanes.items()
+            label: {metric.name: arm_trace.status_of(metric) for metric in arm_trace.metrics}
+            for label, arm_trace in trace.lanes.items()
         },
     )
 
@@ -112,9 +116,9 @@ class Outcome:
     """Medians over the replicates of the most telling metric, of which less is better.
 
     best : the private method that ends lowest. end, start : its median in the end and at the start.
-    others : where the other private methods end, the lowest first. floor : where the best method without privacy ends,
-        whose label is `reference`.
-    runs : (R,) where the replicates of every arm ended.
+    others : the other private methods and their medians in the end, the lowest first. floor : the median in the end of
+        the best method without privacy, whose label is `reference`.
+    runs : (R,) last values of the replicates of every arm.
     """
 
     metric: Metric
@@ -128,12 +132,15 @@ class Outcome:
 
     @property
     def share(self) -> float:
-        """What is left of the start."""
+        """Share of the start that remains in the end."""
         return self.end / self.start if self.start > 0 else math.nan
 
     def chance(self, one: str, other: str) -> bool:
-        """Whether the difference between two arms may be chance between the replicates, by their ranks (the two-sided
-        test of Mann and Whitney). So it is for three replicates and fewer, whatever they are."""
+        """Return whether the difference between two arms may be chance between the replicates.
+
+        It tests their ranks (the two-sided test of Mann and Whitney). Three replicates and fewer never show a
+        difference.
+        """
         from scipy.stats import mannwhitneyu  # half a second to import, for the first visitor whose run has ended
 
         ends = [np.nan_to_num(self.runs[label], nan=np.inf) for label in (one, other)]
@@ -142,7 +149,7 @@ class Outcome:
 
 
 def outcome(trace: Trace) -> Outcome | None:
-    """What may be shown of a run in one number; None if it has recorded no such metric."""
+    """Return the one number of a run that may be shown; None if it has recorded no such metric."""
     name = next(iter(headlined(trace)), None)
     if name is None:
         return None
@@ -157,27 +164,27 @@ def outcome(trace: Trace) -> Outcome | None:
     return Outcome(trace.metrics[name], best, end, start, tuple(others), floor, reference, runs)
 
 
-def pictured(trace: Trace, name: str, most: int = PRIVATE) -> tuple[str, ...]:
-    """The arms of the first picture, in their order: at most so many private ones, those that end lowest, and a
-    floor."""
+def pictured(trace: Trace, name: str, max_private: int = PRIVATE) -> tuple[str, ...]:
+    """Return the arms of the first picture, in the order of the trace: the `max_private` private ones that end
+    lowest, and the lowest reference."""
     ranked = [label for label, _ in _ranked(_ends(trace, name))]
-    private = [label for label in ranked if trace.lanes[label].private][:most]
+    private = [label for label in ranked if trace.lanes[label].private][:max_private]
     floor = [label for label in ranked if not trace.lanes[label].private][:FLOOR]
     return tuple(label for label in trace.lanes if label in (*private, *floor))
 
 
 def _ends(trace: Trace, name: str) -> dict[str, np.ndarray]:
-    """(R,) the latest values of every arm whose median is a number."""
-    found = {}
-    for label, lane in trace.lanes.items():
-        _, values = lane.series(name)
-        known = np.flatnonzero(np.isfinite(quantiles(values)[:, 1]))
-        if len(known):
-            found[label] = values[known[-1]]
-    return found
+    """Return (R,) the latest values of every arm whose median is a number."""
+    values_by_arm = {}
+    for label, arm_trace in trace.lanes.items():
+        _, values = arm_trace.series(name)
+        rows = np.flatnonzero(np.isfinite(quantiles(values)[:, 1]))
+        if len(rows):
+            values_by_arm[label] = values[rows[-1]]
+    return values_by_arm
 
 
 def _ranked(runs: Mapping[str, np.ndarray]) -> list[tuple[str, float]]:
-    """The arms and their medians, the lowest first."""
+    """Return the arms and their medians, the lowest first."""
     medians = {label: float(quantiles(values[None])[0, 1]) for label, values in runs.items()}
     return sorted(medians.items(), key=lambda item: item[1])

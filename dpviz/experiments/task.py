@@ -1,4 +1,4 @@
-"""Cells: one experiment or audit to be run, what comes of it, and who runs many of them."""
+"""Cells: experiments or audits to be run, their outcomes, and the executors that run many of them."""
 
 import logging
 import math
@@ -23,25 +23,25 @@ _log = logging.getLogger(__name__)
 
 
 class Task(Protocol):
-    """What can be run: an experiment or an audit, whose settings are text."""
+    """An experiment or an audit, whose settings are text."""
 
     @property
     def public(self) -> bool:
-        """Whether its data are."""
+        """True if its data are public."""
 
     def to_json(self) -> str:
-        """The settings."""
+        """Return the settings."""
 
     def stream(self, tables: Mapping[str, np.ndarray], heartbeat: Heartbeat) -> Iterator[Step]:
-        """Run it, yielding what was recorded; see `Experiment.stream`."""
+        """Run it, yielding a step after each record; see `Experiment.stream`."""
 
 
 @dataclass(frozen=True)
 class Cell:
     """One experiment or audit to be run: the unit of work, of storing and of scaling out.
 
-    tables : what the visitor brought; empty for public data.
-    keep : of the trace "all", or of every arm the "last" record without outputs, which is what a sweep needs.
+    tables : the visitor's tables, by identity; empty for public data.
+    keep : "all" of the trace, or of every arm the "last" record without outputs, which is enough for a sweep.
     """
 
     experiment: Task
@@ -50,26 +50,26 @@ class Cell:
 
     @cached_property
     def text(self) -> str:
-        """What is run, as JSON."""
+        """The settings of the task, as JSON."""
         return self.experiment.to_json()
 
     @property
     def key(self) -> str:
-        """A name for what is computed, 64 hexadecimal digits: a hash of the settings and of what is kept."""
+        """Name of the result, 64 hexadecimal digits: a hash of the settings and of `keep`."""
         return sha256(f"{self.keep}\n{self.text}".encode()).hexdigest()
 
     @property
     def repeatable(self) -> bool:
-        """Whether another run would find the same, number by number: an experiment without a table of anybody's."""
+        """True if another run gives the same numbers: an experiment on public data, without a visitor's table."""
         return self.experiment.public and not self.tables
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a cell ended, and what it has found until then.
+    """The end of a cell, and its results until then.
 
-    message : a sentence, if it failed. seconds : of computing time. left_out : the arms that met a mistake while they
-    ran, with the reason, where only the last record is kept. restored : found in a store instead of computed.
+    message : a sentence, if it failed. seconds : of computing time. left_out : the arms that met a mistake during the
+        run, with the reason, where only the last record is kept. restored : read from a store instead of computed.
     """
 
     state: Ending
@@ -80,33 +80,35 @@ class Outcome:
     restored: bool = False
 
 
-# The number of a cell, what it has recorded, its progress in [0, 1].
+# Arguments: the number of a cell, its trace so far, its progress in [0, 1].
 OnProgress = Callable[[int, Trace | None, float], None]
 
 
 class Stopping(Protocol):
-    """What says that a run shall stop: a `threading.Event`, mostly."""
+    """A signal that a run shall stop: a `threading.Event`, mostly."""
 
     def is_set(self) -> bool:
-        """Whether it shall."""
+        """Return whether the run shall stop."""
 
 
 class Executor(Protocol):
-    """Who runs cells: the caller's thread, the worker processes of a server, a cluster."""
+    """A means to run cells: the caller's thread, the worker processes of a server, a cluster."""
 
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """The outcomes as cells end, each with the place of its cell in the sequence; in any order, but all of them.
+        """Run the cells; yield each one's index in the sequence and its outcome as it ends, in any order, but all of
+        them.
 
-        A stop ends those that run, which keep what they have; the others are "stopped" without a trace. `on_progress`
-        is called when a cell begins and while it runs, by any thread. Numbers are the same whoever runs a cell.
+        A stop ends the cells that run, which keep their results so far; the others are "stopped" without a trace.
+        `on_progress` is called when a cell begins and while it runs, by any thread. The numbers do not depend on the
+        executor.
         """
 
 
 @dataclass(frozen=True)
 class InThread:
-    """Runs one cell after the other in the caller's thread.
+    """Executor that runs one cell after the other in the caller's thread.
 
     max_seconds : of computing time that all of them may take together.
     """
@@ -116,41 +118,42 @@ class InThread:
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """As `Executor.run`, in the order of the cells."""
-        left = self.max_seconds
+        """Run the cells as `Executor.run` describes, in their order."""
+        remaining = self.max_seconds
         for number, cell in enumerate(cells):
-            outcome = execute(cell, stopping, numbered(on_progress, number), left)
-            left -= outcome.seconds
+            outcome = execute(cell, stopping, numbered(on_progress, number), remaining)
+            remaining -= outcome.seconds
             yield number, outcome
 
 
 def numbered(on_progress: OnProgress | None, number: int) -> Callable[[Trace | None, float], None]:
-    """Who listens to one cell, from who listens to many."""
+    """Bind `on_progress` to the number of one cell."""
     return lambda trace, progress: None if on_progress is None else on_progress(number, trace, progress)
 
 
-def seconds_left(gone: float, progress: float, restored: float = 0.0) -> float | None:
-    """Estimated time to the end of what has gone on for so many seconds; None before there is progress to tell from.
+def seconds_left(elapsed: float, progress: float, restored: float = 0.0) -> float | None:
+    """Estimate the time to the end, in seconds; None before there is progress to estimate it from.
 
-    restored : the part of the progress that was known before and took no time.
+    elapsed : seconds since the begin. progress : in [0, 1]. restored : the part of the progress that was there at the
+        begin and took no time.
     """
-    made = progress - restored
-    return gone * (1 - progress) / made if made > 0.02 else None
+    computed = progress - restored
+    return elapsed * (1 - progress) / computed if computed > 0.02 else None
 
 
 def execute(
     cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float = math.inf
 ) -> Outcome:
-    """Run a cell here, to its end, a stop or the time limit. Never raises.
+    """Run a cell in this thread, to its end, a stop or the time limit. Never raises.
 
-    on_progress : called at first and after every step with what was recorded, None while the data are loaded, and the
+    on_progress : called at first and after every step with the trace so far, None while the data are loaded, and the
         progress.
     max_seconds : of computing time of this thread and of processes that work for the run; below 0, it is not begun.
     """
     if stopping.is_set() or max_seconds < 0:
         return Outcome("stopped" if stopping.is_set() else "timeout")
     on_progress(None, 0.0)
-    began, running = time.thread_time(), _Running(cell, stopping, on_progress, max_seconds)
+    start, running = time.thread_time(), _Running(cell, stopping, on_progress, max_seconds)
     try:
         state, message = running.all_arms(), ""
     except UserError as error:
@@ -163,11 +166,11 @@ def execute(
     trace = running.trace
     if trace is not None and cell.keep == "last":
         trace = trace.ends()
-    return Outcome(state, message, trace, time.thread_time() - began + running.elsewhere, running.left_out)
+    return Outcome(state, message, trace, time.thread_time() - start + running.elsewhere, running.left_out)
 
 
 class _Interrupted(BaseException):
-    """Ends a run inside a step: no `except Exception` on the way takes it for an error."""
+    """Ends a run inside a step. It is no `Exception`, so that no handler of errors inside the step catches it."""
 
     def __init__(self, state: Ending) -> None:
         super().__init__(state)
@@ -175,7 +178,7 @@ class _Interrupted(BaseException):
 
 
 class _Running:
-    """A cell under way: what it has recorded, and the arms that met a mistake."""
+    """A cell under way: its trace so far, and the arms that met a mistake."""
 
     def __init__(
         self, cell: Cell, stopping: Stopping, on_progress: Callable[[Trace | None, float], None], max_seconds: float
@@ -187,42 +190,44 @@ class _Running:
         self.elsewhere = 0.0  # seconds of computing time of other processes
 
     def all_arms(self) -> Ending:
-        """Run it. Where an arm meets a mistake and only the ends are kept, each arm runs by itself.
+        """Run the cell. Where an arm meets a mistake and only the last records are kept, each arm then runs alone.
 
-        That changes nothing for the others: results of an arm do not depend on those beside it.
+        That changes nothing for the others: results of an arm do not depend on the other arms.
         """
         experiment = self._cell.experiment
         try:
             return self._stream(experiment)
         except UserError as error:
             if self.trace is None or self._cell.keep == "all" or not isinstance(experiment, Experiment):
-                raise  # the data are missing, or a person who looks at this run is told at once
+                raise  # the data are missing, or the whole trace is wanted: the user sees the error at once
             if len(experiment.arms) == 1:
                 self.left_out[experiment.arms[0].label], self.trace = str(error), None
                 return "done"
-        found = Trace({})
+        complete = Trace({})
         for arm in experiment.arms:
-            state = self._one_arm(experiment, arm, found)
+            state = self._one_arm(experiment, arm, complete)
             if state != "done":
                 return state
         return "done"
 
-    def _one_arm(self, experiment: Experiment, arm: Arm, found: Trace) -> Ending:
+    def _one_arm(self, experiment: Experiment, arm: Arm, complete: Trace) -> Ending:
+        """Run one arm and add its part to the trace `complete`, or its mistake to `left_out`."""
         try:
             state = self._stream(experiment.replaced(arms=(arm,)))
         except UserError as error:
             self.left_out[arm.label], state = str(error), "done"
         else:
             if self.trace is not None:
-                found.lanes |= self.trace.lanes
-        self.trace = found
+                complete.lanes |= self.trace.lanes
+        self.trace = complete
         return state
 
     def _stream(self, experiment: Task) -> Ending:
-        before = self.elsewhere
+        """Run an experiment, noting its trace at every step, to its end, a stop or the time limit."""
+        earlier = self.elsewhere
 
-        def look(step: Step) -> None:
-            self.elsewhere = before + step.elsewhere
+        def on_step(step: Step) -> None:
+            self.elsewhere = earlier + step.elsewhere
             if step.trace.lanes:  # data are loaded
                 self.trace = step.trace
             self._on_progress(self.trace, step.progress)
@@ -231,10 +236,10 @@ class _Running:
             if time.thread_time() + self.elsewhere > self._ends:
                 raise _Interrupted("timeout")
 
-        steps = experiment.stream(self._cell.tables, look)
+        steps = experiment.stream(self._cell.tables, on_step)
         try:
             for step in steps:
-                look(step)
+                on_step(step)
         except _Interrupted as interrupted:
             steps.close()  # type: ignore[attr-defined]  # streams are generators: this records the last state
             return interrupted.state

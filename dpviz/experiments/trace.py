@@ -15,16 +15,16 @@ from dpviz.later import pd
 from dpviz.privacy.accounting.currencies import Currency
 from dpviz.problems.base import Condition, Metric
 
-ROWS = 2_000  # the most rows that a trace keeps per arm
-PATH = 40_000  # numbers of the largest output whose path is kept
-CLOUD = 100_000  # numbers of the places of an arm: 250 records of 200 replicates
+ROWS = 2_000  # largest number of records of an arm
+PATH = 40_000  # entries of the largest output whose path is kept
+CLOUD = 100_000  # largest count of numbers in the cloud of an arm: 250 records of 200 replicates
 RECORDS, LEAST_RECORDS = 60, 20  # iterations of a run that are recorded, at most and at least, about
-FARTHEST = 3e38  # a place, as a float32
+FARTHEST = 3e38  # largest coordinate, as a float32
 RUNNING: Status = "running"
 
 
 def recording_grid(iterations: int, points: int = RECORDS) -> np.ndarray:
-    """At most `points` iterations of 0..`iterations`, half linear and half logarithmic, both ends included."""
+    """Return at most `points` iterations of 0..`iterations`, half linear and half logarithmic, both ends included."""
     if iterations < points:
         return np.arange(iterations + 1)
     linear = np.linspace(0, iterations, points // 2)
@@ -36,14 +36,14 @@ def recording_grid(iterations: int, points: int = RECORDS) -> np.ndarray:
 class ArmTrace:
     """One arm's part of a trace: iterations (k,) and, per metric, k arrays (R,). Append-only.
 
-    private : whether the arm has a budget. Nothing of an arm without one is released, whatever its metrics say.
-    condition : what the privacy of what it releases rests on, as its plan says.
-    spent : k arrays (R,), what each replicate had been charged in `currency`, before the run included; empty without.
+    private : whether the arm has a budget. Nothing of an arm without one is released, in any metric.
+    condition : the condition that the privacy of its releases rests on, from its plan.
+    spent : k arrays (R,), charges of each replicate in `currency`, including before the run; empty without one.
     stopped_at : (R,) the iteration after which a replicate did not go on; -1 while it does, and where the end of the
-        plan ends it. statuses : k times a word on each replicate; status : the last ones.
+        plan ends it. statuses : k tuples of a status per replicate; status : the last one.
     path : the outputs of the first replicate at each recorded iteration, k arrays (d,) float32 per name; released, if
         the arm is private. Empty where they are too large to keep, and where `keeps_path` is False.
-    cloud : where the replicates are in the plane of the problem at each recorded iteration, k arrays (R, 2) float32,
+    cloud : positions of the replicates in the plane of the problem at each recorded iteration, k arrays (R, 2) float32,
         finite; empty without a plane, and where they are too many to keep.
     """
 
@@ -64,11 +64,14 @@ class ArmTrace:
 
     @property
     def status(self) -> tuple[Status, ...]:
-        """The last word on each replicate; empty before the first."""
+        """The last status of each replicate; empty before the first record."""
         return self.statuses[-1] if self.statuses else ()
 
     def series(self, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """As of a `Trace`; empty for any metric that it does not record."""
+        """Return iterations (k,) and values (k, R) of a metric; empty for one that the arm does not record.
+
+        Of an expensive metric, only iterations at which it was computed; with `gaps` the others too, as nan.
+        """
         values = np.array(self.values.get(metric, [])[: len(self.iterations)])
         iterations = np.array(self.iterations[: len(values)], dtype=int)
         expensive = any(other.name == metric and other.cost == "expensive" for other in self.metrics)
@@ -78,43 +81,45 @@ class ArmTrace:
         return iterations, values
 
     def last(self, metric: str) -> np.ndarray:
-        """(R,) the latest recorded values; empty if there are none."""
+        """Return (R,) the latest recorded values; empty if there are none."""
         _, values = self.series(metric)
         return values[-1] if len(values) else np.empty(0)
 
     def finish(self) -> None:
-        """Note that the run has come to its own end: who was running until then has used all iterations."""
+        """Note that the run has come to the end of its plan: replicates still running have used all iterations."""
         if self.statuses:
             self.statuses[-1] = tuple("exhausted" if word == "running" else word for word in self.status)
 
     @property
     def bytes(self) -> int:
-        """What its arrays weigh, in bytes."""
+        """Size of its arrays, in bytes."""
         series = (*self.values.values(), *self.path.values(), self.cloud, self.spent, list(self.output.values()))
         return sum(array.nbytes for arrays in series for array in arrays)
 
     @property
     def privacy(self) -> Privacy:
-        """What may be said of what the arm releases."""
+        """Privacy of the arm's releases."""
         return privacy_of(self.private, self.condition)
 
     def status_of(self, metric: Metric) -> Privacy:
-        """The same of the recorded values of a metric."""
+        """Return the privacy of the recorded values of a metric."""
         return self.privacy if metric.released else "not private"
 
     def released(self, metric: Metric) -> bool:
-        """Whether they are private releases, or functions of such, on no condition."""
+        """Return whether a metric's values are private releases, or functions of such, on no condition."""
         return self.status_of(metric) == "private"
 
     def without_diagnostics(self) -> "ArmTrace":
-        """What of a private arm may leave: its released metrics and outputs, but not how long it took, which is a
-        function of its data. A view that does not grow."""
-        kept = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
-        values = {metric.name: self.values[metric.name] for metric in kept if metric.name in self.values}
-        return replace(self, metrics=kept, values=values, seconds=math.nan)
+        """Return the part of a private arm that may leave: its released metrics and outputs. A view that does not grow.
+
+        The time is left out: it is a function of the arm's data.
+        """
+        metrics = tuple(metric for metric in self.metrics if self.status_of(metric) != "not private")
+        values = {metric.name: self.values[metric.name] for metric in metrics if metric.name in self.values}
+        return replace(self, metrics=metrics, values=values, seconds=math.nan)
 
     def end(self) -> "ArmTrace":
-        """Its last record alone, without outputs: of every metric the last numbers that its replicates delivered."""
+        """Return its last record alone, without outputs: of every metric the last numbers of its replicates."""
         values = {name: [last_numbers(np.array(series))] for name, series in self.values.items() if series}
         return replace(
             self,
@@ -128,11 +133,11 @@ class ArmTrace:
         )
 
     def follow(self, snapshot: Snapshot) -> None:
-        """Note who stops with this snapshot, recorded or not."""
+        """Note the replicates that stop with this snapshot, recorded or not."""
         if snapshot.active is None:
             return
-        before = self.stopped_at if len(self.stopped_at) else np.full(len(snapshot.active), -1)
-        self.stopped_at = np.where((before < 0) & ~snapshot.active, snapshot.iteration, before)
+        stopped_at = self.stopped_at if len(self.stopped_at) else np.full(len(snapshot.active), -1)
+        self.stopped_at = np.where((stopped_at < 0) & ~snapshot.active, snapshot.iteration, stopped_at)
 
     def append(
         self,
@@ -140,12 +145,13 @@ class ArmTrace:
         diagnostics: Mapping[str, np.ndarray],
         seconds: float,
         spent: np.ndarray | None = None,
-        places: np.ndarray | None = None,
+        points: np.ndarray | None = None,
     ) -> None:
-        """Record one iteration. The iteration number comes last: readers take the length of that list once.
+        """Record one iteration. The iteration number is appended last: readers in other threads take the length of that
+        list once.
 
-        diagnostics : expensive ones may be missing. Of an iteration that was recorded before they are filled in.
-        places : (R, 2) in the plane of the problem; those of replicates that diverged may be anything.
+        diagnostics : expensive ones may be missing; a second call for the same iteration fills them in.
+        points : (R, 2) in the plane of the problem; those of replicates that diverged may be anything.
         """
         if self.iterations and self.iterations[-1] == snapshot.iteration:
             for name, value in diagnostics.items():
@@ -159,13 +165,13 @@ class ArmTrace:
             self.values.setdefault(name, []).append(np.array(value, dtype=float))
         self.output = {name: np.array(value) for name, value in snapshot.output.items()}
         for name, value in self.output.items():
-            kept = self.path.setdefault(name, [])
+            path = self.path.setdefault(name, [])
             if self.keeps_path and value[0].size <= PATH:
-                kept.append(value[0].astype(np.float32))
+                path.append(value[0].astype(np.float32))
         if spent is not None:
             self.spent.append(np.array(spent, dtype=float))
-        if places is not None:
-            self.cloud.append(drawable(places))
+        if points is not None:
+            self.cloud.append(drawable(points))
         replicates = len(next(iter(self.output.values())))
         self.statuses.append((RUNNING,) * replicates if snapshot.status is None else snapshot.status)
         self.seconds = seconds
@@ -175,8 +181,9 @@ class ArmTrace:
 class Trace(Displayed):
     """Everything that was recorded of an experiment, arm by arm.
 
-    metrics : what each arm records. references : labels of the arms without privacy. public : whether the data are; the
-        exact iterates of a reference on other data are not kept. arms : as the experiment has them, for their looks.
+    metrics : the metrics of each arm. references : labels of the arms without privacy. public : whether the data are;
+        the exact iterates of a reference on other data are not kept. arms : of the experiment, for the styles of their
+        lines.
     """
 
     def __init__(
@@ -188,120 +195,126 @@ class Trace(Displayed):
     ) -> None:
         self.public, self.arms = public, tuple(arms)
         self.lanes: dict[str, ArmTrace] = {
-            label: ArmTrace(tuple(chosen), label not in references, public or label not in references)
-            for label, chosen in metrics.items()
+            label: ArmTrace(tuple(of_arm), label not in references, public or label not in references)
+            for label, of_arm in metrics.items()
         }
 
     def __repr__(self) -> str:
         recorded = (
-            f"{label}: {len(lane.status)} runs, {lane.iterations[-1] if lane.iterations else 0} iterations"
-            for label, lane in self.lanes.items()
+            f"{label}: {len(part.status)} runs, {part.iterations[-1] if part.iterations else 0} iterations"
+            for label, part in self.lanes.items()
         )
         return f"<Trace of {'; '.join(recorded)}>"
 
     @property
     def metrics(self) -> dict[str, Metric]:
         """All metrics that any arm records, by name."""
-        return {metric.name: metric for lane in self.lanes.values() for metric in lane.metrics}
+        return {metric.name: metric for part in self.lanes.values() for metric in part.metrics}
 
     @property
     def bytes(self) -> int:
-        """What all recorded arrays weigh, in bytes."""
-        return sum(lane.bytes for lane in self.lanes.values())
+        """Size of all recorded arrays, in bytes."""
+        return sum(part.bytes for part in self.lanes.values())
 
     @property
     def has_curves(self) -> bool:
-        """Whether every arm has got beyond its starting point: what is drawn of it are lines."""
-        return bool(self.lanes) and all(len(lane.iterations) > 1 for lane in self.lanes.values())
+        """True if every arm has more records than its starting point, so that its metrics can be drawn as lines."""
+        return bool(self.lanes) and all(len(part.iterations) > 1 for part in self.lanes.values())
 
     @checked
     def visible(self, diagnostics: bool) -> "Trace":
-        """What may be shown and taken away: everything with `diagnostics`, else what private arms release; `status_of`
-        says whether that rests on a condition, which is then to be said with it.
+        """Return everything with `diagnostics`, else the releases of private arms, which may be shown and downloaded.
 
-        A view of what was recorded so far: of a trace that is growing, ask again.
+        `status_of` says whether those rest on a condition, which must then be shown with them. A view of the records so
+        far: of a trace that grows, ask again.
         """
         if diagnostics:
             return self
         view = Trace({}, public=self.public, arms=self.arms)
-        view.lanes = {label: lane.without_diagnostics() for label, lane in self.lanes.items() if lane.private}
+        view.lanes = {label: part.without_diagnostics() for label, part in self.lanes.items() if part.private}
         return view
 
     def ends(self) -> "Trace":
-        """The last record of every arm, without outputs."""
+        """Return the last record of every arm, without outputs."""
         ends = Trace({}, public=self.public, arms=self.arms)
-        ends.lanes = {label: lane.end() for label, lane in self.lanes.items()}
+        ends.lanes = {label: part.end() for label, part in self.lanes.items()}
         return ends
 
     @checked
     def only(self, labels: Collection[str]) -> "Trace":
-        """A view of these arms. Raises UserError for a label that no arm has."""
+        """Return a view of these arms. Raises UserError for a label that no arm has."""
         for label in labels:
             one_of(label, self.lanes, "method")
         view = Trace({}, public=self.public, arms=self.arms)
-        view.lanes = {label: lane for label, lane in self.lanes.items() if label in labels}
+        view.lanes = {label: part for label, part in self.lanes.items() if label in labels}
         return view
 
     @checked
     def statuses(self, metric: Metric) -> dict[str, Privacy]:
-        """Of every arm that records a metric, what may be published of its values."""
-        return {label: lane.status_of(metric) for label, lane in self.lanes.items() if metric in lane.metrics}
+        """Return the privacy of a metric's values, for every arm that records it."""
+        return {label: part.status_of(metric) for label, part in self.lanes.items() if metric in part.metrics}
 
     @checked
     def lane(self, arm: str) -> ArmTrace:
-        """The part of an arm. Raises UserError for a label that no arm has."""
+        """Return the part of an arm. Raises UserError for a label that no arm has."""
         one_of(arm, self.lanes, "method")
         return self.lanes[arm]
 
     @checked
     def series(self, arm: str, metric: str, gaps: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations (k,) and values (k, R) recorded so far; empty if only other arms record the metric.
+        """Return iterations (k,) and values (k, R) recorded so far; empty if only other arms record the metric.
 
-        Of an expensive metric, those iterations at which it was computed; with `gaps` the others too, as nan. Raises
-        UserError for an arm or a metric that is not here.
+        Of an expensive metric, only iterations at which it was computed; with `gaps` the others too, as nan. Raises
+        UserError for an arm or a metric that the trace does not have.
         """
-        lane = self.lane(arm)
+        arm_trace = self.lane(arm)
         one_of(metric, self.metrics, "metric")
-        return lane.series(metric, gaps)
+        return arm_trace.series(metric, gaps)
 
     @checked
     def spent(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations (k,) and what each replicate had been charged (k, R), in the lane's currency; empty without."""
-        lane = self.lane(arm)
-        values = lane.spent[: len(lane.iterations)]
-        return np.array(lane.iterations[: len(values)], dtype=int), np.array(values)
+        """Return iterations (k,) and the charges of each replicate so far (k, R), in the arm's currency; empty
+        without one."""
+        arm_trace = self.lane(arm)
+        values = arm_trace.spent[: len(arm_trace.iterations)]
+        return np.array(arm_trace.iterations[: len(values)], dtype=int), np.array(values)
 
     @checked
     def cloud(self, arm: str) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations (k,) and where all replicates were in the problem's plane (k, R, 2); empty if none is kept."""
-        lane = self.lane(arm)
-        places = lane.cloud[: len(lane.iterations)]
-        return np.array(lane.iterations[: len(places)], dtype=int), np.array(places)
+        """Return iterations (k,) and the replicates' positions in the problem's plane (k, R, 2); empty if none is
+        kept."""
+        arm_trace = self.lane(arm)
+        points = arm_trace.cloud[: len(arm_trace.iterations)]
+        return np.array(arm_trace.iterations[: len(points)], dtype=int), np.array(points)
 
     @checked
     def last(self, arm: str, metric: str) -> np.ndarray:
-        """(R,) the latest recorded values; empty if there are none. Raises UserError as `series`."""
+        """Return (R,) the latest recorded values; empty if there are none. Raises UserError as `series`."""
         one_of(metric, self.metrics, "metric")
         return self.lane(arm).last(metric)
 
     @checked
     def guess(self, metric: str) -> tuple[Metric, float] | None:
-        """What a constant guess reaches in a metric, and what that is called; None where nothing like it is known.
-        Raises UserError for a metric that is not here."""
+        """Return the metric that records a constant guess's value of `metric`, and that value; None without one.
+
+        Raises UserError for a metric that the trace does not have.
+        """
         one_of(metric, self.metrics, "metric")
-        for name, beside in self.metrics.items():
-            found = [lane.last(name) for lane in self.lanes.values()] if beside.beside == metric else []
-            known = [float(values[0]) for values in found if len(values)]
-            if known:
-                return beside, known[0]
+        for name, guess in self.metrics.items():
+            if guess.beside != metric:
+                continue
+            for arm_trace in self.lanes.values():
+                values = arm_trace.last(name)
+                if len(values):
+                    return guess, float(values[0])
         return None
 
     def to_frame(self) -> "pd.DataFrame":
-        """Tidy table: algorithm, replicate, iteration, metric, value, released."""
+        """Return a tidy table: algorithm, replicate, iteration, metric, value, released."""
         parts = []
-        for label, lane in self.lanes.items():
-            for metric in lane.metrics:
-                iterations, values = lane.series(metric.name)
+        for label, arm_trace in self.lanes.items():
+            for metric in arm_trace.metrics:
+                iterations, values = arm_trace.series(metric.name)
                 if not len(iterations):
                     continue
                 rows, replicates = values.shape
@@ -313,7 +326,7 @@ class Trace(Displayed):
                             "iteration": np.repeat(iterations, replicates),
                             "metric": metric.name,
                             "value": values.ravel(),
-                            "released": lane.released(metric),
+                            "released": arm_trace.released(metric),
                         }
                     )
                 )
@@ -321,17 +334,17 @@ class Trace(Displayed):
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
-def drawable(places: np.ndarray) -> np.ndarray:
-    """Places as float32; what is no finite number lies at the end of these."""
+def drawable(points: np.ndarray) -> np.ndarray:
+    """Return points as float32; a coordinate that is not finite, or too large, becomes ±FARTHEST."""
     with np.errstate(over="ignore"):
-        kept = places.astype(np.float32)
-    if np.isfinite(kept).all():
-        return kept
-    return np.nan_to_num(kept, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
+        converted = points.astype(np.float32)
+    if np.isfinite(converted).all():
+        return converted
+    return np.nan_to_num(converted, nan=FARTHEST, posinf=FARTHEST, neginf=-FARTHEST)
 
 
 def last_numbers(values: np.ndarray) -> np.ndarray:
-    """(R,) the last entries of a series (k, R) that are numbers; nan for a replicate that has none."""
+    """Return (R,) the last entries of a series (k, R) that are numbers; nan for a replicate that has none."""
     if not len(values):
         return np.empty(0)
     rows = len(values) - 1 - np.argmin(np.isnan(values[::-1]), axis=0)

@@ -1,1 +1,1 @@
-"""What leaves as a file: tables, programs, notebooks, reports. No formula."""
+"""Files for download: tables, programs, notebooks, reports. No formula."""

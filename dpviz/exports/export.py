@@ -1,6 +1,6 @@
-"""Downloads of a run: the numbers as CSV, and a program or a notebook that computes them again.
+"""Downloads: the numbers of a run as CSV, the program or notebook that computes them again, the report of a plan.
 
-Notebooks are Jupyter's (nbformat 4.5): a program in cells, which anybody can run and change.
+Notebooks are Jupyter's (nbformat 4.5): a program in cells, to be run and changed.
 """
 
 import html
@@ -33,15 +33,17 @@ from dpviz.privacy.statistics.analyses import CONFIDENCE, Analyses, Planned
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult
 
-# ----------------------------------------------------- a plan for several analyses in plain words, for those who decide
+# ------------------------------------------ a plan for several analyses in plain words, for readers who decide on it
 
-_TURNING = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # directions: after one, 21 may read as 12
+_DIRECTIONS = re.compile(
+    r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)  # of writing: after such a sign, 21 may appear as 12
 
 
 def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day: str) -> str:
-    """The plan as a self-contained HTML page; every text in it is taken literally.
+    """Return the plan as a self-contained HTML page, in which every text is taken literally.
 
-    delta : at which ε is read. relative : the error that the rows needed are for. day : when it was made.
+    delta : δ of ε. relative : the error for which the needed rows are computed. day : of the report, as text.
     """
     planned = plan.planned(budget)
     total = allocation.together([p.share for p in planned], delta)
@@ -50,8 +52,8 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
     composed = allocation.composed([(p.share.analysis, p.event) for p in planned])
     return templates.document(
         "exports/templates/analyses_report.html.j2",
-        words=_text,
-        told=_told,
+        text=_text,
+        noise_and_error=_noise_and_error,
         row=partial(_row, relative=relative),
         version=dpviz.__version__,
         day=day,
@@ -59,14 +61,14 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         budget=budget,
         planned=planned,
         readings=[(unit, short_up(value)) for unit, value in readings if value is not None],
-        # What the best attacker can do with these releases, which may be less than with any that have the guarantee.
+        # For the best attacker of these releases, who may achieve less than the guarantee allows.
         right=short_up(50 * (1 + tradeoffs.advantage(composed))),
         all_at_once=short_down(100 * CONFIDENCE ** len(planned)),  # the noises are independent
     )
 
 
-def _told(p: Planned) -> str:
-    """Noise and error of one analysis, in words."""
+def _noise_and_error(p: Planned) -> str:
+    """Return noise and error of one analysis, in words."""
     unit, values = f" {p.statistic.unit}" * bool(p.statistic.unit), p.statistic.values
     if p.standard_deviation is None:
         noise = (
@@ -78,15 +80,17 @@ def _told(p: Planned) -> str:
         rounded = ", and what comes out is rounded to whole numbers, which costs no privacy" * p.statistic.whole
         noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}"
         noise += f"{rounded}."
-    what = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
-    most = p.largest_error
-    all_of_them = "" if most is None else f", and none of its {values:,} numbers by more than {short_up(most)}{unit}"
+    subject = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
+    largest = p.largest_error
+    all_of_them = (
+        "" if largest is None else f", and none of its {values:,} numbers by more than {short_up(largest)}{unit}"
+    )
     lost = " That is as much as so many rows can give: it says nothing." * p.drowned
-    return f"{noise} In 95 of 100 releases {what} is off by at most {short_up(p.error)}{unit}{all_of_them}.{lost}"
+    return f"{noise} In 95 of 100 releases {subject} is off by at most {short_up(p.error)}{unit}{all_of_them}.{lost}"
 
 
 def _row(p: Planned, relative: float) -> tuple[str, ...]:
-    """An analysis in the table: name, share, what it spends, its error, and the rows that it needs."""
+    """Return an analysis as a row of the table: name, share, spent budget, error, needed rows."""
     return (
         p.statistic.name,
         f"{short(100 * (p.share.fraction or 0.0))} %",
@@ -97,8 +101,9 @@ def _row(p: Planned, relative: float) -> tuple[str, ...]:
 
 
 def _text(sentence: str) -> str:
-    """The sentence, taken literally but for **bold** words. What would turn the text around is shown as its code."""
-    literal = html.escape(_TURNING.sub(lambda found: f"\\u{ord(found[0]):04x}", sentence))
+    """Return the sentence as HTML: literal but for **bold** words; signs that would change the direction of writing
+    as code."""
+    literal = html.escape(_DIRECTIONS.sub(lambda match: f"\\u{ord(match[0]):04x}", sentence))
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", literal)
 
 
@@ -109,22 +114,23 @@ _INDEX = ("algorithm", "replicate", "iteration")
 
 
 def file_name(page: str, experiment: Experiment, extension: str) -> str:
-    """`dpviz_<page>_<first digits of the settings' hash>.<extension>`: one name per settings."""
+    """Return `dpviz_<page>_<first digits of the settings' hash>.<extension>`: one name per settings."""
     return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
 
 
 def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float = 1e-6) -> str:
-    """Every value of the trace, one row per algorithm, replicate and iteration; read it with pandas and comment="#".
+    """Return every value of the trace, one row per algorithm, replicate and iteration; read it with pandas and
+    comment="#".
 
-    Header lines start with "#": version, settings as JSON, the guarantee, and what the columns mean. Columns that read
-    raw data end in _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to leave
-    them out. Where facts of the plan were read from the data, or noise on data that are not public follows from a seed
-    that was set, all columns end so, and the header says why. The privacy spent is what each replicate was charged:
-    spent_epsilon, spent_mu or spent_rho, by the budget; of methods that stop by themselves, with the ceiling, which is
-    the guarantee. status says whether a replicate was running, converged, out of budget, exhausted or diverged, and
-    stopped_at after which iteration it stopped by itself. What publishing several of them costs stands in the header,
-    with ε at `delta` where the budget has no δ, and so does ε of one run of each, on a finer grid than the page's. A
-    label that a spreadsheet would run begins with an apostrophe: see `spreadsheets`.
+    Header lines start with "#": version, settings as JSON, the guarantee, and the meaning of the columns. Columns that
+    read raw data end in _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to
+    leave them out. Where facts of the plan were read from the data, or noise on data that are not public follows from a
+    seed that was set, all columns end so, and the header gives the reason. The privacy spent is what each replicate was
+    charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods that stop by themselves, with the ceiling,
+    which is the guarantee. status is running, converged, budget, exhausted or diverged for each replicate, and
+    stopped_at the iteration after which it stopped by itself. The header has the cost of publishing several of them,
+    with ε at `delta` where the budget has no δ, and ε of one run of each, on a finer grid than the page's. A label that
+    a spreadsheet would run begins with an apostrophe: see `spreadsheets`.
 
     >>> import io
     >>> from dpviz.experiments.experiment import Arm
@@ -141,14 +147,14 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
-    """The rows and columns of `to_csv`."""
+    """Return the rows and columns of `to_csv`."""
     parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
     columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
     return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
 
 
 def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
-    """Every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
+    """Return every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
 
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
@@ -156,14 +162,14 @@ def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
 
 
 def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
-    """The rows and columns of `sweep_to_csv`."""
+    """Return the rows and columns of `sweep_to_csv`."""
     frame = result.to_frame()
     frame["metric"] += np.where(frame["released"], "", NOT_PRIVATE)
     return frame.drop(columns="released")
 
 
 def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
-    """What the table of a sweep is about, line by line."""
+    """Yield the header lines of a sweep's table."""
     settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
     yield f"dpviz {dpviz.__version__}"
     yield f"sweep: {spreadsheets.settings(sweep.to_json())}"
@@ -178,31 +184,31 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
 
 
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
-    """The columns of one arm, one entry per iteration and replicate."""
-    lane = trace.lanes[label]
-    series = {metric: trace.series(label, metric.name, gaps=True) for metric in lane.metrics}
-    series = {metric: found for metric, found in series.items() if len(found[0])}
-    # A trace that is growing may have one more row of some metrics than of others.
-    count = min((len(recorded) for recorded, _ in series.values()), default=len(lane.iterations))
-    replicates = len(lane.status)
-    iterations = np.repeat(np.array(lane.iterations[:count], dtype=int), replicates)
+    """Return the columns of one arm, one entry per iteration and replicate."""
+    arm_trace = trace.lanes[label]
+    series = {metric: trace.series(label, metric.name, gaps=True) for metric in arm_trace.metrics}
+    series = {metric: record for metric, record in series.items() if len(record[0])}
+    # A growing trace may have one more record of some metrics than of others.
+    count = min((len(recorded) for recorded, _ in series.values()), default=len(arm_trace.iterations))
+    replicates = len(arm_trace.status)
+    iterations = np.repeat(np.array(arm_trace.iterations[:count], dtype=int), replicates)
     table = {"algorithm": label, "replicate": np.tile(np.arange(replicates), count), "iteration": iterations}
     _, charged = trace.spent(label)
-    if lane.currency is not None and len(charged) >= count:
-        table[f"spent_{lane.currency}"] = charged[:count].ravel()
+    if arm_trace.currency is not None and len(charged) >= count:
+        table[f"spent_{arm_trace.currency}"] = charged[:count].ravel()
         if plan.stops:
-            table[f"ceiling_{lane.currency}"] = plan.spent(lane.currency)[-1]
-    outcome = {"status": np.array(lane.statuses[:count]).ravel()}
-    if len(lane.stopped_at):
-        outcome["stopped_at"] = np.tile(np.where(lane.stopped_at < 0, np.nan, lane.stopped_at), count)
-    table |= {name + ("" if lane.private else NOT_PRIVATE): values for name, values in outcome.items()}
+            table[f"ceiling_{arm_trace.currency}"] = plan.spent(arm_trace.currency)[-1]
+    outcome = {"status": np.array(arm_trace.statuses[:count]).ravel()}
+    if len(arm_trace.stopped_at):
+        outcome["stopped_at"] = np.tile(np.where(arm_trace.stopped_at < 0, np.nan, arm_trace.stopped_at), count)
+    table |= {name + ("" if arm_trace.private else NOT_PRIVATE): values for name, values in outcome.items()}
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
     for name, scale in plan.noise.items():
         table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
-    for metric, (_, found) in series.items():
-        table[metric.name + ("" if lane.released(metric) else NOT_PRIVATE)] = found[:count].ravel()
-    if lane.condition:  # noise and schedule, too, follow from what was read
+    for metric, (_, numbers) in series.items():
+        table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
+    if arm_trace.condition:  # noise and schedule, too, follow from the facts that were read from the data
         table = {
             name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
             for name, values in table.items()
@@ -211,7 +217,7 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
 
 
 def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float) -> Iterator[str]:
-    """What the table of a run is about, line by line."""
+    """Yield the header lines of a run's table."""
     yield f"dpviz {dpviz.__version__}"
     yield f"settings: {spreadsheets.settings(experiment.to_json())}"
     yield f"unit of protection: {experiment.problem.unit}"
@@ -228,19 +234,19 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 
 def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
-    """ε at δ of one run of a method, to more digits than the page shows; nothing where none is proven."""
-    at = plan.budget.own_delta(delta)
-    found = accountants.tightest(plan.events, at, prior=plan.facts.released, precision="fine")
-    if math.isfinite(found.epsilon):
-        method = accountants.METHOD_NAMES[found.method]
+    """Yield ε at δ of one run of a method, with more digits than on the page; nothing where no finite ε is proven."""
+    own_delta = plan.budget.own_delta(delta)
+    proof = accountants.tightest(plan.events, own_delta, prior=plan.facts.released, precision="fine")
+    if math.isfinite(proof.epsilon):
+        method = accountants.METHOD_NAMES[proof.method]
         yield (
-            f"one whole run of {label}: epsilon = {rounded_up(found.epsilon, 9):.9g} at delta = {at!r} "
-            f"({method}, {found.precision} grid){plan.condition}"
+            f"one whole run of {label}: epsilon = {rounded_up(proof.epsilon, 9):.9g} at delta = {own_delta!r} "
+            f"({method}, {proof.precision} grid){plan.condition}"
         )
 
 
 def _condition(experiment: Experiment) -> Iterator[str]:
-    """What is to be known of a file whose settings hold a seed of private noise, or follow from the data."""
+    """Yield warnings for a file whose settings hold a seed of private noise, or follow from the data."""
     read = experiment.problem.from_data
     if not experiment.public and experiment.seed is not None:
         yield "not private: the settings above hold the seed of the noise, and who knows it can subtract the noise"
@@ -250,15 +256,15 @@ def _condition(experiment: Experiment) -> Iterator[str]:
 
 
 def to_settings(experiment: Experiment) -> str:
-    """The experiment as JSON that a person can read and change; `Experiment.from_json` takes it."""
+    """Return the experiment as indented JSON, for a person to read and change; `Experiment.from_json` takes it."""
     return json.dumps(json.loads(experiment.to_json()), indent=2, ensure_ascii=False) + "\n"
 
 
 def to_script(experiment: Experiment, page: str = "experiment") -> str:
-    """A plain Python program that runs the experiment with `dpviz` and prints the final table.
+    """Return a plain Python program that runs the experiment with `dpviz` and prints the final table.
 
-    With a seed its numbers are those of the page. The rows of an upload do not travel in it: the program takes the path
-    of the user's file, and makes the table from it by the declarations in its settings.
+    With a seed its numbers are those of the page. The program does not contain the rows of an upload: it takes the path
+    of the user's file, and builds the table from it by the declarations in its settings.
 
     >>> from dpviz.experiments.experiment import Arm
     >>> from dpviz.families.accelerated import Nesterov
@@ -273,12 +279,13 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
 
 def to_notebook(experiment: Experiment) -> str:
-    """The program of `to_script` as a Jupyter notebook; of an upload it names a file, which the user replaces."""
+    """Return the program of `to_script` as a Jupyter notebook; for an upload it has the name of a file, which the
+    user replaces."""
     return notebook("experiment", **_values(experiment))
 
 
 def _values(experiment: Experiment) -> dict[str, Any]:
-    """What program and notebook say of an experiment. upload : whether they need the user's own file."""
+    """Return the values for the templates of program and notebook. upload : whether they need the user's file."""
     problem = experiment.problem
     return {
         "upload": isinstance(problem.dataset, Upload),
@@ -290,7 +297,7 @@ def _values(experiment: Experiment) -> dict[str, Any]:
 
 
 def _literal(settings: Mapping[str, Any]) -> str:
-    """Plain data as a Python literal, one line per setting and per arm; repr quotes whatever a label contains."""
+    """Return plain data as a Python literal, one line per setting and per arm; repr quotes any label safely."""
     lines = ["{"]
     for name, value in settings.items():
         if isinstance(value, list):
@@ -307,7 +314,8 @@ _PYTHON = {
 
 
 def notebook(template: str, **values: Any) -> str:
-    """The cells of a template, filled in, as a notebook that was not run yet. template : such as "experiment"."""
+    """Return the cells of a template, filled in, as a notebook that was not run yet. template : such as
+    "experiment"."""
     cells: list[dict[str, Any]] = [
         {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
         | ({"execution_count": None, "outputs": []} if kind == "code" else {})
@@ -320,7 +328,8 @@ def notebook(template: str, **values: Any) -> str:
 
 
 def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
-    """The numbers of planned analyses; relative : the error that the rows needed are for."""
+    """Return a notebook with the numbers of planned analyses. relative : the error for which the needed rows are
+    computed."""
     return notebook(
         "analyses",
         plan=plan,

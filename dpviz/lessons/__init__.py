@@ -1,1 +1,1 @@
-"""Lessons: two settings that differ in one control, a question, and an answer that runs measure."""
+"""Lessons: two settings that differ in one control, a question, and an answer that is measured in runs."""

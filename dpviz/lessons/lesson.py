@@ -1,7 +1,7 @@
-"""Lessons: one idea each, told by two settings that differ in one control. The reader predicts, the run decides.
+"""Lessons: one idea each, shown by two settings that differ in one control. The reader predicts, the run decides.
 
-The right answer is stored nowhere. Answers are intervals of a measured ratio, so a lesson cannot go stale unnoticed;
-and every number in its texts is a format field that is filled from plans and runs.
+The right answer is stored nowhere. Answers are intervals of a measured ratio, so that a lesson cannot become wrong
+unnoticed; and every number in its texts is a format field that is filled from plans and runs.
 """
 
 from abc import ABC, abstractmethod
@@ -27,14 +27,14 @@ from dpviz.privacy.budgets import Budget, PureDP
 from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Specification
 
-EQUALS = "\u00a0=\u00a0"  # that no line breaks around
+EQUALS = "\u00a0=\u00a0"  # with spaces at which no line breaks
 Numbers = Mapping[str, "float | int | str"]
 M = TypeVar("M", bound=AnyAlgorithm)
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of a lesson's two settings, with what is known of it.
+    """One of a lesson's two settings, with its plans and its results so far.
 
     plans : of an Experiment's arms; empty for settings that nothing runs. trace : None until it has run.
     """
@@ -45,33 +45,33 @@ class Side:
 
     @property
     def experiment(self) -> Experiment:
-        """The settings of what runs."""
+        """The settings, of a side that runs."""
         assert isinstance(self.settings, Experiment)
         return self.settings
 
     @property
     def plan(self) -> Plan:
-        """The plan of the only method."""
+        """Plan of the only method."""
         (plan,) = self.plans.values()
         return plan
 
     def method(self, cls: type[M]) -> M:
-        """The first method, which is of this class."""
+        """Return the first method, which is of this class."""
         method = self.experiment.arms[0].algorithm
         assert isinstance(method, cls)
         return method
 
     def ends(self, arm: str, metric: str) -> np.ndarray:
-        """(R,) a metric of every run of a method at its last iteration."""
+        """Return (R,) the values of a metric at a method's last iteration."""
         assert self.trace is not None
         return self.trace.series(arm, metric)[1][-1]
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A line of a lesson's chart, (k,) each, with its band where there is one.
+    """A line of a lesson's chart, (k,) each, with its band if it has one.
 
-    name : what it is called beside the other lines of its side; empty if it is alone.
+    name : its label among the lines of its side; empty if it is the only one.
     """
 
     x: np.ndarray
@@ -85,7 +85,7 @@ class Curve:
 class Axes:
     """Titles and scales of a lesson's chart.
 
-    diagnostic : whether its curves read the raw data. each : whether they show every run, and not the median of all.
+    diagnostic : whether its curves read the raw data. each : whether they show every run instead of the median.
     """
 
     x: str
@@ -96,48 +96,48 @@ class Axes:
     each: bool = False
 
     def describe(self) -> str:
-        """Both in words: "Excess loss against step t"."""
+        """Return both titles in words: "Excess loss against step t"."""
         return f"{self.y} against {self.x[0].lower()}{self.x[1:]}"
 
 
 class Measure(ABC):
-    """What is measured of the two sides, and how it is drawn and told."""
+    """A quantity that is measured on both sides of a lesson, with its chart and its numbers for the texts."""
 
-    unit: ClassVar[str] = ""  # behind its numbers
+    unit: ClassVar[str] = ""  # appended to its numbers
 
     @abstractmethod
     def value(self, side: Side) -> float:
-        """The one number of a side."""
+        """Return the one number of a side."""
 
     @abstractmethod
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        """What is drawn of a side; nothing before it has run."""
+        """Return the lines of a side; none before it has run."""
 
     @abstractmethod
     def axes(self, side: Side) -> Axes:
-        """The chart's axes."""
+        """Return the chart's axes."""
 
     @abstractmethod
     def reach(self, side: Side) -> tuple[float, float]:
-        """Both ends of the horizontal axis, known before anything runs."""
+        """Return both ends of the horizontal axis, which are known before anything runs."""
 
     @abstractmethod
     def numbers(self, side: Side) -> Numbers:
-        """The numbers of a side that texts may name, as far as they are known."""
+        """Return the numbers of a side that texts may name, as far as they are known."""
 
     def ratio(self, before: Side, after: Side) -> float:
-        """What the answers are intervals of; nan if there is no such number."""
+        """Return the ratio that decides between the answers; nan if there is no such number."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.divide(self.value(after), self.value(before)))
 
     def outcome(self, before: Side, after: Side) -> str:
-        """Both numbers and their ratio, in words."""
-        one, other = (f"{short(self.value(side))}{self.unit}" for side in (before, after))
-        return f"{one} → {other}, {times(self.ratio(before, after))}"
+        """Return both numbers and their ratio, in words."""
+        old, new = (f"{short(self.value(side))}{self.unit}" for side in (before, after))
+        return f"{old} → {new}, {times(self.ratio(before, after))}"
 
 
 def times(ratio: float) -> str:
-    """A ratio in words: "78 times as large", "5.4 times smaller", "about the same"."""
+    """Return a ratio in words: "78 times as large", "5.4 times smaller", "about the same"."""
     if not 0 < ratio < np.inf:
         return "which no factor tells"
     if abs(np.log(ratio)) < np.log(1.05):
@@ -147,9 +147,9 @@ def times(ratio: float) -> str:
 
 @dataclass(frozen=True)
 class Ends(Measure):
-    """Where a method ends: the median of a metric over the replicates, in the last iteration.
+    """The median of a metric over the replicates, in the last iteration of a method.
 
-    arm : its label. metric : a name that the run records.
+    arm : label of the method. metric : a name that the run records.
     """
 
     arm: str
@@ -174,23 +174,30 @@ class Ends(Measure):
 
     def numbers(self, side: Side) -> Numbers:
         plan, experiment = side.plans[self.arm], side.experiment
-        found: dict[str, float | int | str] = {
+        numbers_by_name: dict[str, float | int | str] = {
             "steps": plan.iterations,
             "rows": plan.facts.n,
             "budget": experiment.budget.describe(),
             "repeats": experiment.replicates,
         }
         for name, scales in plan.noise.items():
-            found |= {name: float(scales[-1]), f"{name}_first": float(scales[0]), f"{name}_most": float(scales.max())}
+            numbers_by_name |= {
+                name: float(scales[-1]),
+                f"{name}_first": float(scales[0]),
+                f"{name}_most": float(scales.max()),
+            }
         if side.trace is not None:
             medians = self._quantiles(side)[1][:, 1]
-            found |= {"start": float(medians[0]), "end": float(medians[-1])}
+            numbers_by_name |= {"start": float(medians[0]), "end": float(medians[-1])}
             if medians[0] > 0:
-                found |= {"left": 100 * float(medians[-1] / medians[0]), "highest": float(medians.max() / medians[0])}
-        return found
+                numbers_by_name |= {
+                    "left": 100 * float(medians[-1] / medians[0]),
+                    "highest": float(medians.max() / medians[0]),
+                }
+        return numbers_by_name
 
     def _quantiles(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations (k,) and quantiles (k, 3)."""
+        """Return iterations (k,) and quantiles (k, 3)."""
         assert side.trace is not None
         iterations, values = side.trace.series(self.arm, self.metric)
         return iterations, quantiles(values)
@@ -198,7 +205,7 @@ class Ends(Measure):
 
 @dataclass(frozen=True)
 class Spread(Ends):
-    """The same, drawn as where each of the runs ends, from the best to the worst."""
+    """The same number, with a chart of the last values of all runs, from the best to the worst."""
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         if side.trace is None:
@@ -218,7 +225,7 @@ class Answer:
     """One of the answers that a reader can choose: right if low <= ratio < high.
 
     text : may name `{low}` and `{high}`; `{above}` = 1/high and `{below}` = 1/low for ratios less than one; and
-    `{least}` and `{most}`, the ends in per cent.
+        `{least}` and `{most}`, the ends in per cent.
     """
 
     text: str
@@ -229,27 +236,26 @@ class Answer:
     def words(self) -> str:
         """The text with the ends of the interval."""
         ends = {"low": self.low, "high": self.high, "least": 100 * self.low, "most": 100 * self.high}
-        turned = {name: 1 / end if end else np.inf for name, end in (("above", self.high), ("below", self.low))}
-        return self.text.format(**{name: short(value) for name, value in {**ends, **turned}.items()})
+        inverses = {name: 1 / end if end else np.inf for name, end in (("above", self.high), ("below", self.low))}
+        return self.text.format(**{name: short(value) for name, value in {**ends, **inverses}.items()})
 
 
 def _nothing(*_: Side) -> Numbers:
-    """A lesson whose measure has all the numbers that its texts name."""
+    """Return no numbers: for a lesson whose measure has all the numbers that its texts name."""
     return {}
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """A lesson in four steps: the setting, a prediction, what comes of it, and why.
+    """A lesson in four steps: the setting, a prediction, the result, and its reason.
 
-    slug : in the address; never changes. minutes : that it takes. page : where "Try it yourself" leads, the name of a
-    family or of another page; `after` is what it opens with. before, after : differ in one control, and are
-    Experiments if anything runs. also : further numbers that the texts name, given what is known of both sides.
-
-    drawn : whether the reader draws the curve, whose end is the prediction, in place of choosing an answer.
-
+    slug : in the address; never changes. minutes : that it takes. page : the page of "Try it yourself", the name of a
+        family or of another page, which opens with `after`.
+    before, after : differ in one control, and are Experiments if anything runs.
+    also : function of both sides that returns further numbers for the texts.
+    drawn : whether the reader draws the curve, whose end is the prediction, instead of choosing an answer.
     setting, question, why, try_it : templates with the fields `before[…]`, `after[…]`, `ratio`, and those of `also`.
-    The first two may name of `after` what is known before it has run.
+        The first two may use only those numbers of `after` that are known before it has run.
     """
 
     slug: str
@@ -269,23 +275,23 @@ class Lesson:
 
     @cached_property
     def change(self) -> Change:
-        """The one control that is moved. Raises ValueError if it is not one."""
+        """The one control that differs. Raises ValueError if there is not exactly one."""
         (change,) = changes(self.before, self.after)
         return change
 
     def answer(self, ratio: float) -> Answer:
-        """The one that is right; of a run that has diverged, and has no ratio, the one without an upper end."""
-        known = inf if isnan(ratio) else max(ratio, 0.0)
+        """Return the right answer; for a run that has diverged, and has no ratio, the one without an upper end."""
+        value = inf if isnan(ratio) else max(ratio, 0.0)
         return next(
-            answer for answer in self.answers if answer.low <= known < answer.high or known == answer.high == inf
+            answer for answer in self.answers if answer.low <= value < answer.high or value == answer.high == inf
         )
 
     def told(self, template: str, before: Side, after: Side, there: bool = True) -> str:
-        """A text with its numbers; with dots for those that are unknown until the runs are `there`."""
-        known = dict if there else _Dotted
-        fields: dict[str, Any] = known(
+        """Return a text with its numbers; with dots for those that are unknown until the runs are `there`."""
+        mapping = dict if there else _Dotted
+        fields: dict[str, Any] = mapping(
             {
-                name: known({key: _word(value) for key, value in self.measure.numbers(side).items()})
+                name: mapping({key: _word(value) for key, value in self.measure.numbers(side).items()})
                 for name, side in (("before", before), ("after", after))
             }
         )
@@ -300,21 +306,21 @@ class _Dotted(dict[str, Any]):
 
 
 def load(package: str, slug: str, settings: type[Specification] = Experiment, **parts: Any) -> Lesson:
-    """A lesson with the texts, answers and settings that stand under its name in `lessons.toml` of the package.
+    """Read a lesson, with its texts, answers and settings, from the entry `slug` in `lessons.toml` of the package.
 
-    There `before` are settings as in a settings file, without the fields that have their default, and `change` is the
-    path and value of the one field that is another one after. settings : what they are of. parts : the other fields of
+    There `before` has settings as in a settings file, without the fields that have their default, and `change` is the
+    path and the new value of the one field that differs in `after`. settings : their class. parts : the other fields of
     `Lesson`. Raises KeyError for a lesson without texts.
     """
     texts = dict(resources.data(package, "lessons.toml")[slug])
     before, change = texts.pop("before"), texts.pop("change")
     after = deepcopy(before)
     *path, name = change["path"].split(".")
-    part: Any = after
-    for step in path:
-        part = part[int(step)] if isinstance(part, list) else part[step]
-    part[name] = change["value"]
-    texts |= {"answers": tuple(Answer(**one) for one in texts["answers"])}
+    container: Any = after
+    for key in path:
+        container = container[int(key)] if isinstance(container, list) else container[key]
+    container[name] = change["value"]
+    texts |= {"answers": tuple(Answer(**fields) for fields in texts["answers"])}
     texts |= {side: settings.model_validate(values) for side, values in (("before", before), ("after", after))}
     return Lesson(slug=slug, **(texts | parts))
 
@@ -330,7 +336,7 @@ _POINTS = 40  # of a curve
 
 
 class Released(Specification):
-    """Noisy means and the budget that they share."""
+    """Settings: noisy means and the budget that they share."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.released"
     means: NoisyMeans
@@ -348,11 +354,11 @@ class NoiseOfMeans(Measure):
         released = _released(side)
         steps = np.unique(np.geomspace(1, released.means.iterations, _POINTS).round().astype(int))
         means = [released.means.replaced(iterations=int(count)) for count in steps]
-        drawn = Curve(steps, np.array([one.noise_scale(released.budget) for one in means]))
+        shared = Curve(steps, np.array([item.noise_scale(released.budget) for item in means]))
         if len(steps) == 1:
-            return (drawn,)
+            return (shared,)
         debts = np.array([_debts(released, int(count)) for count in steps])
-        return drawn, Curve(steps, debts, name="added up like debts")
+        return shared, Curve(steps, debts, name="added up like debts")
 
     def axes(self, _: Side) -> Axes:
         return Axes("Means T that share the budget", "Noise in each mean σ", log_x=True)
@@ -380,7 +386,7 @@ class NoiseOfMeans(Measure):
 
 
 def _debts(released: Released, count: int) -> float:
-    """The noise if each mean gets an equal share of all that the budget states, which is what adding up asks for."""
+    """Return the noise scale if each mean gets an equal share of all numbers of the budget, as adding up requires."""
     budget = released.budget
     share = budget.replaced(**{control.name: getattr(budget, control.name) / count for control in budget.controls()})
     return released.means.replaced(iterations=1).noise_scale(share)
@@ -392,11 +398,11 @@ class Found(Measure):
     unit = " %"
 
     def value(self, side: Side) -> float:
-        return _found(_released(side).budget.amount)
+        return _share_found(_released(side).budget.amount)
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
         epsilons = np.linspace(0.01, _released(side).budget.amount, _POINTS)
-        return (Curve(epsilons, np.array([_found(epsilon) for epsilon in epsilons])),)
+        return (Curve(epsilons, np.array([_share_found(epsilon) for epsilon in epsilons])),)
 
     def axes(self, _: Side) -> Axes:
         return Axes("ε", f"People found at {short(100 * FALSE_ALARMS)} % false alarms [%], at most")
@@ -414,8 +420,8 @@ class Found(Measure):
         }
 
 
-def _found(epsilon: float) -> float:
-    """In per cent: 1 minus the smallest rate of misses that pure ε allows."""
+def _share_found(epsilon: float) -> float:
+    """Return, in per cent, 1 minus the smallest rate of misses that pure ε allows."""
     return 100 * (1 - float(PureDP(epsilon=epsilon).tradeoff(FALSE_ALARMS)))
 
 
@@ -424,13 +430,13 @@ def _released(side: Side) -> Released:
     return side.settings
 
 
-def _share(before: Side, after: Side) -> Numbers:
-    """How many times as many means there are, and how much more noise debts would ask for."""
-    one, other = _released(before), _released(after)
-    debts = _debts(other, other.means.iterations)
+def _share(old_side: Side, new_side: Side) -> Numbers:
+    """Return the ratio of the numbers of means, and the ratio of the noise if each mean had an equal share."""
+    old, new = _released(old_side), _released(new_side)
+    debts = _debts(new, new.means.iterations)
     return {
-        "times_means": short(other.means.iterations / one.means.iterations),
-        "times_debts": short(debts / one.means.noise_scale(one.budget), 2),
+        "times_means": short(new.means.iterations / old.means.iterations),
+        "times_debts": short(debts / old.means.noise_scale(old.budget), 2),
     }
 
 

@@ -1,4 +1,4 @@
-"""What is optimised: problems clip their data and so make Queries of known sensitivity."""
+"""Problems to optimise: they clip their data, so that their Queries have a known sensitivity."""
 
 from dpviz.problems.linear import linear_models, quadratic
 

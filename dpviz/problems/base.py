@@ -1,4 +1,4 @@
-"""The contract of a problem: public facts, Queries for mechanisms, diagnostics for teaching pictures."""
+"""The contract of a problem: public facts, Queries for mechanisms, diagnostics for figures."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,13 +21,13 @@ from dpviz.specification import Specification
 class Metric:
     """A recorded series: `name` is the quantity in words, `label` the axis text.
 
-    released : True if it is a function of what the mechanisms release; False for a diagnostic, which reads raw data.
-    headline : its place among the numbers that the final table shows, 1 first; 0 is not in the table.
-    cost : "expensive" if a diagnostic is worth a grid of its own, with fewer points than those beside it.
-    axis : whether the others can be drawn over it: a released series that only grows, such as function evaluations.
-    better : which values are; "" where it is no merit.
-    beside : the metric beside which it stands wherever that is shown: what a constant guess reaches in it. It is no
-        series of a method's, and always the same.
+    released : True if it is a function of the mechanisms' releases; False for a diagnostic, which reads raw data.
+    headline : its rank among the numbers of the final table, 1 first; 0 is not in the table.
+    cost : "expensive" if a diagnostic is recorded on a grid of its own, with fewer points than the other metrics.
+    axis : whether others can be drawn over it: a released series that only grows, such as function evaluations.
+    better : whether lower or higher values are better; "" if neither.
+    beside : the metric that this one accompanies on every page: the value of a constant guess in it. It is no series of
+        a method, and never changes.
     """
 
     name: str
@@ -43,17 +43,19 @@ class Metric:
 
     @property
     def gap(self) -> bool:
-        """Whether 0 is the best that there is, as of an excess or a norm, so that ratios of two values say something;
-        of a loss, whose floor nobody knows, they do not. Gaps are what is drawn on logarithmic scales."""
+        """True if 0 is the best possible value, as of an excess or a norm, so that ratios of two values are meaningful.
+
+        They are not for a loss, whose smallest value is unknown. Gaps are drawn on logarithmic scales.
+        """
         return self.scale == "log"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """All that a guarantee rests on; as text, to be said behind it. False and empty if it rests on nothing.
+    """Everything that a guarantee rests on; its text follows the guarantee. False and empty if it rests on nothing.
 
     read : the facts that were read from the data, in words. seeded : whether the noise on data that are not public
-        follows from a seed that was set, with which it can be subtracted.
+        follows from a seed that was set, with which the noise can be subtracted.
 
     >>> str(Condition(("the smoothness L",), seeded=True))
     ' if nobody learns the seed and if these were known beforehand: the smoothness L'
@@ -64,27 +66,27 @@ class Condition:
 
     @classmethod
     def joined(cls, conditions: "Iterable[Condition]") -> "Condition":
-        """What several guarantees rest on together."""
-        every = tuple(conditions)
-        read = dict.fromkeys(words for condition in every for words in condition.read)
-        return cls(tuple(read), any(condition.seeded for condition in every))
+        """Return the condition that several guarantees together rest on."""
+        listed = tuple(conditions)
+        read = dict.fromkeys(fact for condition in listed for fact in condition.read)
+        return cls(tuple(read), any(condition.seeded for condition in listed))
 
     def __bool__(self) -> bool:
         return self.seeded or bool(self.read)
 
     def __str__(self) -> str:
-        known = [f" if these were known beforehand: {'; '.join(self.read)}"] if self.read else []
-        return " and".join([" if nobody learns the seed"] * self.seeded + known)
+        facts = [f" if these were known beforehand: {'; '.join(self.read)}"] if self.read else []
+        return " and".join([" if nobody learns the seed"] * self.seeded + facts)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What may be known of a problem without its data.
+    """The public facts of a problem, known without its data.
 
     n : rows, d : parameters of the model.
     released : events that were charged before the run, to learn one of these facts; a plan pays for them first.
-    from_data : which of these facts, in words, were read from the data, and paid for by nothing. All others are
-        declared, or were released.
+    from_data : the facts, in words, that were read from the data without paying for them. All others are declared, or
+        were released.
     """
 
     n: int
@@ -95,13 +97,13 @@ class Facts:
 
     @classmethod
     def of(cls, facts: "Facts") -> Self:
-        """The same facts, of a plan or a problem that is known to have facts of this class."""
+        """Narrow the facts of a plan or a problem to this class, which they are known to have."""
         assert isinstance(facts, cls)
         return facts
 
     @property
     def condition(self) -> Condition:
-        """What every guarantee of a plan from these facts rests on."""
+        """Condition that every guarantee of a plan from these facts rests on."""
         return Condition(self.from_data)
 
 
@@ -125,16 +127,19 @@ class SmoothFacts(Facts):
     eigenvalues: tuple[float, ...] = ()
 
     def gradient_bound(self, norm: Norm) -> float:
-        """The largest norm of one row's clipped gradient."""
+        """Return the largest norm of one row's clipped gradient."""
         return {"l1": self.gradient_bound_l1, "l2": self.gradient_bound_l2}[norm]
 
     def starting_point(self, replicates: int) -> np.ndarray:
-        """(R, d) the data-independent x₀ of every replicate."""
+        """Return (R, d) the data-independent x₀ of every replicate."""
         return np.full((replicates, self.d), self.start)
 
     def gradient_sensitivity(self, norm: Norm, batch_size: int, relation: Relation = "replace-one") -> float:
-        """Sensitivity of the mean gradient of m rows: 2C/m, as one row may change from one end of the ball to the
-        other; C/m if a row is added or removed and the sum is divided by the declared m all the same."""
+        """Return the sensitivity of the mean gradient of m rows, for a bound C on one row's gradient.
+
+        It is 2C/m, as one row may change from one end of the ball to the other; C/m if a row is added or removed, where
+        the sum is still divided by the declared m.
+        """
         return (1.0 if relation == "add/remove-one" else 2.0) * self.gradient_bound(norm) / batch_size
 
 
@@ -142,7 +147,7 @@ class SmoothFacts(Facts):
 class Memory:
     """Bytes that a problem needs, from declared sizes alone.
 
-    table : what the problem holds. replicate : what each replicate of a method needs beside it.
+    table : of the problem itself. replicate : of each replicate of a method, in addition.
     """
 
     table: float
@@ -151,10 +156,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class Plane:
-    """Where the replicates of a run are shown as dots. Known from settings alone: no axis reads the data.
+    """The plane in which the replicates of a run are drawn as dots. It follows from settings alone: no axis reads the
+    data.
 
-    titles : what the two axes are. project : places (R, 2) of the outputs of R replicates.
-    corners : name and place of each corner of a triangle of mixed strategies; () in a plane without bounds.
+    titles : of the two axes. project : from the outputs of R replicates to points (R, 2).
+    corners : name and coordinates of each corner of a triangle of mixed strategies; () in a plane without bounds.
     """
 
     titles: tuple[str, str]
@@ -169,27 +175,29 @@ class ProblemSpecification(Specification, ABC):
 
     @abstractmethod
     def facts(self) -> Facts:
-        """The public facts, from settings alone; loads nothing."""
+        """Return the public facts, from settings alone; loads nothing."""
 
     @property
     def from_data(self) -> tuple[str, ...]:
-        """Which of its facts were read from its own data, in words; `facts` says so, too."""
+        """The facts that were read from the problem's data, in words; `facts` has them, too."""
         declared = self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
         return (*declared, *self.read_by_itself)
 
     @property
     def read_by_itself(self) -> tuple[str, ...]:
-        """Those of them that are settings of its own, and no declarations of its data."""
+        """The facts read from data that are settings of the problem itself, not declarations of its data."""
         return ()
 
     @property
     def unit(self) -> str:
-        """The unit of protection, in words: what two data sets that must look alike differ in."""
+        """Unit of protection, in words: the difference of two data sets that must be indistinguishable."""
         return "one row replaced"
 
     def memory(self, facts: Facts) -> Memory:
-        """The memory that the problem needs, from its facts. As written here: a table of n rows and d columns, with the
-        copies that are made while it is scaled."""
+        """Return the memory that the problem needs, from its facts.
+
+        This default is for a table of n rows and d columns, with the copies that its scaling makes.
+        """
         return Memory(table=24.0 * facts.n * facts.d, replicate=64.0 * facts.d)
 
     @abstractmethod
@@ -198,53 +206,58 @@ class ProblemSpecification(Specification, ABC):
 
     @classmethod
     def problem_type(cls) -> "type[Problem]":
-        """What `build` makes, as it declares."""
-        made: type[Problem] = get_type_hints(cls.build)["return"]
-        return made
+        """Return the class of the problem that `build` declares to return."""
+        problem_class: type[Problem] = get_type_hints(cls.build)["return"]
+        return problem_class
 
     @property
     def dataset(self) -> Specification | None:
-        """The settings of its data, which a problem keeps in its field `data`; None for one that has no data."""
-        found: Specification | None = getattr(self, "data", None)
-        return found
+        """Settings of its data, from its field `data`; None for a problem without data."""
+        data: Specification | None = getattr(self, "data", None)
+        return data
 
     @property
     def public(self) -> bool:
-        """Whether raw-data curves may be shown without asking (synthetic or published data)."""
+        """True if raw-data curves may be shown by default (synthetic or published data)."""
         return True
 
     @property
     def plane(self) -> Plane | None:
-        """Where the outputs of all replicates are shown; None where nothing can be seen in a plane, and for data that
-        are not public: R dots would be R releases."""
+        """Plane in which the outputs of all replicates are drawn.
+
+        None where there is no such plane, and for data that are not public: R dots would be R releases.
+        """
         return self._plane() if self.public else None
 
     def _plane(self) -> Plane | None:
-        """`plane`, if the data are public."""
+        """Return `plane` for public data."""
         return None
 
 
 class Problem(ABC):
-    """Something to minimise, with its data. Immutable; shared by all arms of an experiment."""
+    """A function to minimise, with its data. Immutable; shared by all arms of an experiment."""
 
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    # What is recorded of the internal outputs of an algorithm that has any; None: the same.
+    # Metrics of an algorithm's internal outputs, if it has any; None: the same as `metrics`.
     internal_metrics: ClassVar[tuple[Metric, ...] | None] = None
     facts: Facts
 
     @abstractmethod
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        """Diagnostics (R,) at the outputs {"x": (R, d)}: read raw data, not private.
+        """Compute diagnostics (R,) at the outputs {"x": (R, d)}: they read raw data and are not private.
 
-        expensive : with the metrics that are declared expensive, if there are any.
+        expensive : include the metrics that are declared expensive, if there are any.
         """
 
     def prepare(self) -> None:  # noqa: B027 (most problems have nothing to prepare)
-        """Compute what diagnostics compare with, such as a minimum; else the first diagnostic does."""
+        """Compute the reference values of diagnostics, such as a minimum, before the first diagnostic does."""
 
     def correct(self, x: np.ndarray) -> np.ndarray | None:
-        """Share of the rows (R,) whose class the models x (R, d) predict, a tie counting half: reads raw data, not
-        private. None for a problem that predicts no classes."""
+        """Compute the share of the rows (R,) whose class the models x (R, d) predict, a tie counting half; None without
+        classes.
+
+        It reads raw data and is not private.
+        """
         return None
 
     @property
@@ -259,30 +272,30 @@ Diagnostics = dict[str, np.ndarray]
 def evaluated_in_slices(
     evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
 ) -> Diagnostics:
-    """Evaluate some replicates after the others, where one of them takes `seconds`."""
-    found = [
+    """Evaluate the outputs in slices of replicates, of which one takes `seconds`."""
+    parts = [
         evaluate({name: values[part] for name, values in output.items()})
         for part in slices(len(next(iter(output.values()))), seconds)
     ]
-    return found[0] if len(found) == 1 else {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class SmoothProblem(Problem):
-    """An L-smooth, strongly convex F: data part, reached through Queries, plus a regulariser that needs no noise."""
+    """An L-smooth, strongly convex F: a data part, read by Queries, plus a regulariser that needs no noise."""
 
     facts: SmoothFacts
 
     @abstractmethod
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
-        """Mean of the batch's clipped per-row gradients at x (R', d), without the regulariser; (R', d)."""
+        """Return the mean of the batch's clipped per-row gradients at x (R', d), without the regulariser; (R', d)."""
 
     @abstractmethod
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient of the data-independent part at x; (R', d)."""
+        """Return the gradient of the data-independent part at x; (R', d)."""
 
 
 def check_facts(problem: Problem, facts: Facts) -> None:
-    """Raise UserError unless the problem that was built is the one that was planned for."""
+    """Raise UserError unless the built problem has the facts that the plan was made for."""
     if problem.facts != facts:
         raise UserError(
             "The data do not have the size or bounds that the plan was made for. Load the data again.",
@@ -290,25 +303,26 @@ def check_facts(problem: Problem, facts: Facts) -> None:
         )
 
 
-# -------------------------------------------------------------------- planes in which the replicates of a run are shown
-# They are functions of what methods release, and of settings.
+# -------------------------------------------------------------------- planes in which the replicates of a run are drawn
+# They are functions of releases and of settings.
 
 _TINY = float(np.finfo(float).tiny)
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
 
 
 def coordinates(one: int, other: int, titles: tuple[str, str]) -> Plane:
-    """Two coordinates of the output x."""
+    """Return the plane of two coordinates of the output x, by their indices."""
     return Plane(titles, lambda output: output["x"][:, [one, other]])
 
 
 def first_two(titles: Sequence[str]) -> Plane | None:
-    """The first two coordinates, given what they are called; None where there is one only."""
+    """Return the plane of the first two coordinates, given all titles; None if there is only one."""
     return coordinates(0, 1, (titles[0], titles[1])) if len(titles) > 1 else None
 
 
 def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
-    """The first two of the d coordinates of w = r (u₊ - u₋) in the ℓ1 ball, where the output is u = (u₊, u₋)."""
+    """Return the plane of the first two of the d coordinates of w = r (u₊ - u₋) in the ℓ1 ball; the output is u =
+    (u₊, u₋)."""
     plane = first_two(titles)
     if plane is None:
         return None
@@ -321,24 +335,26 @@ def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
 
 
 def triangle(names: tuple[str, str, str], whose: str) -> Plane:
-    """The mixed strategies of three: weights as centres of mass of the corners. whose : weights they are."""
+    """Return the triangle of mixed strategies of three: weights are barycentric coordinates. whose : owner of the
+    weights."""
     titles = f"At a corner, one has all of {whose} weight", "In the middle, all three have the same"
     corners = tuple((name, x, y) for name, (x, y) in zip(names, _CORNERS.tolist(), strict=True))
     return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
 
 
 def both(names: tuple[str, str]) -> Plane:
-    """The mixed strategies of two players with two strategies each: the weights of the first ones, of these names."""
+    """Return the plane of two players with two strategies each: the weights of their first strategies, of these
+    names."""
     x, y = names
     titles = f"Player x: weight on {x}", f"Player y: weight on {y}"
     return Plane(titles, lambda output: np.column_stack([output["x"][:, 0], output["y"][:, 0]]))
 
 
 def concentration(good: slice | None, words: str, whose: str) -> Plane:
-    """How much of the weight is on those strategies that are good, and how widely all of it is spread.
+    """Return the plane of the weight on the good strategies, and of the entropy of all weights.
 
-    good : which, if that is known without data; None: the strategy that has most. words : what the weight is on; whose
-    weights they are.
+    good : the good strategies, if they are known without data; None: the strategy with the largest weight. words : name
+        of those strategies. whose : owner of the weights.
     """
 
     def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -351,6 +367,6 @@ def concentration(good: slice | None, words: str, whose: str) -> Plane:
 
 
 def shares(one: np.ndarray, other: np.ndarray, titles: tuple[str, str]) -> Plane:
-    """What a histogram x over |Z| cells says of two sets of them, (|Z|,) bool each."""
+    """Return the plane of a histogram x over |Z| cells: its mass on two sets of cells, (|Z|,) bool each."""
     sets = np.column_stack([one, other]).astype(float)
     return Plane(titles, lambda output: output["x"] @ sets)

@@ -1,1 +1,1 @@
-"""One or two settings of an experiment varied: what can be, what was found, the laws that fit it."""
+"""Sweeps: one or two settings of an experiment at several values, their results, the laws that fit these."""

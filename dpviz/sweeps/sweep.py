@@ -25,7 +25,7 @@ from dpviz.sweeps.sweep_result import LeftOut, Place, SweepResult
 # ----------------------------------------------------- the numbers among an experiment's settings, with their addresses
 
 SEED = "seed"
-_DIGITS = 3  # of the values between both ends
+_DIGITS = 3  # significant digits of the values between both ends
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,31 @@ class Setting:
 
     @property
     def title(self) -> str:
-        """In words, with symbol and unit."""
+        """Title of the setting, with symbol and unit."""
         return self.control.title
 
     @property
     def usual(self) -> tuple[float, float]:
-        """A range to begin with: a factor of ten on either side of the default on a log scale, else all of it."""
+        """A range to begin with: a factor of ten on either side of the default on a log scale, else the whole range."""
         low, high, default = self.control.low or 0.0, self.control.high or 1.0, self.control.default
         if self.control.scale == "linear" or not default:
             return low, high
         return max(low, self._rounded(default / 10)), min(high, self._rounded(default * 10))
 
     def grid(self, low: float, high: float, count: int) -> tuple[float, ...]:
-        """At most `count` values from low to high, evenly spaced on the declared scale; whole numbers once each.
+        """Return at most `count` values from low to high, evenly spaced on the declared scale; whole numbers once each.
 
         Values between the ends are rounded to three digits. Raises UserError if the range is empty.
         """
         if not low < high:
             raise UserError(f"{self.control.label}: “From” must be below “To”.", title="This range is empty")
-        spaced = np.geomspace if self.logarithmic and low > 0 else np.linspace
-        between = {self._rounded(value) for value in spaced(low, high, count)[1:-1].tolist()}
+        spacing = np.geomspace if self.logarithmic and low > 0 else np.linspace
+        between = {self._rounded(value) for value in spacing(low, high, count)[1:-1].tolist()}
         return tuple(sorted({float(low), *between, float(high)}))
 
     @property
     def logarithmic(self) -> bool:
-        """Whether its values are spaced by factors."""
+        """True if its values are spaced by factors."""
         return self.control.scale == "log"
 
     def _rounded(self, value: float) -> float:
@@ -70,35 +70,38 @@ class Setting:
 
 
 def settings(experiment: Experiment) -> dict[str, Setting]:
-    """What can be varied, by a name for each: the budget, what the methods share, the problem, and its data.
+    """Return the settings that can be varied, by name: the budget's, those of the methods, the problem's, and its
+    data's.
 
     A setting of the methods is varied in all that have it, references included. Repeats and seeds are not among them.
     """
     shared: dict[str, Setting] = {}
     for position, arm in enumerate(experiment.arms):
         for name, setting in _addressed(arm.algorithm, f"arms.{position}.algorithm").items():
-            before = shared.get(name)
-            shared[name] = replace(before, fields=before.fields + setting.fields) if before else setting
-    found = {**_addressed(experiment.budget, "budget"), **shared}
+            earlier = shared.get(name)
+            shared[name] = replace(earlier, fields=earlier.fields + setting.fields) if earlier else setting
+    result = {**_addressed(experiment.budget, "budget"), **shared}
     for owner, address in ((experiment.problem, "problem"), (experiment.problem.dataset, "problem.data")):
         if owner is not None:
-            found |= {f"{address.rpartition('.')[2]}_{name}": part for name, part in _addressed(owner, address).items()}
-    return found
+            result |= {
+                f"{address.rpartition('.')[2]}_{name}": part for name, part in _addressed(owner, address).items()
+            }
+    return result
 
 
 def data_seed(experiment: Experiment) -> str:
-    """The address of the seed that the data are generated from; empty where there is none."""
+    """Return the address of the seed that the data are generated from; empty where there is none."""
     data = experiment.problem.dataset
     return f"problem.data.{SEED}" if data is not None and SEED in type(data).model_fields else ""
 
 
 def named(experiment: Experiment, fields: Sequence[str]) -> Setting | None:
-    """The setting with these addresses, or the one of which they are a part."""
-    return next((found for found in settings(experiment).values() if set(fields) <= set(found.fields)), None)
+    """Return the setting with these addresses, or the one of which they are a part; None without one."""
+    return next((setting for setting in settings(experiment).values() if set(fields) <= set(setting.fields)), None)
 
 
 def numbers(owner: Specification) -> Iterator[Control]:
-    """What of it is a number with a range; a seed, of which no value is more than another, is not among them."""
+    """Return the controls of numbers with a range; without seeds, whose values have no order."""
     return (
         control for control in type(owner).controls() if control.low is not None and not control.name.endswith(SEED)
     )
@@ -111,16 +114,17 @@ def _addressed(owner: Specification, address: str) -> Mapping[str, Setting]:
 # --------------------------------------------------------------------------------------------------------------- sweeps
 
 MOST_VALUES, MOST_POINTS = 24, 200
-Address = Sequence[str]  # the words between the points of "budget.epsilon"
+Address = Sequence[str]  # "budget.epsilon", split at the dot
 _HERE = InThread()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point(Place):
-    """One place of a sweep, planned.
+    """A point of a sweep with its plans.
 
-    experiment : with the arms that have a plan; None if none has. left_out : why the others have none, by label.
-    bytes : about how much memory it will need.
+    experiment : with the arms that have a plan; None if none has. left_out : the reasons why the other arms have none,
+        by label.
+    bytes : estimated memory that the run will need.
     """
 
     experiment: Experiment | None
@@ -130,13 +134,13 @@ class Point(Place):
 
     @property
     def steps(self) -> int:
-        """Of all its methods and repeats."""
+        """Number of steps of all its methods and repeats."""
         repeats = 0 if self.experiment is None else self.experiment.replicates
         return repeats * sum(max(1, plan.iterations) for plan in self.plans.values())
 
     @property
     def place(self) -> Place:
-        """Where it is, without what is run there."""
+        """The point's values, without its experiment and plans."""
         return Place(self.number, self.value, self.second, self.data_seed)
 
 
@@ -164,21 +168,22 @@ class Axis(Specification):
     values: Values
 
     def taking(self, value: float) -> list[tuple[Address, float]]:
-        """The addresses, each with that value."""
+        """Return each address with that value."""
         return [(address.split("."), value) for address in self.fields]
 
 
 class Sweep(Specification):
     """An experiment at each of several values of one setting, or of two, on each of several data sets.
 
-    Every point has noise and batches of its own, drawn from the experiment's seed and from what is released there; so
-    both the data and the noise differ between data sets. Points on one problem share where runs start.
+    Every point has noise and batches of its own, drawn from the experiment's seed and from the point's releases; so
+    both the data and the noise differ between data sets. Points on one problem share the starting points of their runs.
 
-    experiment : also by place. fields, values : of the setting, as of an `Axis`; or its values by its name alone, such
-        as `epsilon=(0.5, 1, 2)`. second : another setting, whose values are taken with each of these. metric : what is
-        kept of every run, at its last iteration; by itself the most telling one. data_seed : address of the seed that
-        the data are generated from, "problem.data.seed". data_seeds : its values, one for each data set; without any,
-        the experiment's own data are the only ones.
+    experiment : also as the first positional argument.
+    fields, values : of the setting, as of an `Axis`; or its values by its name alone, such as `epsilon=(0.5, 1, 2)`.
+    second : another setting, whose values are combined with each of these.
+    metric : the metric that is kept of every run, at its last iteration; by default the most telling one.
+    data_seed : address of the seed that the data are generated from, "problem.data.seed". data_seeds : its values, one
+        for each data set; without any, the experiment's data are the only ones.
 
     >>> from dpviz.experiments.experiment import Arm
     >>> from dpviz.families.accelerated import Nesterov
@@ -220,11 +225,11 @@ class Sweep(Specification):
     @model_validator(mode="after")
     def _most_telling_metric(self) -> "Sweep":
         if not self.metric:
-            found = self.experiment.metrics().values()
-            shown = [metric for metric in found if metric.released or self.experiment.public]
-            if not shown:
+            metrics = self.experiment.metrics().values()
+            visible = [metric for metric in metrics if metric.released or self.experiment.public]
+            if not visible:
                 raise ValueError("name a metric: these methods release no series")
-            object.__setattr__(self, "metric", shown[0].name)  # frozen, but not finished before its validators
+            object.__setattr__(self, "metric", visible[0].name)  # frozen, but not finished before its validators
         return self
 
     @model_validator(mode="after")
@@ -237,8 +242,8 @@ class Sweep(Specification):
 
     @model_validator(mode="after")
     def _varied_once(self) -> "Sweep":
-        varied = self.fields, self.second.fields if self.second else (), (self.data_seed,) if self.data_seed else ()
-        numbers = [number for fields in varied for number in set(fields)]
+        all_fields = self.fields, self.second.fields if self.second else (), (self.data_seed,) if self.data_seed else ()
+        numbers = [number for fields in all_fields for number in set(fields)]
         if len(set(numbers)) < len(numbers):
             raise ValueError("a number can take one value at a time; vary another setting beside it")
         return self
@@ -251,16 +256,17 @@ class Sweep(Specification):
 
     @property
     def data_sets(self) -> int:
-        """How many data sets there are."""
+        """Number of data sets."""
         return len(self.data_seeds) or 1
 
     @property
     def places(self) -> int:
-        """How many points there are on every data set."""
+        """Number of points on every data set."""
         return len(self.values) * (len(self.second.values) if self.second else 1)
 
     def points(self) -> tuple[Experiment, ...]:
-        """The experiment at each value on the first data set, value by value of the second setting, then on the next.
+        """Return the experiment of every point: on the first data set, value by value of the second setting, then on
+        the next.
 
         Raises UserError, naming the value or the seed, where settings do not go together.
         """
@@ -268,7 +274,7 @@ class Sweep(Specification):
         return tuple(self._on(seed, point) for seed in self.data_seeds or (None,) for point in first)
 
     def planned(self) -> tuple[Point, ...]:
-        """The points with the plans of their arms, from public facts alone.
+        """Compute the plans of all points, from public facts alone.
 
         An arm without a plan at some value is left out there, with the reason. Raises UserError if no arm has a plan at
         any value, or as `points` does.
@@ -276,7 +282,7 @@ class Sweep(Specification):
         first = [_planned(place, experiment) for place, experiment in self._first()]
         if all(point.experiment is None for point in first):
             raise UserError(next(iter(first[0].left_out.values())), title="No method has a plan")
-        # Plans know nothing of the data, so they are the same for all data sets.
+        # Plans depend on public facts alone, so they are the same for all data sets.
         points = [
             replace(point, data_seed=seed, experiment=point.experiment and self._on(seed, point.experiment))
             for seed in self.data_seeds or (None,)
@@ -285,8 +291,11 @@ class Sweep(Specification):
         return tuple(replace(point, number=number) for number, point in enumerate(points))
 
     def price(self, points: Sequence[Point] | None = None) -> str:
-        """How many releases its runs make of data that are not public, and what they add up to, in words: "6 releases,
-        ε = 9 by adding up"; empty for public data. points : as `planned` gives them, if they are known."""
+        """Return the number of releases that its runs make of data that are not public, with their total cost, in
+        words.
+
+        "6 releases, ε = 9 by adding up"; empty for public data. points : of `planned`, if they were computed before.
+        """
         if self.experiment.public:
             return ""
         runs = [
@@ -298,7 +307,7 @@ class Sweep(Specification):
         return releases(runs, self.experiment.budget)
 
     def cells(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> tuple[Cell, ...]:
-        """What is to be run, in the order of the points; without those at which no arm has a plan."""
+        """Return the cells to run, in the order of the points; without points at which no arm has a plan."""
         return _cells(self.planned(), tables)
 
     def stream(
@@ -308,23 +317,23 @@ class Sweep(Specification):
         stopping: threading.Event | None = None,
         on_progress: "Callable[[SweepStep], None] | None" = None,
     ) -> Iterator["SweepStep"]:
-        """Let an executor run the points, yielding as they end, in any order.
+        """Let an executor run the points, yielding a step as each ends, in any order.
 
         All values on one data set come before the next one, so the whole curve is there early and then gains its
-        intervals. A stop, which is to set `stopping` or to close the stream, keeps the points that are finished. An arm
-        that meets a user's mistake while it runs, and a point that fails, are left out. Raises UserError as `planned`
-        does, if nobody records the metric, and at the end if no point could be run.
+        intervals. A stop, by setting `stopping` or closing the stream, keeps the points that are finished. An arm that
+        meets a user's mistake during its run, and a point that fails, are left out. Raises UserError as `planned` does,
+        if no arm records the metric, and at the end if no point could be run.
 
-        on_progress : told of every advance, also inside a point; may be called by any thread.
+        on_progress : called with every advance, also inside a point; by any thread.
         """
         points, stopping = self.planned(), stopping or threading.Event()
         under_way = _UnderWay(self, points, stopping, on_progress)
-        outcomes = executor.run(_cells(points, tables), stopping, under_way.hear)
+        outcomes = executor.run(_cells(points, tables), stopping, under_way.on_progress)
         try:
             for number, outcome in outcomes:
                 yield under_way.end(number, outcome)
             under_way.check()
-        except BaseException:  # nobody waits for the others any more
+        except BaseException:  # the caller no longer waits for the other points
             stopping.set()
             raise
         finally:
@@ -336,25 +345,27 @@ class Sweep(Specification):
     ) -> SweepResult:
         """Run all points to their end. progress : as of `Experiment.run`."""
         check_tables(self.experiment.problem, tables)
-        with bar("dpviz sweep", progress) as tell:
+        with bar("dpviz sweep", progress) as set_progress:
             for step in self.stream(tables, executor):  # a sweep has at least one point
-                tell(step.progress)
+                set_progress(step.progress)
         return step.result
 
     def _first(self) -> list[tuple[Place, Experiment]]:
-        """The places on the first data set, and the experiment at each."""
-        second = self.second.values if self.second else (None,)
-        pairs = enumerate(product(second, self.values))
-        return [(Place(number, value, other), self._at(value, other)) for number, (other, value) in pairs]
+        """Return the places on the first data set, and the experiment at each."""
+        second_values = self.second.values if self.second else (None,)
+        pairs = enumerate(product(second_values, self.values))
+        return [(Place(number, value, second), self._at(value, second)) for number, (second, value) in pairs]
 
     def _at(self, value: float, second: float | None) -> Experiment:
-        changes, named = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
+        """Return the experiment at these values. Raises UserError, naming the values."""
+        changes, text = Axis(fields=self.fields, values=(value,)).taking(value), f"value {short(value, 10)}"
         if self.second is not None and second is not None:
             changes += self.second.taking(second)
-            named = f"values {short(value, 10)} and {short(second, 10)}"
-        return _changed(self.experiment, changes, f"At the {named}")
+            text = f"values {short(value, 10)} and {short(second, 10)}"
+        return _changed(self.experiment, changes, f"At the {text}")
 
     def _on(self, data_seed: int | None, experiment: Experiment) -> Experiment:
+        """Return the experiment on this data set. Raises UserError, naming the seed."""
         if data_seed is None:
             return experiment
         return _changed(experiment, [(self.data_seed.split("."), data_seed)], f"On the data set {data_seed}")
@@ -364,8 +375,8 @@ class Sweep(Specification):
 class SweepStep:
     """One advance of a sweep at one of its values.
 
-    result : what is known so far. progress : over all points, in [0, 1]; restored : that part of it which was known
-    before and took no time.
+    result : the results so far. progress : over all points, in [0, 1]; restored : the part of it that was read from a
+        store and took no time.
     """
 
     value: float
@@ -375,7 +386,7 @@ class SweepStep:
 
 
 class _UnderWay:
-    """A sweep while it runs: who is how far, and what has been found."""
+    """A sweep during its run: the progress of each point, and the results so far."""
 
     def __init__(
         self,
@@ -389,7 +400,7 @@ class _UnderWay:
         self._weights = [point.steps / sum(point.steps for point in self._run) for point in self._run]
         self._shares, self._progress, self._restored = [0.0] * len(self._run), 0.0, 0.0
         self._failed: dict[int, str] = {}
-        self._known = 0
+        self._succeeded = 0
         second = sweep.second.values if sweep.second else ()
         self.result = SweepResult(sweep.experiment.arms, sweep.metric, len(points), second)
         self.result.finished = len(points) - len(self._run)
@@ -402,51 +413,52 @@ class _UnderWay:
             for label, reason in point.left_out.items()
         )
 
-    def hear(self, number: int, trace: Trace | None, progress: float) -> None:
-        """A point has advanced."""
-        if trace is not None and not self._told(trace):
-            self._stopping.set()  # the outcome says why
+    def on_progress(self, number: int, trace: Trace | None, progress: float) -> None:
+        """Note the progress of a point; stop the sweep if no arm records the metric."""
+        if trace is not None and not self._may_record(trace):
+            self._stopping.set()  # `end` will raise the error
         elif progress > 0:
             self._advance(number, progress)
 
     def end(self, number: int, outcome: Outcome) -> SweepStep:
-        """A point has ended. Raises UserError if nobody records the metric."""
-        point, found = self._run[number], self.result
-        if outcome.trace is not None and not self._told(outcome.trace):
+        """Record the outcome of a point. Raises UserError if no arm records the metric."""
+        point, result = self._run[number], self.result
+        if outcome.trace is not None and not self._may_record(outcome.trace):
             recorded = ", ".join(outcome.trace.metrics)
-            raise UserError(f"No method records '{found.metric_name}'. Recorded are: {recorded}.")
+            raise UserError(f"No method records '{result.metric_name}'. Recorded are: {recorded}.")
         if outcome.state == "done":
-            self._known += 1
-            found.finished += 1
-            found.restored += outcome.restored
+            self._succeeded += 1
+            result.finished += 1
+            result.restored += outcome.restored
             self._restored += self._weights[number] * outcome.restored
             if outcome.trace is not None:
-                found.record(point.place, outcome.trace)
-            found.leave_out(LeftOut(point.place, *item) for item in outcome.left_out.items())
+                result.record(point.place, outcome.trace)
+            result.leave_out(LeftOut(point.place, *item) for item in outcome.left_out.items())
         elif outcome.state == "failed":
             self._failed[number] = outcome.message
-            found.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
+            result.leave_out(LeftOut(point.place, label, outcome.message) for label in point.plans)
         else:
-            found.cut = outcome.state
+            result.cut = outcome.state
         return self._advance(number, 1.0 if outcome.state in ("done", "failed") else 0.0)
 
     def check(self) -> None:
-        """Raises UserError if there is nothing but failures."""
-        if self._failed and not self._known:
+        """Raise UserError if all points that were run have failed."""
+        if self._failed and not self._succeeded:
             raise UserError(self._failed[min(self._failed)])
 
-    def _told(self, trace: Trace) -> bool:
-        """Whether the words of the metric are known, now that this was recorded."""
-        found, metrics = self.result, trace.metrics
-        found.metric = found.metric or metrics.get(found.metric_name)
-        return found.metric is not None or len(trace.lanes) < len(found.arms)
+    def _may_record(self, trace: Trace) -> bool:
+        """Look up the metric in a trace; return False if all arms are there and none records it."""
+        result = self.result
+        result.metric = result.metric or trace.metrics.get(result.metric_name)
+        return result.metric is not None or len(trace.lanes) < len(result.arms)
 
     def _advance(self, number: int, share: float) -> SweepStep:
+        """Note the progress of a point, report the sweep's, and return the step."""
         with self._lock:
             self._shares[number] = max(share, self._shares[number])
             done = sum(weight * share for weight, share in zip(self._weights, self._shares, strict=True))
-            complete = min(self._shares) == 1.0
-            self._progress = 1.0 if complete else min(1.0, max(self._progress, done))
+            is_complete = min(self._shares) == 1.0
+            self._progress = 1.0 if is_complete else min(1.0, max(self._progress, done))
             step = SweepStep(self._run[number].value, self.result, self._progress, self._restored)
         if self._on_progress is not None:
             self._on_progress(step)
@@ -458,7 +470,7 @@ def _cells(points: Sequence[Point], tables: Mapping[str, np.ndarray]) -> tuple[C
 
 
 def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], where: str) -> Experiment:
-    """`with_numbers`, where a refusal says of which point it is."""
+    """Return `with_numbers`; its errors name the point, as `where` does."""
     try:
         return with_numbers(experiment, changes)
     except UserError as error:
@@ -466,26 +478,26 @@ def _changed(experiment: Experiment, changes: Sequence[tuple[Address, float]], w
 
 
 def with_numbers(owner: Any, changes: Sequence[tuple[Address, float]]) -> Any:
-    """A validated copy of a specification, or a tuple of them, with the numbers at the addresses replaced."""
-    fresh: dict[str, Any] = {}
+    """Return a validated copy of a specification, or of a tuple of them, with the numbers at the addresses replaced."""
+    fields: dict[str, Any] = {}
     for name in dict.fromkeys(address[0] for address, _ in changes):
         below = [(address[1:], value) for address, value in changes if address[0] == name]
         if not all(address for address, _ in below):
-            fresh[name] = _number(owner, name, below[0][1])
+            fields[name] = _number(owner, name, below[0][1])
         elif isinstance(owner, tuple) and name in map(str, range(len(owner))):
-            fresh[name] = with_numbers(owner[int(name)], below)
+            fields[name] = with_numbers(owner[int(name)], below)
         elif isinstance(owner, Specification) and name in type(owner).model_fields:
-            fresh[name] = with_numbers(getattr(owner, name), below)
+            fields[name] = with_numbers(getattr(owner, name), below)
         else:
             raise _no_number(name)
     if isinstance(owner, tuple):
-        return tuple(fresh.get(str(position), item) for position, item in enumerate(owner))
+        return tuple(fields.get(str(position), item) for position, item in enumerate(owner))
     with sentences(type(owner)):
-        return owner.replaced(**fresh)
+        return owner.replaced(**fields)
 
 
 def _number(owner: Any, name: str, value: float) -> float | int:
-    """The value as the field that it is for takes it."""
+    """Return the value as the type of its field. Raises UserError if the name is no number."""
     controls = {control.name: control for control in owner.controls()} if isinstance(owner, Specification) else {}
     control = controls.get(name)
     if control is None or control.options or control.type not in (int, float):
@@ -502,14 +514,15 @@ def _no_number(name: str) -> UserError:
 
 
 def _planned(place: Place, experiment: Experiment) -> Point:
-    found = experiment.planned()
-    ready, left_out = found.experiment, {label: str(error) for label, error in found.refused.items()}
+    """Compute the plans of an experiment; return them as the point at `place`."""
+    planned = experiment.planned()
+    ready, left_out = planned.experiment, {label: str(error) for label, error in planned.refused.items()}
     return Point(
         place.number,
         place.value,
         place.second,
         experiment=ready,
-        plans=found.plans,
+        plans=planned.plans,
         left_out=left_out,
-        bytes=0.0 if ready is None else ready.estimated_bytes(found.plans),
+        bytes=0.0 if ready is None else ready.estimated_bytes(planned.plans),
     )

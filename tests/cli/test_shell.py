@@ -20,7 +20,7 @@ import pytest
 
 from dpviz import families, resources
 from dpviz.cli import looking, main, running
-from dpviz.cli.files import shown
+from dpviz.cli.files import table_as_text
 from dpviz.datasets import UploadedTable
 from dpviz.execution.executors import Slots
 from dpviz.execution.progress import DEPENDS
@@ -55,15 +55,15 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def press_ctrl_c_at(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     """Once, as soon as this line of progress is told."""
-    told, pressed = running.Progress.tell, [False]
+    shown, pressed = running.Progress.update, [False]
 
-    def tell(self, share: float, text: str, line: str) -> None:
-        told(self, share, text, line)
+    def update(self, share: float, text: str, line: str) -> None:
+        shown(self, share, text, line)
         if line == wanted and not pressed[0]:
             pressed[0] = True
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(running.Progress, "tell", tell)
+    monkeypatch.setattr(running.Progress, "update", update)
 
 
 def stored() -> list[Path]:
@@ -366,7 +366,7 @@ def test_a_file_that_cannot_be_written_in_the_end_is_a_sentence_and_leaves_the_o
 def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
     shell, monkeypatch, tmp_path: Path, command: str, module: ModuleType, columns: set[str]
 ) -> None:
-    monkeypatch.setattr(module, "shown", lambda frame: 1 / 0)
+    monkeypatch.setattr(module, "table_as_text", lambda frame: 1 / 0)
     code, _, err = shell(f"{command} --store off")
     (path,) = tmp_path.glob("dpviz_*.csv")
     assert code == 1 and f"{path} has all numbers." in err and path.stat().st_mode & 0o077 == 0
@@ -376,7 +376,7 @@ def test_a_mistake_of_ours_in_the_end_does_not_lose_what_was_computed(
 
 def test_a_table_leaves_blank_what_a_row_does_not_have() -> None:
     found = pd.DataFrame({"method": ["one", "two"], "ended": [math.nan, "2 of 5"], "gap": [0.25, math.nan]})
-    first, second, third = shown(found).splitlines()
+    first, second, third = table_as_text(found).splitlines()
     assert first.split() == ["method", "ended", "gap"] and third.split() == ["two", "2", "of", "5"]
     assert second.split() == ["one", "0.25"]
 
@@ -426,7 +426,7 @@ def test_an_output_that_is_full_is_a_sentence(shell, monkeypatch: pytest.MonkeyP
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(looking, "listed", full)
+        patched.setattr(looking, "rows_as_text", full)
         code, _, err = shell("plan experiment.json")
     assert (code, err) == (1, "No space left on device.\n")
 

@@ -56,7 +56,7 @@ def test_what_is_of_another_kind_is_named_and_methods_are_compared_by_their_labe
     other = Experiment(
         problem=LogisticRegression(), arms=(ARMS[1], ARMS[0].replaced(label="Mine")), budget=ApproximateDP(epsilon=1.0)
     )
-    found = {part.label: (part.before, part.after) for part in differences(EXPERIMENT, other)}
+    found = {part.label: (part.old, part.new) for part in differences(EXPERIMENT, other)}
     assert found["Methods"] == ("DP-GD", "Mine") and found["Repeats R"] == ("2", "20")
     assert found["Privacy budget"] == (EXPERIMENT.budget.describe(), other.budget.describe())
     assert found["Problem"] == (Quadratic.title, LogisticRegression.title)
@@ -70,7 +70,7 @@ def test_values_that_are_too_long_to_be_written_are_said_to_have_changed() -> No
     names = tuple(f"column {k}" for k in range(9))
     longer = data.replaced(names=names, bounds=((0.0, 1.0),) * 9)
     other = FILE.experiment.replaced(problem=FILE.experiment.problem.replaced(data=longer))
-    assert {part.after for part in differences(FILE.experiment, other)} == {"changed"}
+    assert {part.new for part in differences(FILE.experiment, other)} == {"changed"}
 
 
 @pytest.mark.parametrize("preset", presets.PRESETS[:4], ids=lambda preset: preset.name)

@@ -79,7 +79,7 @@ def test_a_worker_finds_what_a_thread_finds_bit_by_bit(runner: Runner) -> None:
             seen[number] = trace
 
     here = dict(InThread().run(cells, threading.Event()))
-    there = dict(runner.slots.place("somebody").run(cells, threading.Event(), on_progress))
+    there = dict(runner.slots.executor("somebody").run(cells, threading.Event(), on_progress))
     assert sorted(there) == list(range(6))
     for number, outcome in here.items():
         assert (outcome.state, outcome.message) == (there[number].state, there[number].message)
@@ -139,16 +139,16 @@ def test_who_listens_and_fails_costs_one_run_and_no_slot(runner: Runner, process
     def on_progress(number: int, trace: Trace | None, progress: float) -> None:
         raise KeyError("a bug of the page")
 
-    ((_, failed),) = slots.place().run([Cell(endless(33))], threading.Event(), on_progress)
+    ((_, failed),) = slots.executor().run([Cell(endless(33))], threading.Event(), on_progress)
     assert (failed.state, failed.message) == ("failed", OURS)
-    ((_, outcome),) = slots.place().run([Cell(quick(34))], threading.Event())
+    ((_, outcome),) = slots.executor().run([Cell(quick(34))], threading.Event())
     assert outcome.state == "done" and outcome.trace is not None and list(outcome.trace.lanes) == ["NAG"]
 
 
 def test_of_a_task_without_time_left_no_more_cells_begin(runner: Runner) -> None:
     begun: list[int] = []
     cells = [Cell(quick(35 + seed)) for seed in range(3)]
-    place = runner.slots.place(max_seconds=0.0)
+    place = runner.slots.executor(max_seconds=0.0)
     found = dict(place.run(cells, threading.Event(), lambda number, *_: begun.append(number)))
     assert [found[number].state for number in range(3)] == ["timeout"] * 3 and set(begun) <= {0}
 
@@ -179,7 +179,7 @@ def test_a_worker_that_has_grown_is_replaced(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("dpviz.execution.executors.GROWN", 1.0)
     slots = Slots(1, processes=True)
     before = slots.pids
-    ((_, outcome),) = slots.place().run([Cell(quick(6))], threading.Event())
+    ((_, outcome),) = slots.executor().run([Cell(quick(6))], threading.Event())
     assert outcome.state == "done" and slots.pids != before
     slots.close()
 
@@ -205,7 +205,7 @@ def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
     data = UploadedTable(identity="b" * 32, n=10_000, bounds=((0.0, 1.0),), names=("a",))
     arm = Arm(label="A", algorithm=Nesterov(iterations=3))
     cell = Cell(Experiment(problem=LogisticRegression(data=data), arms=(arm,)), {"b" * 32: np.ones((10_000, 2))})
-    place = slots.place()
+    place = slots.executor()
     run = threading.Thread(target=lambda: outcomes.extend(place.run([cell], stopping)), daemon=True)
     run.start()
     until(lambda: place.position is None)
@@ -213,7 +213,7 @@ def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
     run.join(PATIENCE)
     assert [outcome.state for _, outcome in outcomes] == ["stopped"] and slots.pids == before
     os.kill(before[0], signal.SIGCONT)
-    ((_, outcome),) = slots.place().run([Cell(quick(9))], threading.Event())
+    ((_, outcome),) = slots.executor().run([Cell(quick(9))], threading.Event())
     assert outcome.state == "done" and slots.pids == before
     slots.close()
 
@@ -221,7 +221,7 @@ def test_a_stop_while_the_worker_is_starting_lets_it_start() -> None:
 def test_the_first_visitor_does_not_wait_for_a_worker_that_is_starting() -> None:
     slots = Slots(1, processes=True)
     os.kill(slots.pids[0], signal.SIGSTOP)  # it never says that it is ready
-    ((_, outcome),) = slots.place(short=True).run([Cell(quick(8))], threading.Event())
+    ((_, outcome),) = slots.executor(short=True).run([Cell(quick(8))], threading.Event())
     assert outcome.state == "done"
     slots.close()
 
@@ -236,7 +236,7 @@ def test_what_is_still_under_way_when_the_worker_has_started_begins_again_there_
     data = UploadedTable(identity="b" * 32, n=10_000, bounds=((0.0, 1.0),), names=("a",))
     file = Experiment(LogisticRegression(data=data), Nesterov(iterations=3))
     cell = Cell(file, {"b" * 32: np.ones((10_000, 2))}) if own else Cell(endless(41))
-    place = slots.place(short=True)
+    place = slots.executor(short=True)
 
     def hear(_: int, trace: Trace | None, __: float) -> None:
         if trace is not None:

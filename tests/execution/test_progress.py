@@ -4,14 +4,14 @@ import pytest
 
 from dpviz.datasets import UploadedTable
 from dpviz.execution import progress
-from dpviz.execution.executors import CUT_OFF, Place
+from dpviz.execution.executors import CUT_OFF, SlotExecutor
 from dpviz.execution.runner import Job, State
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.ui.experiment.run import PATIENT, POLL, Run
 from tests.ui.test_show import TINY
 
 
-class Waits(Place):
+class Waits(SlotExecutor):
     """A place in some line."""
 
     position = 0  # type: ignore[assignment]
@@ -26,7 +26,7 @@ class Waits(Place):
 def test_who_waits_sees_the_place_in_line(before: int, which: str) -> None:
     job = Job(TINY, {})
     assert progress.active(job, "") == "Starting"  # nobody has given it a place yet
-    job.place = Waits(before)
+    job.slot_executor = Waits(before)
     assert progress.active(job, "") == f"Waiting: {which} in line. Stop leaves the line."
 
 
@@ -75,11 +75,11 @@ def test_who_waits_long_is_looked_at_less_often_than_who_runs() -> None:
     job = Job(TINY, {})
     run = Run(job, {}, "accel", "Accelerated gradient")
     assert not run.waits and run.look() == POLL
-    job.place = Waits(0)
+    job.slot_executor = Waits(0)
     assert not run.waits and run.look() == POLL
-    job.place = Waits(3)
+    job.slot_executor = Waits(3)
     assert run.waits and run.look() == 3.0
-    job.place = Waits(40)
+    job.slot_executor = Waits(40)
     assert run.look() == PATIENT[1]
     job.state = "running"
     assert not run.waits and run.look() == run.look(took=0.01) == POLL

@@ -134,7 +134,7 @@ def _fields(process: int) -> list[str]:
 
 
 def test_no_more_files_wait_than_it_is_said() -> None:
-    full = Reader(0, most=0)
+    full = Reader(0, max_files=0)
     assert refusal(full, SMALL, "a.csv") == "Other files are being read. Choose yours again in a minute."
 
 

@@ -305,7 +305,7 @@ def test_a_class_that_opens_the_same_run_computes_it_once(gate: int) -> None:
     assert GATES[gate].entered.acquire(timeout=PATIENCE)
     until(lambda: all(job.state == "running" and job.trace is not None for job in jobs))
     assert len({id(job.trace) for job in jobs}) == 1 and runner.waiting == 0
-    first = next(job for job in jobs if job.place is not None and job in runner._leaders.values())
+    first = next(job for job in jobs if job.slot_executor is not None and job in runner._leaders.values())
     others = [job for job in jobs if job is not first]
     others[0].stop()
     assert ended(others[0]).state == "stopped" and first.active, "who leaves takes nobody along"

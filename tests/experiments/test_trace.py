@@ -129,7 +129,7 @@ def test_places_are_kept_as_finite_numbers_and_go_with_the_rest() -> None:
     assert trace.lanes["B"].iterations == [] and not len(trace.cloud("B")[1])
     lane, places = trace.lanes["A"], np.array([[0.5, -1e300], [np.nan, np.inf], [1.0, 2.0]])
     for t in (0, 4):
-        lane.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0, places=places)
+        lane.append(snapshot(t), {"objective_gap": np.zeros(3)}, 0.0, points=places)
     places[:] = 0.0
     iterations, found = trace.cloud("A")
     assert iterations.tolist() == [0, 4] and found.shape == (2, 3, 2) and found.dtype == np.float32

@@ -81,7 +81,7 @@ def test_the_true_coefficients_of_the_features_that_are_used_are_known() -> None
 def test_the_minimiser_of_a_table_has_no_gradient() -> None:
     problem = BOXES[3].build()
     problem.prepare()
-    best = problem._known  # type: ignore[attr-defined]
+    best = problem._reference  # type: ignore[attr-defined]
     assert np.abs(problem._gradients(best[None]).mean(axis=1)).max() < 1e-4
     assert problem.evaluate({"x": best[None]})["distance"] == 0.0
 

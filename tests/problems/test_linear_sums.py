@@ -95,12 +95,12 @@ def test_a_few_points_are_remembered_and_no_batch_reads_them(problem: LinearProb
     points = [point(problem, seed) for seed in range(40)]
     for x in points:
         problem.evaluate({"x": x})
-    assert 2 <= len(problem._known) <= 16, "one for every arm of the largest experiment"
+    assert 2 <= len(problem._remembered_sums) <= 16, "one for every arm of the largest experiment"
     event = Sub("wor", ROWS // 2, ROWS, Laplace(1.0))
     batch = Mechanisms(Ledger(FixedEvents((event,)), REPLICATES), 3).batch(event)
-    before = len(problem._known)
+    before = len(problem._remembered_sums)
     problem.mean_gradient(points[-1], batch, "l1")
-    assert len(problem._known) == before
+    assert len(problem._remembered_sums) == before
 
 
 def test_methods_that_ask_where_they_were_evaluated_save_a_pass_for_every_record(
@@ -130,5 +130,5 @@ def test_parts_of_replicates_are_the_same_for_diagnostics_and_gradients(
     computed = whole(problem, x)
     monkeypatch.setattr(type(problem), "_table_sum", lambda *a: calls.append(1))
     problem.evaluate({"x": x}, expensive=True)
-    assert len(problem._known) >= 5
+    assert len(problem._remembered_sums) >= 5
     assert np.array_equal(whole(problem, x), computed) and not calls

@@ -183,8 +183,8 @@ def test_the_saddle_is_one_for_every_data_set_and_the_numbers_are_those_of_the_p
 
 def test_eigenvalues_are_computed_only_where_no_replicate_was(monkeypatch: pytest.MonkeyPatch) -> None:
     risk, asked = small(RobustComponent), []
-    true = risk._smallest
-    monkeypatch.setattr(risk, "_smallest", lambda x: asked.append(len(x)) or true(x))  # type: ignore[func-returns-value]
+    true = risk._smallest_eigenvalues
+    monkeypatch.setattr(risk, "_smallest_eigenvalues", lambda x: asked.append(len(x)) or true(x))  # type: ignore[func-returns-value]
     x = np.zeros((5, 4))
     x[3:] = 1.0
     first = risk.evaluate({"x": x})["smallest_eigenvalue"]

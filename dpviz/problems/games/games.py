@@ -1,7 +1,7 @@
 """The contract of a game: min over x of max over y of F(x, y), both on probability simplices, F a mean over rows.
 
-Minimisation over a simplex is the game whose second player has a single strategy. Algorithms see a game through the
-gradients at points that were released, summed up by `Scores`, which also knows how far one row can move the sums.
+Minimisation over a simplex is the game whose second player has a single strategy. Algorithms see a game through its
+gradients at released points, summed up by `Scores`, which also bounds the change of the sums by one row.
 """
 
 import math
@@ -26,7 +26,7 @@ from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSp
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 _CHECK_EVERY = 10
-_FLAT = 1e-9  # curvature of a linear function, whose first step should reach a vertex
+_FLAT = 1e-9  # curvature that stands for that of a linear function: its first step should reach a vertex
 
 
 class Certified(NamedTuple):
@@ -55,16 +55,16 @@ class Polytope:
         self.vertices.flags.writeable = False
 
     def point(self, weights: np.ndarray) -> np.ndarray:
-        """x (R, d) of the convex combinations λ (R, m)."""
+        """Return the points x (R, d) of the convex combinations λ (R, m)."""
         return weights @ self.vertices
 
     def pull_back(self, gradient: np.ndarray) -> np.ndarray:
-        """The gradient (R, m) with respect to λ of a function with gradient (R, d) at x."""
+        """Return the gradient (R, m) with respect to λ of a function with gradient (R, d) at x."""
         return gradient @ self.vertices.T
 
     @cached_property
     def stretch(self) -> float:
-        """The largest squared Euclidean length of Σ λ_j v_j for ‖λ‖₂ = 1."""
+        """Largest squared Euclidean length of Σ λ_j v_j for ‖λ‖₂ = 1."""
         return float(np.linalg.norm(self.vertices, 2)) ** 2
 
     @cached_property
@@ -78,34 +78,35 @@ class Polytope:
         return max(float(np.abs(self.vertices - vertex).sum(axis=1).max()) for vertex in self.vertices)
 
     def lipschitz(self, bound: float) -> float:
-        """Bound on every coordinate of the gradient in λ, from the same bound on the gradient in x."""
+        """Return a bound on every coordinate of the gradient in λ, from the same bound on the gradient in x."""
         return self.radius * bound
 
     def oscillation(self, bound: float) -> float:
-        """Bound on the largest minus the smallest coordinate of the gradient in λ, from a bound on |∂f/∂x_i|."""
+        """Return a bound on the largest minus the smallest coordinate of the gradient in λ, from a bound on
+        |∂f/∂x_i|."""
         return self.diameter * bound
 
     def smoothness(self, bound: float) -> float:
-        """L₁ in λ from L₁ in x, both with respect to the ℓ1 norm."""
+        """Return L₁ in λ from L₁ in x, both with respect to the ℓ1 norm."""
         return self.radius**2 * bound
 
     def second_smoothness(self, bound: float) -> float:
-        """L₂ in λ from L₂ in x."""
+        """Return L₂ in λ from L₂ in x."""
         return self.radius**3 * bound
 
 
 class Body(Protocol):
-    """A convex body as the image of a simplex: its points, gradients pulled back, and how far it stretches."""
+    """A convex body as the image of a simplex: its points, the gradients at its weights, and its stretch."""
 
     def point(self, weights: np.ndarray) -> np.ndarray:
-        """The points (R, d) of the weights (R, m)."""
+        """Return the points (R, d) of the weights (R, m)."""
 
     def pull_back(self, gradient: np.ndarray) -> np.ndarray:
-        """The gradient (R, m) with respect to the weights, of a function with gradient (R, d) at the points."""
+        """Return the gradient (R, m) with respect to the weights, of a function with gradient (R, d) at the points."""
 
     @property
     def stretch(self) -> float:
-        """The largest squared Euclidean length of the image of a unit vector of weights."""
+        """Largest squared Euclidean length of the image of a unit vector of weights."""
 
 
 @dataclass(frozen=True)
@@ -138,33 +139,33 @@ class Simplex(Body):
 
 
 def to_ball(weights: np.ndarray, radius: float) -> np.ndarray:
-    """w = radius (u₊ - u₋) (..., d), the point of the ℓ1 ball with the vertex weights u = (u₊, u₋) (..., 2d)."""
+    """Return w = radius (u₊ - u₋) (..., d), the point of the ℓ1 ball with the vertex weights u = (u₊, u₋) (..., 2d)."""
     d = weights.shape[-1] // 2
     return radius * (weights[..., :d] - weights[..., d:])
 
 
 def ball_vertex(names: Sequence[str], index: int) -> str:
-    """What a vertex of the ℓ1 ball of `to_ball` stands for: a feature with the sign of its weight."""
+    """Return the name of a vertex of the ℓ1 ball of `to_ball`: a feature with the sign of its weight."""
     sign, feature = divmod(index, len(names))
     return f"{'+-'[sign]}{names[feature]}"
 
 
 def ball_gradient(gradient: np.ndarray, radius: float) -> np.ndarray:
-    """The gradient (..., 2d) with respect to the weights u of `to_ball`, from the gradient (..., d) at w."""
+    """Return the gradient (..., 2d) with respect to the weights u of `to_ball`, from the gradient (..., d) at w."""
     scaled = radius * gradient
     return np.concatenate([scaled, -scaled], axis=-1)
 
 
 def project(points: np.ndarray) -> np.ndarray:
-    """The Euclidean projection of every row of (..., d) onto the probability simplex.
+    """Project every row of (..., d) onto the probability simplex, in the Euclidean norm.
 
     Sorting finds the threshold θ with Σ max(p_j - θ, 0) = 1 (Held, Wolfe and Crowder 1974).
     """
-    shifted = points - points.max(axis=-1, keepdims=True)  # changes nothing but the rounding of large entries
+    shifted = points - points.max(axis=-1, keepdims=True)  # changes only the rounding of large entries
     descending = -np.sort(-shifted, axis=-1)
     thresholds = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, points.shape[-1] + 1)
-    kept = (descending > thresholds).sum(axis=-1, keepdims=True)
-    return np.maximum(shifted - np.take_along_axis(thresholds, kept - 1, axis=-1), 0.0)
+    support = (descending > thresholds).sum(axis=-1, keepdims=True)
+    return np.maximum(shifted - np.take_along_axis(thresholds, support - 1, axis=-1), 0.0)
 
 
 def minimise(
@@ -180,16 +181,18 @@ def minimise(
     Parameters
     ----------
     value_and_gradient : callable
-        Maps points (R', d) and the numbers (R',) of the functions to evaluate there, out of 0 to R - 1, to values (R',)
-        and gradients (R', d). Points may lie slightly outside the simplex, with coordinates that sum to 1.
-    start : (R, d) points of the simplex, such as the minimisers of similar functions.
+        Maps points (R', d) and indices (R',), which of the R functions to evaluate there, to values (R',) and gradients
+        (R', d). Points may lie slightly outside the simplex, with coordinates that sum to 1.
+    start : (R, d)
+        Points of the simplex, such as the minimisers of similar functions.
     curvature : float or (R,)
         Upper bound on the largest eigenvalue of each Hessian; 0 if a function is linear.
-    seconds : declared, of one value and gradient of one function: from this follows the size of slices.
+    seconds : float
+        Declared, of one value and gradient of one function; the size of slices follows from it.
 
     Accelerated projected gradient with restarts when momentum points uphill (Beck and Teboulle 2009; O'Donoghue and
-    Candes 2015). Every 10 steps the Frank-Wolfe bound h(u) + min_j ∂_j h(u) - ⟨∇h(u), u⟩ ≤ min h is computed; best
-    point and best bound are kept, and functions whose interval is short enough are left out of the work.
+    Candes 2015). Every 10 steps the Frank-Wolfe bound h(u) + min_j ∂_j h(u) - ⟨∇h(u), u⟩ ≤ min h is computed. Best
+    point and best bound are kept, and functions whose interval is short enough are no longer iterated.
     """
     count = len(start)
     best_x, best, lower = start.copy(), np.full(count, np.inf), np.full(count, -np.inf)
@@ -199,34 +202,34 @@ def minimise(
     for iteration in range(max_iterations + 1):
         checkpoint()
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
-            value, gradient = _asked(value_and_gradient, x, active, seconds)
+            value, gradient = _evaluated(value_and_gradient, x, active, seconds)
             lower[active] = np.maximum(lower[active], value + gradient.min(axis=1) - (gradient * x).sum(axis=1))
-            better = value < best[active]
-            best[active[better]], best_x[active[better]] = value[better], x[better]
+            is_better = value < best[active]
+            best[active[is_better]], best_x[active[is_better]] = value[is_better], x[is_better]
             # Rounding may lift the bound above a minimum that has been reached.
             lower[active] = np.minimum(lower[active], best[active])
-            left = best[active] - lower[active] > tolerance
-            if not left.any() or iteration == max_iterations:
+            is_open = best[active] - lower[active] > tolerance
+            if not is_open.any() or iteration == max_iterations:
                 break
-            active, x, ahead, momentum = active[left], x[left], ahead[left], momentum[left]
-        _, gradient = _asked(value_and_gradient, ahead, active, seconds)
-        moved = project(ahead - steps[active, None] * gradient)
-        uphill = ((ahead - moved) * (moved - x)).sum(axis=1) > 0
-        momentum[uphill] = 1.0
-        grown = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        ahead = moved + ((momentum - 1) / grown)[:, None] * (moved - x)
-        x, momentum = moved, grown
+            active, x, ahead, momentum = active[is_open], x[is_open], ahead[is_open], momentum[is_open]
+        _, gradient = _evaluated(value_and_gradient, ahead, active, seconds)
+        new_x = project(ahead - steps[active, None] * gradient)
+        is_uphill = ((ahead - new_x) * (new_x - x)).sum(axis=1) > 0
+        momentum[is_uphill] = 1.0
+        new_momentum = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
+        ahead = new_x + ((momentum - 1) / new_momentum)[:, None] * (new_x - x)
+        x, momentum = new_x, new_momentum
     return Certified(best_x, best, lower)
 
 
-def _asked(
-    value_and_gradient: ValueAndGradient, points: np.ndarray, numbers: np.ndarray, seconds: float
+def _evaluated(
+    value_and_gradient: ValueAndGradient, points: np.ndarray, indices: np.ndarray, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Values and gradients of some functions after the others, if one takes `seconds`."""
-    found = [value_and_gradient(points[part], numbers[part]) for part in slices(len(numbers), seconds)]
-    if len(found) == 1:
-        return found[0]
-    values, gradients = zip(*found, strict=True)
+    """Return values and gradients of the functions of these indices, in slices, if one function takes `seconds`."""
+    parts = [value_and_gradient(points[part], indices[part]) for part in slices(len(indices), seconds)]
+    if len(parts) == 1:
+        return parts[0]
+    values, gradients = zip(*parts, strict=True)
     return np.concatenate(values), np.concatenate(gradients)
 
 
@@ -236,11 +239,11 @@ Pair = tuple[np.ndarray, np.ndarray]
 Player = Literal["x", "y"]
 
 DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
-DEAR_GAP = replace(DUALITY_GAP, cost="expensive")  # where it is the result of a minimisation
+DEAR_GAP = replace(DUALITY_GAP, cost="expensive")  # a gap that takes a minimisation
 
 
 SECONDS_PER_PRODUCT = 0.1e-9  # per multiplication of a matrix with the strategies of several replicates at once
-_ARRAYS = 8  # of all vertices, that a method holds at the same time
+_ARRAYS = 8  # arrays of all vertices that a method holds at the same time
 
 
 @dataclass(frozen=True)
@@ -249,20 +252,20 @@ class GameFacts(Facts):
 
     lipschitz : L₀, bound on every coordinate of one row's gradient.
     oscillation_x, oscillation_y : largest max_j g_j - min_j g_j of one row's gradient g; 0 if that player's gradient
-        needs no data. Enforced by clipping; what vertex sampling pays for.
+        needs no data. Enforced by clipping; it determines the cost of vertex sampling.
     change_x, change_y : largest change of one coordinate of one row's gradient when the row is replaced: 2 L₀, or L₀
-        where gradients have one sign. What Gaussian noise pays for.
+        where gradients have one sign. It determines the cost of Gaussian noise.
     range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included; for bounds.
     smoothness : L₁, ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁; smoothness_x, smoothness_y : of the two diagonal blocks.
     second_smoothness : L₂ of every partial derivative.
-    products : multiplications of one gradient at a mixed strategy, on all rows. table_bytes : that the game holds, or
-        needs while it is built. counted : whether what a vertex weighs against all others is counted when it is asked
-        for, and kept.
+    products : multiplications of one gradient at a mixed strategy, on all rows. table_bytes : memory of the game,
+        including while it is built. counted : whether a vertex's payoffs against all others are counted from the
+        records when they are first needed, and then kept.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
-    tables : how many marginal tables the problem has, where they can be released; else 0.
-    largest_gap : what no duality gap can exceed, whatever the rows and strategies; a bound above it says nothing.
-    right_shares : whether that rests on the groups' shares being right, as declared or bought.
-    gap_change : n times the most that a replaced row moves the duality gap at given strategies, where that gap is
+    tables : number of marginal tables of the problem, where they can be released; else 0.
+    largest_gap : upper limit of any duality gap, for any rows and strategies; a bound above it says nothing.
+    right_shares : whether that limit requires that the groups' shares, declared or bought, are right.
+    gap_change : n times the largest change of the duality gap at given strategies by a replaced row, where that gap is
         computed exactly, so that it can be released; else 0.
     """
 
@@ -289,7 +292,7 @@ class GameFacts(Facts):
     counted: bool = False
 
     def __post_init__(self) -> None:
-        """Changes and ranges that are not given are those of the oscillations."""
+        """Set changes and ranges that are not given to the oscillations."""
         for name in ("change_x", "change_y", "range_x", "range_y"):
             if math.isnan(getattr(self, name)):
                 object.__setattr__(self, name, getattr(self, f"oscillation_{name[-1]}"))
@@ -306,21 +309,21 @@ class GameFacts(Facts):
 
     @property
     def cannot_exceed(self) -> str:
-        """`largest_gap` in words."""
+        """The limit `largest_gap` in words."""
         condition = " if the shares are right" if self.right_shares else ""
         return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {short_up(self.largest_gap)}{condition}"
 
     def uniform(self, replicates: int) -> Pair:
-        """The centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""
+        """Return the centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""
         return np.full((replicates, self.d_x), 1 / self.d_x), np.full((replicates, self.d_y), 1 / self.d_y)
 
 
 class GameSpecification(ProblemSpecification):
-    """A game as it is set: it also says what its vertices are called."""
+    """The settings of a game, with the names of its vertices."""
 
     @property
     def public(self) -> bool:
-        """As its data are; rows that the problem generates itself are."""
+        """True if its data are public, as rows are that the problem generates itself."""
         return bool(getattr(self.dataset, "public", True))
 
     def memory(self, facts: Facts) -> Memory:
@@ -328,23 +331,25 @@ class GameSpecification(ProblemSpecification):
 
     @property
     def good(self) -> tuple[slice | None, str]:
-        """Which vertices of x are good, and what these are called; if that is not known from how the data are made,
-        None, and what the one with most weight is called."""
+        """The good vertices of x, and their name, if these follow from the way the data are generated.
+
+        Else None, and the name of the vertex with most weight.
+        """
         return None, "the strategy that has most"
 
     def _plane(self) -> Plane | None:
-        """Where the minimising player's mixed strategies are; of two strategies each, those of both players."""
+        """Return the plane of player x's mixed strategies, or of both players' if each has two strategies."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
             return base.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
         whose = "player x's" if facts.d_y > 1 else "the"
         if facts.d_x == 3:
-            one, another, third = (self.vertex("x", index) for index in range(3))
-            return base.triangle((one, another, third), whose)
+            first, second, third = (self.vertex("x", index) for index in range(3))
+            return base.triangle((first, second, third), whose)
         return base.concentration(*self.good, whose)
 
     def vertex(self, player: Player, index: int) -> str:
-        """What the vertex of this number, from 0, stands for, in the words of the data's declarations; public."""
+        """Return the name of the vertex with this index, from the data's declarations; public."""
         return f"strategy {index + 1:,}"
 
 
@@ -360,12 +365,14 @@ class Game(Problem):
 
     @abstractmethod
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        """∇ₓF and ∇ᵧF at (R, d_x), (R, d_y): means over the given rows (None = all) of clipped gradients, plus parts
-        that need no data. Not private."""
+        """Return ∇ₓF and ∇ᵧF at (R, d_x), (R, d_y): means over the given rows (None = all) of clipped gradients,
+        plus parts that need no data. Not private."""
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
-        """Both gradients on a block of rows or on all, as Queries for Gaussian noise: replacing one of the m rows moves
-        every coordinate by at most `change` / m."""
+        """Return both gradients on a block of rows or on all, as Queries for Gaussian noise.
+
+        Replacing one of the m rows moves every coordinate by at most `change` / m.
+        """
         facts = self.facts
         m = facts.n if batch.rows is None else batch.rows.stop - batch.rows.start
         g_x, g_y = self.gradients(x, y, batch.rows)
@@ -375,10 +382,10 @@ class Game(Problem):
         )
 
     def gap(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Query:
-        """The duality gap at strategies that were released, (R,), for noise of a norm's kind.
+        """Return the duality gap at released strategies, (R,), as a Query for noise of a norm's kind.
 
-        max over v of F(x, v) and min over u of F(u, y) are best answers of linear functions, whatever public parts are
-        added: a row moves each by no more than it moves F anywhere. Raises UserError where the gap is not exact.
+        max over v of F(x, v) and min over u of F(u, y) are best answers of linear functions, plus public parts: a row
+        moves each by no more than it moves F anywhere. Raises UserError where the gap is not exact.
         """
         if not self.facts.gap_change:
             raise UserError(
@@ -386,28 +393,28 @@ class Game(Problem):
                 "one row moves it. Choose the matrix game, the quadratic game or “Strategies against groups”.",
                 title="Algorithm and problem do not fit",
             )
-        found = self.evaluate({"x": x, "y": y}, expensive=True)
-        return Query(found[DUALITY_GAP.name], self.facts.gap_change / self.facts.n, norm)
+        diagnostics = self.evaluate({"x": x, "y": y}, expensive=True)
+        return Query(diagnostics[DUALITY_GAP.name], self.facts.gap_change / self.facts.n, norm)
 
 
 class SlicedGame(Game):
-    """A game that works on some replicates after the others, where that takes long."""
+    """A game that computes in slices of replicates."""
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        found = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
-        of_x, of_y = zip(*found, strict=True)
+        parts = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
+        of_x, of_y = zip(*parts, strict=True)
         return np.concatenate(of_x), np.concatenate(of_y)
 
     @abstractmethod
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
-        """`gradients` of some replicates."""
+        """Return `gradients` of one slice."""
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return evaluated_in_slices(self._evaluate, output, 2 * self.facts.seconds)
 
     @abstractmethod
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is not declared expensive of `evaluate`, of some replicates."""
+        """Return the diagnostics of one slice that are not declared expensive."""
 
 
 class Scores:
@@ -424,17 +431,17 @@ class Scores:
         self._game, self._used = game, 0
         self._x, self._y = np.zeros((replicates, facts.d_x)), np.zeros((replicates, facts.d_y))
         self._shared = 0.0  # weight of every row in steps that use the whole table
-        self._own = 0.0  # largest weight of a row in its own block
+        self._block = 0.0  # largest weight of a row in its block
 
     @property
     def weight(self) -> float:
         """The largest total weight of one row in the sums so far."""
-        return self._shared + self._own
+        return self._shared + self._block
 
     def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> Pair:
-        """Add Σ c ∇F(x, y) over (c, x, y) in `points`, computed on the whole table or on the block `rows`; returns it.
+        """Add Σ c ∇F(x, y) over (c, x, y) in `points`, computed on the whole table or on the block `rows`; return it.
 
-        Blocks must be disjoint: each begins where the last one ended, or later. Raises ValueError otherwise.
+        Blocks must be disjoint: each begins at or after the end of the one before. Raises ValueError otherwise.
         """
         size = sum(abs(c) for c, _, _ in points)
         if rows is None:
@@ -443,7 +450,7 @@ class Scores:
             start, stop, step = rows.indices(self._game.facts.n)
             if start < self._used or stop <= start or step != 1:
                 raise ValueError(f"rows {start} to {stop} were used before, or are none")
-            self._used, self._own = stop, max(self._own, size / (stop - start))
+            self._used, self._block = stop, max(self._block, size / (stop - start))
         total_x, total_y = np.zeros_like(self._x), np.zeros_like(self._y)
         for c, x, y in points:
             g_x, g_y = self._game.gradients(x, y, rows)
@@ -454,17 +461,18 @@ class Scores:
         return total_x, total_y
 
     def x(self, weight: float) -> Query:
-        """-Σ ∇ₓF: utilities of the minimising player's vertices, for rows of at most `weight`; (R, d_x).
+        """Return -Σ ∇ₓF: utilities of the minimising player's vertices, for rows of at most `weight`; (R, d_x).
 
         Raises ValueError if a row may weigh more.
         """
         return Query(-self._x, 2 * self._game.facts.oscillation_x * self._declared(weight), "range")
 
     def y(self, weight: float) -> Query:
-        """+Σ ∇ᵧF: utilities of the maximising player's vertices; (R, d_y)."""
+        """Return +Σ ∇ᵧF: utilities of the maximising player's vertices; (R, d_y)."""
         return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * self._declared(weight), "range")
 
     def _declared(self, weight: float) -> float:
-        if not self.weight <= weight * (1 + 1e-12):  # rounding, if it was computed twice
+        """Return `weight`. Raises ValueError if a row may weigh more."""
+        if not self.weight <= weight * (1 + 1e-12):  # the caller may compute it in another order
             raise ValueError(f"a row weighs up to {self.weight}, declared was {weight}")
         return weight

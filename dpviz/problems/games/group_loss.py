@@ -33,7 +33,7 @@ from dpviz.specification import choice, number
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
 BLOCK = 16_000
 _OPTIMUM_TOLERANCE = 1e-4
-_ROW = 45  # multiplications that take as long as the functions of a row
+_ROW = 45  # multiplications that take as long as the loss and slope of a row
 
 
 class Optimum(NamedTuple):
@@ -50,8 +50,8 @@ class Optimum(NamedTuple):
 class GroupLoss(GameSpecification):
     """F(u, y) = Σ_h y_h L_h(w), w = r (u₊ - u₋): u weights the 2d vertices of the ℓ1 ball, y the G groups.
 
-    L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h: the mean loss if the share is
-    right, else that times the ratio of true to declared share. The loss is ½ (⟨a, w⟩ - b)² or ln(1 + exp(-b ⟨a, w⟩)).
+    L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h: the mean loss if the share is right,
+    else that times the ratio of actual to declared share. The loss is ½ (⟨a, w⟩ - b)² or ln(1 + exp(-b ⟨a, w⟩)).
     """
 
     kind: ClassVar[str] = "problems.group_loss.worst_group"
@@ -72,7 +72,7 @@ class GroupLoss(GameSpecification):
         return base.ball(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
 
     def facts(self) -> GameFacts:
-        """Constants of one row with features and label in [-1, 1], whose weight is at most 1/p₋."""
+        """Return the constants of one row with features and label in [-1, 1], whose weight is at most 1/p₋."""
         data, r = self.data.facts(), self.radius
         weight = 1 / data.smallest_share
         if self.loss == "squared":
@@ -105,7 +105,7 @@ class GroupLoss(GameSpecification):
         )
 
     def vertex(self, player: Player, index: int) -> str:
-        """A feature with its sign, of the ℓ1 ball; or a group."""
+        """Return the name of a vertex of the ℓ1 ball, a feature with its sign; or of a group."""
         data = self.data.facts()
         return data.groups[index] if player == "y" else ball_vertex(data.names, index)
 
@@ -114,7 +114,10 @@ class GroupLoss(GameSpecification):
 
 
 class GroupLossGame(GroupedGame):
-    """See `GroupLoss`. For the squared loss, passes over the whole table use sums that are computed once."""
+    """A game of a model against groups with its data; see `GroupLoss`.
+
+    For the squared loss, passes over the whole table use sums that are computed once.
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, WORST_GROUP)
 
@@ -126,15 +129,15 @@ class GroupLossGame(GroupedGame):
         self._start: np.ndarray | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """The models w (R, d) of the vertex weights x (R, 2d)."""
+        """Return the models w (R, d) of the vertex weights x (R, 2d)."""
         return to_ball(x, self._radius)
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
-        """L_h (R, G) at x (R, 2d), a diagnostic."""
+        """Compute L_h (R, G) at x (R, 2d), a diagnostic."""
         return self._losses_and_slopes(self.weights(x), None, None)[0]
 
     def rates(self, x: np.ndarray) -> Rates | None:
-        """Errors and selections of the models x (R, 2d) that predict +1 where ⟨a, w⟩ > 0; None unless labels are ±1."""
+        """Compute the rates of the models x (R, 2d) that predict +1 where ⟨a, w⟩ > 0; None unless labels are ±1."""
         return self._rates(self._features @ w > 0 for w in self.weights(x))
 
     def majority(self) -> Rates | None:
@@ -143,8 +146,8 @@ class GroupLossGame(GroupedGame):
     def _rates(self, predictions: Iterable[np.ndarray]) -> Rates | None:
         if not (np.abs(self._labels) == 1).all():
             return None
-        found = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
-        return Rates(*np.stack(found, axis=1))
+        by_model = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
+        return Rates(*np.stack(by_model, axis=1))
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
         losses, slopes = self._losses_and_slopes(self.weights(x), y, rows)
@@ -159,14 +162,14 @@ class GroupLossGame(GroupedGame):
         x, y = output["x"], output["y"]
         worst = sliced(self.group_losses, seconds, x).max(axis=1)
         start = np.repeat(self._centre, len(y), axis=0)
-        best = minimise(lambda u, active: self._played(u, y[active]), start, self._curvature(y), seconds=seconds)
+        best = minimise(lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds)
         return {"duality_gap": np.maximum(worst - best.lower, 0.0)} | cheap
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"worst_group_loss": self.highest_mean(output["x"])}
 
     def nonprivate_optimum(self) -> Optimum:
-        """The model that is best in the game, with the declared shares; not private."""
+        """Return the model that is best in the game, with the declared shares; not private."""
         losses = self.group_losses(self._best_in_game)
         return Optimum(self.weights(self._best_in_game)[0], float(losses.max()), losses[0])
 
@@ -191,16 +194,16 @@ class GroupLossGame(GroupedGame):
     def _best_on_average(self) -> np.ndarray:
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
         return minimise(
-            lambda u, active: self._played(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
+            lambda u, active: self._against(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
         ).x
 
     def _smallest_highest(self, scale: np.ndarray) -> np.ndarray:
-        """(1, 2d) the model with the smallest max_h s_h L_h for scales s (G,).
+        """Compute (1, 2d) the model with the smallest max_h s_h L_h for scales s (G,).
 
         Kelley's cutting planes on the concave φ(y) = min_u Σ_h y_h s_h L_h(u) ≤ Σ_h y_h s_h L_h(uₖ).
 
         By convexity the multipliers μ of the planes give a model Σ μₖ uₖ that is at least as good as the planes'
-        maximum says, so the smallest worst loss lies between the best certified φ and that model's worst loss.
+        maximum, so the smallest maximum lies between the best certified φ and that model's maximum.
         """
         y, points = np.full((1, len(scale)), 1 / len(scale)), self._centre
         losses = self.group_losses(points) * scale
@@ -209,17 +212,20 @@ class GroupLossGame(GroupedGame):
         for _ in range(300):
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
-            found = minimise(
-                lambda u, active, y=y * scale: self._played(u, y[active]),  # type: ignore[misc]
+            certified = minimise(
+                lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
                 points[-1:],
                 self._curvature(y * scale),
                 tolerance=_OPTIMUM_TOLERANCE / 4,
             )
-            lower = max(lower, float(found.lower[0]))
-            points, losses = np.vstack([points, found.x]), np.vstack([losses, self.group_losses(found.x) * scale])
+            lower = max(lower, float(certified.lower[0]))
+            points, losses = (
+                np.vstack([points, certified.x]),
+                np.vstack([losses, self.group_losses(certified.x) * scale]),
+            )
             # The planes' maximum is the value of a game between planes and groups.
-            highest = equilibrium(losses)
-            y, mixed = highest.y[None], highest.x[None] @ points
+            planes = equilibrium(losses)
+            y, mixed = planes.y[None], planes.x[None] @ points
             mixed_losses = self.group_losses(mixed) * scale
             if mixed_losses.max() < best_losses.max():
                 best, best_losses = mixed, mixed_losses
@@ -236,16 +242,16 @@ class GroupLossGame(GroupedGame):
         if self._start is None:
             x, y = self.facts.uniform(1)
             seconds = self.facts.seconds
-            found = minimise(lambda u, active: self._played(u, y[active]), x, self._curvature(y), seconds=seconds)
-            self._start = found.x
+            certified = minimise(lambda u, active: self._against(u, y[active]), x, self._curvature(y), seconds=seconds)
+            self._start = certified.x
 
-    def _played(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F(·, y) (R,) and its gradient (R, 2d)."""
+    def _against(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return F(·, y) (R,) and its gradient (R, 2d)."""
         gradient, losses = self._gradients(x, y, None)
         return (losses * y).sum(axis=1), gradient
 
     def _curvature(self, y: np.ndarray) -> np.ndarray:
-        """(R,) bound on the Hessian of F(·, y): that of u ↦ h(r (u₊ - u₋)) is 2r² times that of h."""
+        """Return (R,) a bound on the Hessian of F(·, y): that of u ↦ h(r (u₊ - u₋)) is 2r² times that of h."""
         return 2 * self._radius**2 * (1.0 if self._squared else 0.25) * (y @ self._largest_eigenvalues)
 
     @cached_property
@@ -254,9 +260,9 @@ class GroupLossGame(GroupedGame):
         group_count, d = self.facts.d_y, self._features.shape[1]
         hessians, linear, constant = np.empty((group_count, d, d)), np.empty((group_count, d)), np.empty(group_count)
         for group in range(group_count):
-            chosen = self._groups == group
-            features, labels = self._features[chosen], self._labels[chosen]
-            scale = (self._row_weights[chosen][:1].sum()) / self.facts.n  # of an empty group: 0
+            in_group = self._groups == group
+            features, labels = self._features[in_group], self._labels[in_group]
+            scale = (self._row_weights[in_group][:1].sum()) / self.facts.n  # 0 for an empty group
             hessians[group] = scale * (features.T @ features)
             linear[group] = scale * (labels @ features)
             constant[group] = 0.5 * scale * (labels @ labels)
@@ -270,7 +276,7 @@ class GroupLossGame(GroupedGame):
     def _losses_and_slopes(
         self, w: np.ndarray, y: np.ndarray | None, rows: slice | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """L_h(w) (R, G) and Σ_h y_h ∇L_h(w) (R, d) over the given rows; the latter is empty without y."""
+        """Compute L_h(w) (R, G) and Σ_h y_h ∇L_h(w) (R, d) over the given rows; the latter is empty without y."""
         if self._squared and rows is None:
             hessians, linear, constant = self._moments
             products = np.matmul(w, hessians)  # (G, R, d); the matrices are symmetric
@@ -293,7 +299,7 @@ class GroupLossGame(GroupedGame):
         return losses / count, slopes / count
 
     def _row_losses(self, predictions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Loss and its derivative by the prediction, each (R, b), of rows with labels (b,)."""
+        """Return loss and its derivative by the prediction, each (R, b), of rows with labels (b,)."""
         if self._squared:
             residuals = predictions - labels
             return 0.5 * residuals**2, residuals
@@ -309,7 +315,8 @@ class GroupLossGame(GroupedGame):
 
 
 class LossMatrix(GameSpecification):
-    """Which of d strategies has the smallest loss for its worst group? Every row holds the loss of every strategy.
+    """The choice among d strategies of the one with the smallest loss in its worst group. Every row has a loss of every
+    strategy.
 
     The payoff matrix of a row of group g with losses ℓ ∈ [0, 1]^d is ℓ e_gᵀ / p_g. Losses are the features of the data
     set, their declared ranges scaled to [0, 1]; labels are not used.
@@ -331,10 +338,11 @@ class LossMatrix(GameSpecification):
         return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
 
     def facts(self) -> GameFacts:
-        """All entries lie in [0, 1/p₋] and have one sign, so gradients change by no more than that."""
+        """Return the facts: all entries lie in [0, 1/p₋] and have one sign, so gradients change by no more than
+        that."""
         data = self.data.facts()
         weight = 1 / data.smallest_share
-        x, y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
+        oscillation_x, oscillation_y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
         return GameFacts(
             n=data.n,
             released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
@@ -343,8 +351,8 @@ class LossMatrix(GameSpecification):
             d_x=data.d,
             d_y=len(data.groups),
             lipschitz=weight,
-            oscillation_x=x,
-            oscillation_y=y,
+            oscillation_x=oscillation_x,
+            oscillation_y=oscillation_y,
             smoothness=weight,
             payoff_bound=weight,
             largest_gap=1.0,
@@ -355,7 +363,7 @@ class LossMatrix(GameSpecification):
         )
 
     def vertex(self, player: Player, index: int) -> str:
-        """A strategy, which is a column of losses; or a group."""
+        """Return the name of a strategy, which is a column of losses; or of a group."""
         data = self.data.facts()
         return data.groups[index] if player == "y" else data.names[index]
 
@@ -364,7 +372,7 @@ class LossMatrix(GameSpecification):
 
 
 class LossMatrixGame(GroupedGame):
-    """See `LossMatrix`."""
+    """A game of strategies against groups with its data; see `LossMatrix`."""
 
     def __init__(self, specification: LossMatrix, data: GroupedDataset) -> None:
         super().__init__(data)
@@ -391,7 +399,8 @@ class LossMatrixGame(GroupedGame):
         return np.eye(self.facts.d_x)[[int(np.argmin(self._matrix @ self.shares))]]
 
     def payoffs(self, replicates: int) -> Query:
-        """The mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one matrix.
+        """Return the mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one
+        matrix.
 
         Its sensitivity is that of any matrix with entries within ±payoff_bound, which methods plan for.
         """
@@ -400,7 +409,7 @@ class LossMatrixGame(GroupedGame):
         return Query(np.broadcast_to(self._matrix, (replicates, *self._matrix.shape)), sensitivity, "l2")
 
     def equilibrium(self) -> Equilibrium:
-        """Value and optimal mixtures on the data; not private."""
+        """Compute value and optimal mixtures on the data; not private."""
         return equilibrium(self._matrix)
 
     @cached_property

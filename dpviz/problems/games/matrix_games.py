@@ -19,12 +19,12 @@ from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecifi
 
 POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
 
-MAX_ENTRIES = 10**7  # of a matrix that is held in memory: 80 MB
+MAX_ENTRIES = 10**7  # entries of a matrix that is held in memory: 80 MB
 MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
 _MAX_LINEAR_PROGRAM = 500
-_AT_ONCE = 16  # columns that are counted without a checkpoint
+_AT_ONCE = 16  # columns that are counted between two checkpoints
 _ENTRIES, _UNPACKED = 1 << 20, 1 << 24  # signs that are drawn, or unpacked for a product of matrices, at once
-_FEW = 128  # so many columns are found faster by counting bits than by a pass over the unpacked table
+_FEW = 128  # up to so many columns, counting bits is faster than a pass over the unpacked table
 _CACHE_BYTES = 150 << 20  # per player
 
 
@@ -34,19 +34,19 @@ class RecordsGame(GameSpecification):
     data: LatentGame = LatentGame()
 
     def _facts(self, oscillation: float = 2.0, **constants: Any) -> GameFacts:
-        """Facts of this table. oscillation : of both players. constants : the others."""
+        """Return the facts of this table. oscillation : of both players. constants : the other facts."""
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
-        signs, entries, counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
-        held = signs / 8 + 8 * min(_ENTRIES, signs)
-        held += 8 * _ENTRIES if counted else 20 * entries + 4 * min(_UNPACKED, signs)
+        signs, entries, is_counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
+        table_bytes = signs / 8 + 8 * min(_ENTRIES, signs)
+        table_bytes += 8 * _ENTRIES if is_counted else 20 * entries + 4 * min(_UNPACKED, signs)
         return GameFacts(
             n=n,
             d=d_x + d_y,
             d_x=d_x,
             d_y=d_y,
-            products=20 * signs if counted else 2 * entries,
-            table_bytes=held,
-            counted=counted,
+            products=20 * signs if is_counted else 2 * entries,
+            table_bytes=table_bytes,
+            counted=is_counted,
             oscillation_x=oscillation,
             oscillation_y=oscillation,
             **constants,
@@ -60,15 +60,16 @@ class RecordsGame(GameSpecification):
 class MatrixGame(RecordsGame):
     """min over x of max over y of xᵀAy, A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of signs.
 
-    The records are stored as bits, so |u|, |v| ≤ 1 and with it every bound below holds by construction: no value that
-    a row could contain breaks it.
+    The records are stored as bits, so |u|, |v| ≤ 1, and with it every bound below holds by construction, for any
+    content of a row.
     """
 
     kind: ClassVar[str] = "problems.matrix_games.matrix"
     title: ClassVar[str] = "Matrix game"
 
     def facts(self) -> GameFacts:
-        # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: they may go from all -1 and +1 to +1 and -1.
+        # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: a replaced row may turn each -1 into +1 and
+        # each +1 into -1.
         # gap_change: payoffs are within ±1, so each player's best answer moves by 2/n.
         return self._facts(lipschitz=1.0, smoothness=1.0, payoff_bound=1.0, largest_gap=2.0, gap_change=4.0)
 
@@ -78,7 +79,7 @@ class MatrixGame(RecordsGame):
 
 
 class MatrixGameProblem(Game):
-    """See `MatrixGame`."""
+    """A matrix game with its records; see `MatrixGame`."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
@@ -95,7 +96,7 @@ class MatrixGameProblem(Game):
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
     def payoffs(self, replicates: int) -> Query:
-        """The matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
+        """Return the matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
 
         Raises UserError if it has too many entries to be held.
         """
@@ -112,7 +113,8 @@ class MatrixGameProblem(Game):
         return Query(np.broadcast_to(matrix, (replicates, *matrix.shape)), sensitivity, "l2")
 
     def equilibrium(self) -> "Equilibrium":
-        """Value and optimal strategies on the data. Raises UserError for more than 500 strategies of a player."""
+        """Compute value and optimal strategies on the data. Raises UserError for more than 500 strategies of a
+        player."""
         if max(self.facts.d_x, self.facts.d_y) > _MAX_LINEAR_PROGRAM:
             raise UserError(
                 f"The exact equilibrium is computed for up to {_MAX_LINEAR_PROGRAM} strategies. Choose fewer.",
@@ -121,7 +123,7 @@ class MatrixGameProblem(Game):
         return equilibrium(self._payoffs.matrix())
 
     def value(self) -> float:
-        """The game's value on the data, min over x of max over y; raises as `equilibrium` does."""
+        """Compute the game's value on the data, min over x of max over y; raises as `equilibrium` does."""
         return self.equilibrium().value
 
 
@@ -134,7 +136,8 @@ class Equilibrium(NamedTuple):
 
 
 def equilibrium(payoffs: np.ndarray) -> Equilibrium:
-    """The equilibrium of xᵀAy for payoffs A (d_x, d_y), by linear programming: min t with Aᵀx ≤ t; y is the dual."""
+    """Compute the equilibrium of xᵀAy for payoffs A (d_x, d_y), by linear programming: min t with Aᵀx ≤ t; y is the
+    dual."""
     d_x, d_y = payoffs.shape
     result = linprog(
         np.append(np.zeros(d_x), 1.0),
@@ -150,13 +153,13 @@ def equilibrium(payoffs: np.ndarray) -> Equilibrium:
 
 
 def bilinear_gap(products: Pair) -> np.ndarray:
-    """max over v of xᵀAv - min over u of uᵀAy from (Ay, Aᵀx): linear functions are extreme at vertices; (R,)."""
+    """Return max over v of xᵀAv - min over u of uᵀAy from (Ay, Aᵀx): linear functions are extreme at vertices; (R,)."""
     against_y, against_x = products
     return against_x.max(axis=1) - against_y.min(axis=1)
 
 
 class Payoffs:
-    """The mean payoffs A = UᵀV/n of two players' records and those of the population, as products with strategies.
+    """The mean payoffs A = UᵀV/n of two players' records, and those of the population, as products with strategies.
 
     records : the signs of both players, (n, d_x) and (n, d_y). matrix : A, if it has been computed.
     population : factors (d_x, r), (d_y, r) of the mean payoff matrix that the records were drawn from.
@@ -164,7 +167,7 @@ class Payoffs:
 
     @classmethod
     def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Payoffs":
-        """With the matrix, if that is affordable."""
+        """Construct the payoffs, with the matrix if that is affordable."""
         u, v = records
         matrix = u.mean_products(v) if affordable(u.n, u.d, v.d) else None
         return cls(records, population, matrix)
@@ -176,73 +179,77 @@ class Payoffs:
         self._of_x = MeanProducts(v, u, matrix)
 
     def __call__(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        """(Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
+        """Return (Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
         return self._of_y(y, rows), self._of_x(x, rows)
 
     def population(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        """(A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
+        """Return (A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
         of_x, of_y = self._population
         return (y @ of_y) @ of_x.T, (x @ of_x) @ of_y.T
 
     def matrix(self) -> np.ndarray:
-        """A, (d_x, d_y)."""
+        """Return A, (d_x, d_y)."""
         u, v = self._records
         return u.mean_products(v) if self._of_x.columns is None else self._of_x.columns
 
 
 def affordable(n: int, d: int, d_other: int) -> bool:
-    """Whether the (d, d_other) matrix of mean products over n rows is computed before the run."""
+    """Return whether the (d, d_other) matrix of mean products over n rows is computed before the run."""
     return d * d_other <= MAX_ENTRIES and n * d * d_other <= MAX_PRODUCTS
 
 
 def counted_bytes(facts: GameFacts, vertices: float) -> float:
-    """Memory of the columns that are counted and kept, of so many drawn vertices of each player."""
+    """Return the memory of the columns that are counted and kept, for `vertices` drawn vertices of each player."""
     columns = ((facts.d_x, facts.d_y), (facts.d_y, facts.d_x))
-    return sum(min(4 * min(vertices, other) * own, _CACHE_BYTES) for own, other in columns) if facts.counted else 0.0
+    return sum(min(4 * min(vertices, d_other) * d, _CACHE_BYTES) for d, d_other in columns) if facts.counted else 0.0
 
 
 class MeanProducts:
     """w -> M w for the matrix M = (1/m) Σᵢ uᵢ vᵢᵀ over rows u of `own` (n, d) and v of `other` (n, d').
 
-    What few vertices weigh needs only their columns of M: they are looked up, or counted from the bits and kept, the
-    oldest being dropped. Other weights w cost a pass over the unpacked table.
+    The payoffs of few vertices need only their columns of M: they are read from M, or counted from the bits and kept,
+    the oldest being dropped. Other weights w take a pass over the unpacked table.
 
     columns : (d', d) the columns of M over all rows, if they have been computed.
     """
 
     def __init__(self, own: Signs, other: Signs, columns: np.ndarray | None) -> None:
         self._own, self._other, self.columns = own, other, columns
-        self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._cached: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
-        self._common = (np.empty(0), np.empty((0, own.d)))  # weights that all replicates had, and their product
+        self._common = (
+            np.empty(0),
+            np.empty((0, own.d)),
+        )  # the latest weights that all replicates had in common, and their product
 
     def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """M w over the given rows (None = all) for weights (R, d'); (R, d).
+        """Return M w over the given rows (None = all) for weights w (R, d'); (R, d).
 
-        Where all replicates play the same, as at the start of every method, it is computed once, and kept.
+        Where all replicates have the same weights, as at the start of every method, one product is computed, and kept.
         """
         if rows is None and (weights == weights[0]).all():
-            played, product = self._common
-            if not np.array_equal(played, weights[0]):
+            common_weights, product = self._common
+            if not np.array_equal(common_weights, weights[0]):
                 product = self._product(weights[:1], None)
                 self._common = (weights[0].copy(), product)
             return np.repeat(product, len(weights), axis=0)
         return self._product(weights, rows)
 
     def _product(self, weights: np.ndarray, rows: slice | None) -> np.ndarray:
+        """Return M w over the given rows, in the fastest way for the number of vertices with weight."""
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
-            few = 2 * len(used) < len(self.columns)
-            return weights[:, used] @ self.columns[used] if few else weights @ self.columns
+            has_few = 2 * len(used) < len(self.columns)
+            return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
         start, stop = self._own.span(rows)
         if len(used) <= _FEW and rows is not None:
             return weights[:, used] @ self._own.cross(self._other, used, rows) / (stop - start)
-        if rows is None and sum(vertex not in self._kept for vertex in used.tolist()) <= _FEW:
-            return self._of_kept(weights, used) / self._own.n
+        if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
+            return self._from_columns(weights, used) / self._own.n
         return self._own.inner(self._other.mix(weights, rows), rows) / (stop - start)
 
-    def _of_kept(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
-        """n M w from single columns of n M, which are fetched in blocks."""
+    def _from_columns(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """Return n M w from single columns of n M, which are fetched in blocks."""
         total = np.zeros((len(weights), self._own.d))
         for start in range(0, len(used), _AT_ONCE):
             checkpoint()
@@ -251,14 +258,14 @@ class MeanProducts:
         return total
 
     def _fetch(self, vertices: np.ndarray) -> np.ndarray:
-        """The vertices' columns of n M; (k, d) int32."""
+        """Return the vertices' columns of n M; (k, d) int32."""
         with self._lock:
-            missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._kept], dtype=np.intp)
+            missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._cached], dtype=np.intp)
             if len(missing):
-                self._kept |= zip(missing.tolist(), self._own.cross(self._other, missing), strict=True)
+                self._cached |= zip(missing.tolist(), self._own.cross(self._other, missing), strict=True)
             for vertex in vertices.tolist():
-                self._kept.move_to_end(vertex)
-            columns = np.stack([self._kept[vertex] for vertex in vertices.tolist()])
-            while len(self._kept) > max(_FEW, _CACHE_BYTES // (4 * self._own.d)):
-                self._kept.popitem(last=False)
+                self._cached.move_to_end(vertex)
+            columns = np.stack([self._cached[vertex] for vertex in vertices.tolist()])
+            while len(self._cached) > max(_FEW, _CACHE_BYTES // (4 * self._own.d)):
+                self._cached.popitem(last=False)
             return columns

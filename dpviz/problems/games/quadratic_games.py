@@ -25,11 +25,12 @@ from dpviz.problems.games.games import (
 from dpviz.problems.games.matrix_games import POPULATION_GAP, MeanProducts, Payoffs, RecordsGame, affordable
 from dpviz.specification import number
 
-_LINEAR = 1e-9  # below this weight a term is worth less than a gap can show, and dividing by it would overflow
+_LINEAR = 1e-9  # a curvature below this changes no digit of a gap, and dividing by it would overflow
 _GAP_TOLERANCE = 1e-4
 
 
 def _weight(player: str, symbol: str) -> Any:
+    """Declare the field of a player's curvature."""
     return number(
         1.0,
         0.0,
@@ -71,7 +72,7 @@ class QuadraticGame(RecordsGame):
 
 
 class QuadraticGameProblem(Game):
-    """See `QuadraticGame`; curvatures (λ_x, λ_y)."""
+    """A quadratic game with its records; see `QuadraticGame`. curvatures : (λ_x, λ_y)."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
@@ -84,13 +85,16 @@ class QuadraticGameProblem(Game):
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
-        found = self._payoffs(x, y)
-        gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (found, self._payoffs.population(x, y)))
+        on_data = self._payoffs(x, y)
+        gaps = (
+            quadratic_gap(x, y, product_pair, self._curvatures)
+            for product_pair in (on_data, self._payoffs.population(x, y))
+        )
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
 
 def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tuple[float, float]) -> np.ndarray:
-    """Duality gap of λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖² at x (R, d_x), y (R, d_y), from (Ay, Aᵀx); (R,).
+    """Compute the duality gap of λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖² at x (R, d_x), y (R, d_y), from (Ay, Aᵀx); (R,).
 
     The best answers are projections: max over v of ⟨c, v⟩ - λ/2 ‖v‖² is attained at the point of the simplex that is
     nearest to c/λ, and for λ = 0 at a vertex.
@@ -102,7 +106,7 @@ def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tupl
 
 
 def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
-    """max over v in the simplex of ⟨slopes, v⟩ - curvature/2 ‖v‖², slopes (R, d); (R,)."""
+    """Return max over v in the simplex of ⟨slopes, v⟩ - curvature/2 ‖v‖², slopes (R, d); (R,)."""
     if curvature < _LINEAR:
         return slopes.max(axis=1)
     v = project(slopes / curvature)
@@ -132,11 +136,11 @@ class CurvedGame(RecordsGame):
     def facts(self) -> GameFacts:
         # largest_gap: one product within ±1, two halves of squares within 0 and ½.
         smoothness = {name: 1.0 for name in ("smoothness", "smoothness_x", "smoothness_y")}
-        found = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
-        n, d_x, d_y = found.n, found.d_x, found.d_y
-        squares = d_x**2 + d_y**2  # entries of both players' second moments, beside the payoffs
-        further = n * (d_x + d_y) / 8 + 8 * squares + 16 * max(d_x, d_y) ** 2
-        return replace(found, products=found.products + squares, table_bytes=found.table_bytes + further)
+        facts = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
+        n, d_x, d_y = facts.n, facts.d_x, facts.d_y
+        squares = d_x**2 + d_y**2  # entries of both players' second moments, in addition to the payoffs
+        more_bytes = n * (d_x + d_y) / 8 + 8 * squares + 16 * max(d_x, d_y) ** 2
+        return replace(facts, products=facts.products + squares, table_bytes=facts.table_bytes + more_bytes)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "CurvedGameProblem":
         records = self.data.load()
@@ -147,7 +151,10 @@ class CurvedGame(RecordsGame):
 
 
 class CurvedGameProblem(SlicedGame):
-    """See `CurvedGame`; curved : the signs p (n, d_x) and q (n, d_y); moments : their mean products."""
+    """A game with private curvature and its records; see `CurvedGame`.
+
+    curved : the signs p (n, d_x) and q (n, d_y). moments : their mean products.
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, POPULATION_GAP)
 
@@ -168,15 +175,15 @@ class CurvedGameProblem(SlicedGame):
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         x, y = output["x"], output["y"]
-        alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
-        if expensive and alike:  # one minimum
-            once = self.evaluate({"x": x[:1], "y": y[:1]})
-            return {name: np.repeat(value, len(x)) for name, value in once.items()}
+        are_alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
+        if expensive and are_alike:  # one minimisation is enough
+            of_one = self.evaluate({"x": x[:1], "y": y[:1]})
+            return {name: np.repeat(value, len(x)) for name, value in of_one.items()}
         if not expensive:
             return self._evaluate(output)
         against_y, against_x = self._payoffs(x, y)
-        largest = self._smallest(1, -against_x)
-        smallest = self._smallest(0, against_y)
+        largest = self._lower_bounds(1, -against_x)
+        smallest = self._lower_bounds(0, against_y)
         best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - largest
         best_x = smallest - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
         return {DEAR_GAP.name: best_y - best_x} | self._evaluate(output)
@@ -185,28 +192,32 @@ class CurvedGameProblem(SlicedGame):
         x, y = output["x"], output["y"]
         return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
 
-    def _smallest(self, player: int, slopes: np.ndarray) -> np.ndarray:
-        """Certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
+    def _lower_bounds(self, player: int, slopes: np.ndarray) -> np.ndarray:
+        """Return certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
 
         Bounding both players' best answers from outside makes the gap the upper end of its interval.
         """
         moments = self._moments[player]
 
-        def value_and_gradient(u: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def value_and_gradient(u: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             product = u @ moments
-            return ((0.5 * product + slopes[which]) * u).sum(axis=1), product + slopes[which]
+            return ((0.5 * product + slopes[indices]) * u).sum(axis=1), product + slopes[indices]
 
         # In the population M is the identity, where the projection of -slopes is the minimum.
         self.prepare()
         assert self._eigenvalue_bounds is not None
         start, seconds = project(-slopes), self.facts.seconds
-        found = minimise(value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds)
-        return found.lower
+        certified = minimise(
+            value_and_gradient, start, self._eigenvalue_bounds[player], _GAP_TOLERANCE, seconds=seconds
+        )
+        return certified.lower
 
 
 def eigenvalue_bound(matrix: np.ndarray) -> float:
-    """(Σ λ⁸)^(1/8) of a symmetric matrix (d, d), at least its largest eigenvalue, at most d^(1/8) times as
-    much, and much cheaper."""
+    """Compute (Σ λ⁸)^(1/8) of a symmetric matrix (d, d), a bound on its largest eigenvalue.
+
+    It is at most d^(1/8) times that eigenvalue, and much cheaper.
+    """
     seconds = matrix.size * SECONDS_PER_PRODUCT
     square, total = np.empty_like(matrix), 0.0
     for rows in slices(len(matrix), seconds):

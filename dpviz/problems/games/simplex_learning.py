@@ -27,14 +27,15 @@ _VOLATILITY, _MARKET_SHARE = 0.3, 0.3  # of a return: standard deviation, and th
 
 
 class Optimum(NamedTuple):
-    """The minimiser without privacy: weights (d,) of the model or portfolio, and F there, 1e-6 from the minimum."""
+    """The minimiser without privacy: weights (d,) of the model or portfolio, and F there, up to 1e-6 above the
+    minimum."""
 
     weights: np.ndarray
     value: float
 
 
 class _Learning(games.GameSpecification):
-    """What is learned from a table of `rows` × `dimension` numbers, which are drawn."""
+    """Settings of a model that is learned from a table of `rows` × `dimension` drawn numbers."""
 
     rows: int
     dimension: int
@@ -70,7 +71,8 @@ class SparseRegression(_Learning):
         return base.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
 
     def facts(self) -> games.GameFacts:
-        """∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it by ±r."""
+        """Return the facts: ∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it
+        by ±r."""
         largest = (self.radius + 1) ** 2 / 2
         sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, 10)
         return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest, sizes)
@@ -107,7 +109,7 @@ class Portfolio(_Learning):
         return slice(0, _GOOD_ASSETS), f"assets 1 to {_GOOD_ASSETS}, whose mean return is positive"
 
     def facts(self) -> games.GameFacts:
-        """∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
+        """Return the facts: ∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
         gamma = self.risk_aversion
         lowest = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
         sizes = _sizes(self.rows, self.dimension, self.dimension, 9)
@@ -167,13 +169,13 @@ class PolytopeRegression(games.GameSpecification):
                     "a polytope needs 2 to 1,000 vertices with equally many coordinates, 1 to 100, each between -100 "
                     "and 100"
                 )
-            # Of a smaller polytope, rounding moves the gradient further than its diameter says a row can.
+            # On a smaller polytope, rounding moves the gradient by more than a row can, by its diameter.
             if np.ptp(np.array(self.vertices), axis=0).max() < _SMALLEST_POLYTOPE:
                 raise ValueError(f"a polytope must extend over at least {_SMALLEST_POLYTOPE} in some coordinate")
         return self
 
     def _plane(self) -> Plane | None:
-        """The first two weights of the model, and as the corners of a triangle its vertices."""
+        """Return the plane of the model's first two weights, with the vertices as corners if there are three."""
         body = self.polytope()
         if body.vertices.shape[1] < 2:
             return super()._plane()
@@ -185,11 +187,11 @@ class PolytopeRegression(games.GameSpecification):
         return Plane(titles, lambda output: body.point(output["x"])[:, :2], corners)
 
     def polytope(self) -> Polytope:
-        """The vertices as an array."""
+        """Return the polytope of the settings."""
         return _polytope(self.shape, self.dimension, self.radius, self.vertices)
 
     def facts(self) -> games.GameFacts:
-        """|⟨a, w⟩ - b| is at most max ‖v‖₁ + 1; the oscillation in λ depends on the diameter."""
+        """Return the facts: |⟨a, w⟩ - b| is at most max ‖v‖₁ + 1; the oscillation in λ depends on the diameter."""
         body = self.polytope()
         bound = body.radius + 1
         m = len(body.vertices)
@@ -209,7 +211,7 @@ class PolytopeRegression(games.GameSpecification):
         )
 
     def vertex(self, player: games.Player, index: int) -> str:
-        """Its coordinates, where they are few."""
+        """Return the vertex's coordinates, if they are few, else its number."""
         point = self.polytope().vertices[index]
         return f"({', '.join(short(value, 6) for value in point)})" if len(point) <= 5 else f"vertex {index + 1:,}"
 
@@ -220,10 +222,10 @@ class PolytopeRegression(games.GameSpecification):
 
 
 class LearningGame(games.SlicedGame):
-    """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on a body that a simplex is mapped onto.
+    """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on a body that is the image of a simplex.
 
     features : (n, d) rows a, labels : (n,) b, both within [-1, 1]; curvature : γ;
-    body : whose vertices x weights: the simplex, an ℓ1 ball, or a polytope.
+    body : the simplex, an ℓ1 ball, or a polytope, whose vertices have the weights x.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -247,7 +249,7 @@ class LearningGame(games.SlicedGame):
         self._certified: Certified | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """The models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
+        """Return the models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
         return self._body.point(x)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> games.Pair:
@@ -257,14 +259,14 @@ class LearningGame(games.SlicedGame):
         else:
             features, labels = self._features[rows], self._labels[rows]
             slopes = (self._curvature * (w @ features.T) - labels) @ features / len(labels)
-        return self._pulled_back(slopes), np.zeros_like(y)
+        return self._body.pull_back(slopes), np.zeros_like(y)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
 
     def nonprivate_optimum(self) -> Optimum:
-        """The minimiser, for the page's comparison; not private."""
+        """Return the minimiser, for comparison on the page; not private."""
         return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
 
     def prepare(self) -> None:
@@ -284,13 +286,13 @@ class LearningGame(games.SlicedGame):
 
     @property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """mean a aᵀ (d, d) and mean b a (d,)."""
+        """Means a aᵀ (d, d) and b a (d,)."""
         self._sums()
         assert self._summed is not None
         return self._summed
 
     def _sums(self) -> None:
-        """Compute the moments, some rows after the others."""
+        """Compute the moments, in slices of rows."""
         if self._summed is None:
             n, d = self._features.shape
             square, linear = np.zeros((d, d)), np.zeros(d)
@@ -304,19 +306,18 @@ class LearningGame(games.SlicedGame):
         return self._curvature * (w @ hessian) - linear
 
     def _objective(self, x: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """F (R,) and its gradient (R, d_x)."""
+        """Return F (R,) and its gradient (R, d_x)."""
         w = self.weights(x)
         slopes = self._slopes(w)
-        return 0.5 * ((slopes - self._moments[1]) * w).sum(axis=1) + self._constant, self._pulled_back(slopes)
-
-    def _pulled_back(self, slopes: np.ndarray) -> np.ndarray:
-        return self._body.pull_back(slopes)
+        value = 0.5 * ((slopes - self._moments[1]) * w).sum(axis=1) + self._constant
+        return value, self._body.pull_back(slopes)
 
 
 def _regression(
     game: SparseRegression | PolytopeRegression, dimension: int, weights: np.ndarray, body: Body
 ) -> LearningGame:
-    """The squared loss on signs, drawn with labels that follow the first weights (k,) of a model, and noise."""
+    """Draw signs, and labels from the first weights (k,) of a model plus noise; return the game with the squared
+    loss."""
     generator = np.random.default_rng(game.seed)
     features = generator.integers(0, 2, (game.rows, dimension), dtype=np.int8) * 2.0 - 1.0
     labels = features[:, : len(weights)] @ weights + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, game.rows)
@@ -324,7 +325,7 @@ def _regression(
     return LearningGame(game.facts(), features, labels, 1.0, 0.5 * float(labels @ labels) / game.rows, body)
 
 
-@lru_cache(16)  # every plan asks for its facts, and the diameter takes a look at each two vertices
+@lru_cache(16)  # every plan needs its facts, and the diameter compares every pair of vertices
 def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[float, ...], ...]) -> Polytope:
     if shape == "own":
         return Polytope(np.array(vertices))
@@ -334,7 +335,8 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
 
 
 def _facts(d_x: int, lipschitz: float, smoothness: float, largest: float, sizes: Mapping[str, Any]) -> games.GameFacts:
-    """Facts of a game without an opponent whose gradients have coordinates within ±lipschitz, F within `largest`."""
+    """Return the facts of a game without an opponent, with gradients' coordinates within ±lipschitz, and F within
+    `largest`."""
     return games.GameFacts(
         d=d_x + 1,
         d_x=d_x,
@@ -349,9 +351,9 @@ def _facts(d_x: int, lipschitz: float, smoothness: float, largest: float, sizes:
 
 
 def _sizes(n: int, d: int, vertices: int, copies: int) -> dict[str, Any]:
-    """Sizes of a model with d weights, whose n rows are summed up before the run.
+    """Return the facts on size of a model with d weights, whose n rows are summed up before the run.
 
     copies : bytes per number of the table, while it is drawn.
     """
-    moved = d * vertices if vertices > 2 * d else vertices  # onto a polytope and back
-    return {"n": n, "products": d * d + 2 * moved, "table_bytes": copies * n * d + 32 * d * d}
+    transforms = d * vertices if vertices > 2 * d else vertices  # onto a polytope and back
+    return {"n": n, "products": d * d + 2 * transforms, "table_bytes": copies * n * d + 32 * d * d}

@@ -1,5 +1,5 @@
-"""What linear models share: features scaled by their declared bounds, clipped row by row, an ℓ2 term, and the loss as a
-function of one number per row."""
+"""Common parts of linear models: features scaled by their declared bounds, clipping row by row, an ℓ2 term, and the
+loss as a function of one number per row."""
 
 import math
 from abc import ABC, abstractmethod
@@ -24,32 +24,34 @@ from dpviz.specification import choice, number
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
 # (n, R) array is returned to the system and faulted in again at every iteration.
 BLOCK = 48_000
-_ROUND = 64  # rows: a block has a multiple of so many, that whoever folds it in halves can do so six times
+_ROUND = 64  # a block has a multiple of 64 rows, so that it can be folded in halves six times
 GATHERED = 160_000  # numbers in the rows of batches that are gathered at once (replicates × rows × columns)
-_REMEMBERED = 16  # sums, one for each of the arms that take turns
-# Of a row of a batch, which is drawn, and of each number of it that is gathered: slices follow from it.
+_REMEMBERED = 16  # sums that are kept, one for each of the arms that take turns
+# Declared costs of drawing a row of a batch, and of gathering each of its numbers; slices follow from them.
 SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED = 20e-9, 1e-9
 
 
 class LinearSums(ABC):
-    """Rows v, and what a loss φ of one number per row, its argument ⟨v, x⟩ - o, adds up to over them.
+    """Rows v, and the sums over them of a loss φ of one number per row, its argument ⟨v, x⟩ - o.
 
-    rows : (n, d). caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. offsets : (n,)
-        or None. seconds : declared, of one replicate's losses and gradient on all rows; slices follow from it.
+    rows : (n, d). caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. offsets : (n,) or
+        None.
+    seconds : declared cost of one replicate's losses and gradient on all rows; slices follow from it.
     """
 
     def __init__(self, rows: np.ndarray, caps: np.ndarray | None, offsets: np.ndarray | None, seconds: float) -> None:
         self._rows, self._caps, self._offsets, self._seconds = rows, caps, offsets, seconds
-        self._known: dict[bytes, np.ndarray] = {}
+        self._remembered_sums: dict[bytes, np.ndarray] = {}
         self._lock = Lock()
 
     @staticmethod
     @abstractmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """-φ' at the arguments, clipped to the caps; finite; may work in place."""
+        """Return -φ' at the arguments, clipped to the caps; finite; may work in place."""
 
     def _blocks(self, x: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Blocks of the table: where, rows (b, d), their arguments (R, b) in a buffer that is reused, caps (b,)."""
+        """Yield blocks of the table: slice, rows (b, d), their arguments (R, b) in a buffer that is reused, caps
+        (b,)."""
         n, count = len(self._rows), len(x)
         size = min(n, -(-BLOCK // count // _ROUND) * _ROUND)
         buffer = np.empty(count * size)
@@ -62,29 +64,29 @@ class LinearSums(ABC):
             yield part, rows, arguments, None if self._caps is None else self._caps[part]
 
     def _sum(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
-        """Σ -φ' v (R, d) over the rows of each replicate's batch, or all of them without one: some replicates after the
-        others, where all together take long."""
+        """Compute Σ -φ' v (R, d) over the rows of each replicate's batch, or over all rows without a batch, in
+        slices of replicates."""
         x = bounded(x)
         marked = None if batch is None else batch.marked
         indices = batch.indices if batch is not None and marked is None else None
         if batch is not None and batch.rows is not None:
             raise ValueError("a block of the table is no batch of single rows")
         self._check_rows(indices, marked)
-        total, each = np.empty_like(x), SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * x.shape[1]
-        for part in slices(len(x), self._seconds if indices is None else indices.shape[1] * each):
+        total, row_seconds = np.empty_like(x), SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * x.shape[1]
+        for part in slices(len(x), self._seconds if indices is None else indices.shape[1] * row_seconds):
             with np.errstate(over="ignore"):
                 if marked is not None:
                     total[part] = self._table_sum(x[part], marked[part])
                 elif batch is not None and indices is not None:
-                    taken = None if batch.taken is None else batch.taken[part]
-                    total[part] = self._batch_sum(x[part], indices[part], taken)
+                    is_taken = None if batch.taken is None else batch.taken[part]
+                    total[part] = self._batch_sum(x[part], indices[part], is_taken)
                 else:
-                    known = self._recalled(x[part])
-                    total[part] = self._table_sum(x[part]) if known is None else known
+                    recalled = self._recalled(x[part])
+                    total[part] = self._table_sum(x[part]) if recalled is None else recalled
         return total
 
     def _table_sum(self, x: np.ndarray, marked: np.ndarray | None = None) -> np.ndarray:
-        """Σ -φ' v over all rows (R, d), or over those that are marked (R, n) for each replicate."""
+        """Compute Σ -φ' v over all rows (R, d), or over those that are marked (R, n) for each replicate."""
         total = np.zeros_like(x)
         for part, rows, arguments, caps in self._blocks(x):
             slopes = self.slopes(arguments, caps)
@@ -94,49 +96,54 @@ class LinearSums(ABC):
         return total
 
     def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
-        """Σ -φ' v (R, d) over the rows of each replicate's batch (R, m), of which those count that are taken."""
+        """Compute Σ -φ' v (R, d) over the rows of each replicate's batch (R, m), counting only those that are
+        `taken` (R, m)."""
         (count, d), m = x.shape, indices.shape[1]
         total, size = np.zeros_like(x), max(1, min(m, GATHERED // x.size))
-        buffer, other = np.empty(count * size * d), np.empty(count * size)
+        row_buffer, argument_buffer = np.empty(count * size * d), np.empty(count * size)
         for start in range(0, m, size):
-            chosen = indices[:, start : start + size]
-            shape = chosen.shape
-            rows, arguments = buffer[: chosen.size * d].reshape(*shape, d), other[: chosen.size].reshape(shape)
-            np.take(self._rows, chosen, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
+            part = indices[:, start : start + size]
+            shape = part.shape
+            rows, arguments = (
+                row_buffer[: part.size * d].reshape(*shape, d),
+                argument_buffer[: part.size].reshape(shape),
+            )
+            np.take(self._rows, part, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
             np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
             if self._offsets is not None:
-                arguments -= self._offsets[chosen]
-            slopes = self.slopes(arguments, None if self._caps is None else self._caps[chosen])
+                arguments -= self._offsets[part]
+            slopes = self.slopes(arguments, None if self._caps is None else self._caps[part])
             if taken is not None:
                 slopes *= taken[:, start : start + size]
             total += np.matmul(slopes[:, None, :], rows)[:, 0]
         return total
 
     def _check_rows(self, indices: np.ndarray | None, marked: np.ndarray | None) -> None:
-        """Raises IndexError for a batch of another table: what gathers rows stops at the last one."""
+        """Raise IndexError for a batch of another table: gathering with mode "clip" would read the last row instead."""
         n = len(self._rows)
         if (indices is not None and indices.max(initial=0) >= n) or (marked is not None and marked.shape[1] != n):
             raise IndexError(f"the batch was drawn from another table than this one of {n} rows")
 
     def _remember(self, x: np.ndarray, total: np.ndarray) -> None:
-        """Keep Σ -φ' v (R, d) over all rows at x (R, d), until it is asked for or others have come after it.
+        """Keep Σ -φ' v (R, d) over all rows at x (R, d), until `_recalled` takes it or newer sums displace it.
 
-        A method without momentum asks for its next gradient where its last iterate was evaluated. What diagnostics add
-        up on the way is `_table_sum` to the last bit, so it does not matter to any result who finds what here.
+        A method without momentum needs its next gradient where its last iterate was evaluated. The sum that diagnostics
+        compute is that of `_table_sum` to the last bit, so no result depends on which of the two is used.
         """
         with self._lock:
-            self._known[x.tobytes()] = total
-            while len(self._known) > _REMEMBERED:
-                del self._known[next(iter(self._known))]
+            self._remembered_sums[x.tobytes()] = total
+            while len(self._remembered_sums) > _REMEMBERED:
+                del self._remembered_sums[next(iter(self._remembered_sums))]
 
     def _recalled(self, x: np.ndarray) -> np.ndarray | None:
-        """What was kept for x, once."""
+        """Remove and return the sum that was kept for x; None without one."""
         with self._lock:
-            return self._known.pop(x.tobytes(), None)
+            return self._remembered_sums.pop(x.tobytes(), None)
 
 
 def bounded(x: np.ndarray) -> np.ndarray:
-    """x without what is not finite or too large: a diverged replicate must not turn an argument into NaN."""
+    """Return x without entries that are not finite or too large: a diverged replicate must not turn an argument into
+    NaN."""
     return np.clip(np.nan_to_num(x), -1e100, 1e100)
 
 
@@ -146,12 +153,12 @@ _NORMS = 4096  # rows
 
 
 def evaluation_seconds(n: int, d: int) -> float:
-    """Declared seconds of one replicate's diagnostics on n rows: half as many again as a clipped gradient takes."""
+    """Return the declared seconds of one replicate's diagnostics on n rows: 1.5 times those of a clipped gradient."""
     return 1.5 * (n * (4e-9 + 0.1e-9 * d))
 
 
 def gradient_clip(empty: str) -> Any:
-    """The field C, the largest norm of one row's gradient; `empty` says what it is if none is stated."""
+    """Declare the field C, the largest norm of one row's gradient. empty : meaning of no value, for its help."""
     help = f"Largest norm of one row's gradient. Empty: {empty}."
     return number(None, 0.01, 1000.0, label="Gradient clip", symbol="C", scale="log", help=help)
 
@@ -231,11 +238,11 @@ class LinearModel(base.ProblemSpecification):
 
     @abstractmethod
     def largest_loss(self, prediction: float) -> float:
-        """Largest φ of a row with |⟨u, x⟩| ≤ prediction, whatever the row."""
+        """Return the largest φ of any row with |⟨u, x⟩| ≤ prediction."""
 
     @abstractmethod
     def gradient_bound(self, norm: releases.Norm) -> float:
-        """Largest norm of one row's clipped gradient, without the regulariser."""
+        """Return the largest norm of one row's clipped gradient, without the regulariser."""
 
     @property
     def public(self) -> bool:
@@ -250,7 +257,7 @@ class LinearModel(base.ProblemSpecification):
         return base.first_two([f"Weight of {name}" for name in names[:2]])
 
     def feature_radius(self, norm: releases.Norm) -> float:
-        """The declared bound on a scaled row's norm, and the clip where rows are clipped."""
+        """Return the declared bound on a scaled row's norm; where rows are clipped, at most the clip."""
         data, half = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
         # One of the features of a categorical column is 1, the others are 0: each such column adds 1 to either norm.
         scaled, columns = data.numeric + (self.intercept == "yes"), len(data.blocks)
@@ -262,7 +269,7 @@ class LinearModel(base.ProblemSpecification):
         return self.data.facts().d + (self.intercept == "yes")
 
     def clip_in(self, norm: releases.Norm) -> float:
-        """The clip as a bound in this norm; inf if there is none."""
+        """Return the clip as a bound in this norm; inf if there is none."""
         if self.clip is None:
             return math.inf
         # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
@@ -287,11 +294,12 @@ class LinearModel(base.ProblemSpecification):
         )
 
     def smoothness_of(self, largest: float) -> float:
-        """L = curvature · λ + 2λ_reg, where λ bounds the eigenvalues of the rows' second moment UᵀU/n."""
+        """Return L = curvature · λ + 2λ_reg, where λ = `largest` bounds the eigenvalues of the rows' second moment
+        UᵀU/n."""
         return self.curvature * largest + 2 * self.regularisation
 
     def _initial_error(self, d: int) -> tuple[float, float]:
-        """Bounds on E₀ and V₀ that hold for every data set, or those that follow from the user's guess of E₀."""
+        """Return bounds on E₀ and V₀ that hold for every data set, or those that follow from the user's guess of E₀."""
         if self.initial_gap is not None:
             return self.initial_gap, 2 * self.initial_gap
         # |⟨u, x₀⟩| ≤ R₁|x₀|, so F(x₀) ≤ largest_loss(R₁|x₀|) + λ‖x₀‖²; clipping only lowers φ, and φ ≥ 0. With
@@ -302,39 +310,41 @@ class LinearModel(base.ProblemSpecification):
         return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
 
     def rows(self, data: Dataset) -> "Rows":
-        """The rows of the data, scaled by their declared bounds, and clipped if that is what is clipped."""
+        """Return the rows of the data, scaled by their declared bounds; also clipped, if `clipping` is "rows"."""
         n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
         low, high = np.array(data.facts.bounds).T
-        centred, clipped = self.scaling == "centred", self.clipping == "rows"
+        is_centred, is_clipped = self.scaling == "centred", self.clipping == "rows"
         features, caps = np.empty((n, self._dimension)), np.empty(n)  # the one copy of the data
-        features[:, d:] = 0.5 if centred else 1.0  # a constant column, if there is one
+        features[:, d:] = 0.5 if is_centred else 1.0  # a constant column, if there is one
         checkpoint()
         for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):
             block = features[part, :d]
             np.subtract(data.features[part], low, out=block)
             block /= high - low
             np.clip(block, 0.0, 1.0, out=block)  # rounding must not leave the declared box
-            if centred:
+            if is_centred:
                 block[:, :numeric] -= 0.5
             caps[part] = (self.clip or math.inf) / norms(features[part], self.clip_norm)
-            if clipped:
+            if is_clipped:
                 features[part] *= np.minimum(caps[part], 1.0)[:, None]
-        return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if clipped else Rows(features, caps)
+        return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if is_clipped else Rows(features, caps)
 
     def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["Rows", np.ndarray]:
-        """The rows of the whole table as `rows`, and their labels (n,). Of a file, one block at a time is kept beside
-        them."""
-        facts, at, shortened = self.data.facts(), 0, 0.0
+        """Return the rows of the whole table as `rows`, and their labels (n,).
+
+        Of a file, one block at a time is in memory in addition to them.
+        """
+        facts, filled, shortened = self.data.facts(), 0, 0.0
         for data in self.data.parts(tables):
             part, count = self.rows(data), len(data.labels)
             if count == facts.n:  # all of them, unless the file has more: then it is refused at its end
                 features, caps, shortened, labels = *part, data.labels
                 continue
-            if not at:
+            if not filled:
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
-            here = slice(at, at + count)
-            features[here], caps[here], labels[here] = part.features, part.caps, data.labels
-            at, shortened = at + count, shortened + part.shortened * count / facts.n
+            target = slice(filled, filled + count)
+            features[target], caps[target], labels[target] = part.features, part.caps, data.labels
+            filled, shortened = filled + count, shortened + part.shortened * count / facts.n
         return Rows(features, caps, shortened), labels
 
     @abstractmethod
@@ -344,8 +354,10 @@ class LinearModel(base.ProblemSpecification):
 class Rows(NamedTuple):
     """The rows of a linear model.
 
-    features : (n, d) scaled rows u. caps : (n,) C over the norm of each, how far the clip lets |φ'| go; inf without one
-    and where rows are clipped. shortened : share of rows that were scaled down to norm C there; a diagnostic.
+    features : (n, d) scaled rows u.
+    caps : (n,) C over the norm of each row, the largest |φ'| that the clip allows; inf without a clip and where rows
+        are clipped.
+    shortened : share of rows that were scaled down to norm C; a diagnostic.
     """
 
     features: np.ndarray
@@ -354,11 +366,11 @@ class Rows(NamedTuple):
 
 
 class LinearProblem(LinearSums, base.SmoothProblem):
-    """See `LinearModel`.
+    """A linear model with its data; see `LinearModel`.
 
     rows, caps, offsets : see `LinearSums`. Clipping a linear model keeps convexity: it is gradient descent on the loss
         that continues linearly where its slope has reached the cap.
-    guess : the last but one of `metrics` for the best guess that is the same for all rows; a diagnostic.
+    guess : the last but one of `metrics` for the best constant guess; a diagnostic.
     steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
     shortened : see `Rows`.
     """
@@ -385,19 +397,20 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     @staticmethod
     @abstractmethod
     def curvatures(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """φ'' at the arguments, 0 where the slope is clipped."""
+        """Return φ'' at the arguments, 0 where the slope is clipped."""
 
     @abstractmethod
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), Σ -φ' v (R, d) as `_table_sum` finds it, and the last but one of `metrics` (R,), in one pass."""
+        """Compute F(x) (R,), Σ -φ' v (R, d) as `_table_sum` does, and the last but one of `metrics` (R,), in one
+        pass."""
 
     def _gradient(self, x: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """∇F (R, d) at x, where the rows' slopes add up to `total`."""
+        """Return ∇F (R, d) at x, where the rows' slopes add up to `total`."""
         return self.regulariser_gradient(x) - total / self.facts.n
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
-        """Some replicates after the others, where all together take long."""
-        # All rows: the parts are those of diagnostics, whose sums may be at hand.
+        """Compute the query in slices of replicates."""
+        # Without a batch the slices are those of diagnostics, whose sums may have been kept.
         total = self._sum(x, batch)
         m = batch.divisor(self.facts.n)
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
@@ -407,7 +420,8 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return 2 * self._regularisation * x
 
     def curvature(self) -> releases.Query:
-        """λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one PSD)."""
+        """Return λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one
+        PSD)."""
         largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
         return releases.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
 
@@ -435,40 +449,40 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
     def prepare(self) -> None:
         if self._minimum is None:
-            self._minimum = self._minimised()
+            self._minimum = self._minimise()
 
     @property
     def optimum(self) -> float:
         """F*; a diagnostic."""
-        return self._found[1]
+        return self._prepared_minimum[1]
 
     @property
     def minimiser(self) -> np.ndarray:
-        """(d,) where F is F*; a diagnostic."""
-        return self._found[0]
+        """(d,) the minimiser of F; a diagnostic."""
+        return self._prepared_minimum[0]
 
     @property
-    def _found(self) -> tuple[np.ndarray, float]:
+    def _prepared_minimum(self) -> tuple[np.ndarray, float]:
         self.prepare()
         assert self._minimum is not None
         return self._minimum
 
-    def _minimised(self) -> tuple[np.ndarray, float]:
-        """The minimiser and F*, by Newton's method with backtracking."""
+    def _minimise(self) -> tuple[np.ndarray, float]:
+        """Compute the minimiser and F*, by Newton's method with backtracking."""
         x = np.zeros((1, self.facts.d))
         value, total, _ = self.sums(x)
         for _ in range(100):
             checkpoint()
-            moved = self._newton_step(x, value, self._gradient(x, total))
-            if moved is None:
+            next_state = self._newton_step(x, value, self._gradient(x, total))
+            if next_state is None:
                 break
-            x, value, total = moved
+            x, value, total = next_state
         return x[0], float(value[0])
 
     def _newton_step(
         self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """The next point (1, d), F and the sum of slopes there; None if no measurable decrease is left."""
+        """Return the next point (1, d), F and the sum of slopes there; None if no measurable decrease remains."""
         with np.errstate(over="ignore", invalid="ignore"):
             step = np.linalg.solve(self._hessian(x), gradient[0])
             decrease = float(gradient[0] @ step)
@@ -476,15 +490,15 @@ class LinearProblem(LinearSums, base.SmoothProblem):
                 return None
             length = 1.0
             while length >= 1e-6:
-                moved = x - length * step
-                new_value, new_total, _ = self.sums(moved)
+                new_x = x - length * step
+                new_value, new_total, _ = self.sums(new_x)
                 if new_value[0] <= value[0] - 1e-4 * length * decrease:
-                    return moved, new_value, new_total
+                    return new_x, new_value, new_total
                 length /= 2
         return None
 
     def _hessian(self, x: np.ndarray) -> np.ndarray:
-        """(d, d) Hessian at one point x (1, d)."""
+        """Compute the (d, d) Hessian at one point x (1, d)."""
         total = np.zeros((self.facts.d, self.facts.d))
         for _, rows, arguments, caps in self._blocks(x):
             total += (rows.T * self.curvatures(arguments, caps)) @ rows
@@ -492,9 +506,9 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
 
 def norms(rows: np.ndarray, norm: releases.Norm) -> np.ndarray:
-    """The norm (n,) of every row; positive, so that it can be divided by."""
-    order, found = 1 if norm == "l1" else 2, np.empty(len(rows))
+    """Compute the norm (n,) of every row; at least 1e-300, so that it can be a divisor."""
+    order, result = 1 if norm == "l1" else 2, np.empty(len(rows))
     for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table
         part = slice(start, start + _NORMS)
-        found[part] = np.linalg.norm(rows[part], order, axis=1)
-    return np.maximum(found, 1e-300, out=found)
+        result[part] = np.linalg.norm(rows[part], order, axis=1)
+    return np.maximum(result, 1e-300, out=result)

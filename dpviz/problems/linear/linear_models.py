@@ -1,4 +1,4 @@
-"""Linear models for binary classification: logistic regression with an ℓ2 term, clipped row by row."""
+"""Linear models with an ℓ2 term, clipped row by row: least squares and Huber regression, logistic regression."""
 
 import math
 from collections.abc import Mapping
@@ -25,8 +25,8 @@ class LeastSquares(LinearModel):
     """F(x) = (1/n) Σ ½ (uᵢᵀx - tᵢ)² + λ‖x‖²; tᵢ is the target, its declared range mapped to [-1, 1] (THEORY.md of the
     accelerated family, 11).
 
-    Two classes are the targets -1 and +1. The slope of this loss is unbounded, so a clip is always there: without one
-    of your own, no gradient may be longer than the longest at x = 0, R₁ in the ℓ1 and R₂ in the ℓ2 norm.
+    Two classes are the targets -1 and +1. The slope of this loss is unbounded, so there is always a clip: by default,
+    the largest norm that any row's gradient can have at x = 0, R₁ in the ℓ1 and R₂ in the ℓ2 norm.
     """
 
     kind: ClassVar[str] = "problems.regression.least_squares"
@@ -54,7 +54,7 @@ class HuberRegression(LinearModel):
     """F(x) = (1/n) Σ h(uᵢᵀx - tᵢ) + λ‖x‖² with h(r) = ½ r² up to |r| = δ and δ (|r| - δ/2) beyond (Huber 1964).
 
     tᵢ is the target, its declared range mapped to [-1, 1]; two classes are -1 and +1. No slope exceeds δ, so that no
-    gradient is longer than δ R, whatever the row.
+    row's gradient has a norm above δ R.
     """
 
     kind: ClassVar[str] = "problems.regression.huber"
@@ -85,7 +85,7 @@ class HuberRegression(LinearModel):
 
 
 class RegressionProblem(LinearProblem):
-    """See `LeastSquares`; the arguments of the loss are the residuals uᵢᵀx - tᵢ.
+    """A least-squares problem with its data; see `LeastSquares`. The arguments of the loss are the residuals uᵢᵀx - tᵢ.
 
     Clipping makes it a Huber loss, whose threshold is each row's cap; that of `HuberRegression` is at most δ.
     """
@@ -108,7 +108,7 @@ class RegressionProblem(LinearProblem):
         return np.ones_like(residuals) if caps is None else np.where(np.abs(residuals) <= caps, 1.0, 0.0)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), Σ -φ' v (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
+        """Compute F(x) (R,), Σ -φ' v (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
         loss, error, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
         for _, rows, residuals, caps in self._blocks(x):
             loss += _huber(residuals, caps).sum(axis=1)
@@ -119,7 +119,7 @@ class RegressionProblem(LinearProblem):
 
 
 class HuberProblem(RegressionProblem):
-    """See `HuberRegression`."""
+    """A Huber regression with its data; see `HuberRegression`."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("objective_gap", "Excess Huber loss F(x_t) - F*", scale="log", headline=1),
@@ -129,7 +129,7 @@ class HuberProblem(RegressionProblem):
 
 
 def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
-    """The rows, and targets (n,) in [-1, 1]."""
+    """Return the rows, and targets (n,) in [-1, 1]."""
     rows, labels = model.loaded(tables)
     low, high = model.data.facts().target or (-1.0, 1.0)
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
@@ -137,15 +137,15 @@ def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[R
 
 
 def _median_error(targets: np.ndarray) -> float:
-    """The mean absolute error of the best guess that is the same for all rows, a share of the target's range."""
+    """Return the mean absolute error of the best constant guess, as a share of the target's range."""
     return float(np.abs(targets - np.median(targets)).mean()) / 2
 
 
 def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-    """½ r², continued linearly from |r| = cap on."""
+    """Return ½ r², continued linearly from |r| = cap on."""
     size = np.abs(residuals)
-    bent = size if caps is None else np.minimum(size, caps)
-    return np.asarray(bent * (size - bent / 2))
+    clipped = size if caps is None else np.minimum(size, caps)
+    return np.asarray(clipped * (size - clipped / 2))
 
 
 # ------------------------------------------------------------------------------------------- two classes: logistic loss
@@ -178,13 +178,13 @@ class LogisticRegression(LinearModel):
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
         (rows, caps, shortened), labels = self.loaded(tables)
         rows *= labels[:, None]
-        kept = np.minimum(caps, 1.0) if (caps < 1).any() else None
+        active_caps = np.minimum(caps, 1.0) if (caps < 1).any() else None
         majority = (1 + abs(float(labels.mean()))) / 2
-        return LogisticProblem(self, rows, kept, shortened=shortened, guess=majority)
+        return LogisticProblem(self, rows, active_caps, shortened=shortened, guess=majority)
 
 
 class LogisticProblem(LinearProblem):
-    """See `LogisticRegression`; the arguments of the loss are the margins zᵢuᵢᵀx.
+    """A logistic regression with its data; see `LogisticRegression`. The arguments of the loss are the margins zᵢuᵢᵀx.
 
     Clipping is gradient descent on the loss that continues linearly below the margin ln((1-c)/c), where its slope
     reaches -c (a Huberised logistic loss).
@@ -200,8 +200,8 @@ class LogisticProblem(LinearProblem):
 
     @staticmethod
     def slopes(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """min(σ(-s), cap) for margins s, in place: minus the loss's derivative, clipped."""
-        np.exp(margins, out=margins)  # overflow to inf is right: that slope is 0
+        """Return min(σ(-s), cap) for margins s, in place: minus the loss's derivative, clipped."""
+        np.exp(margins, out=margins)  # overflow to inf is correct: that slope is 0
         margins += 1.0
         np.reciprocal(margins, out=margins)
         return margins if caps is None else np.minimum(margins, caps, out=margins)
@@ -213,7 +213,8 @@ class LogisticProblem(LinearProblem):
         return np.asarray(slopes * (1 - slopes) * unclipped)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """F(x) (R,), Σ -φ' v (R, d) and the share of rows on the right side (R,), ties counting half; one pass."""
+        """Compute F(x) (R,), Σ -φ' v (R, d) and the share of correctly classified rows (R,), ties counting half; one
+        pass."""
         largest = self._radius * float(np.sqrt((x * x).sum(axis=1)).max())  # of a margin; nan if x is
         if self._caps is None and largest < _SHARED:
             loss, signs, total = self._shared_exponential(x, largest)
@@ -230,23 +231,23 @@ class LogisticProblem(LinearProblem):
         return self.sums(bounded(x))[2]
 
     def _shared_exponential(self, x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Sums of losses, signs and slopes × rows from one exponential per margin s, |s| ≤ `largest`.
+        """Compute sums of losses, signs and slopes × rows from one exponential per margin s, |s| ≤ `largest`.
 
-        ln(1 + e^-s) = ln(1 + e^s) - s, where Σ s needs the columns' sums only and Σ ln is the logarithm of products,
-        of as many factors as cannot overflow. That moves a mean by less than 1e-14 and saves a third of the time.
+        ln(1 + e^-s) = ln(1 + e^s) - s, where Σ s needs the columns' sums only and Σ ln is the logarithm of products, of
+        as many factors as cannot overflow. That moves a mean by less than 1e-14 and saves a third of the time.
         """
         folds = min(6, int(math.log2(_LARGEST_EXPONENT / (largest + 1))))  # 2^folds factors: ln(1 + e^s) ≤ s + 1
-        loss, signs, total, other = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x), np.empty(0)
+        loss, signs, total, buffer = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x), np.empty(0)
         for _, rows, margins, _ in self._blocks(x):
-            other = other if other.size else np.empty(margins.size)  # the first block is the longest
-            factors = other[: margins.size].reshape(margins.shape)
+            buffer = buffer if buffer.size else np.empty(margins.size)  # the first block is the longest
+            factors = buffer[: margins.size].reshape(margins.shape)
             signs += np.sign(margins, out=factors).sum(axis=1)
             np.exp(margins, out=margins)
             margins += 1.0
-            left, products = len(rows), margins
-            while left % 2 == 0 and len(rows) // left < 1 << folds:
-                left //= 2
-                products = np.multiply(products[:, :left], products[:, left : 2 * left], out=factors[:, :left])
+            width, products = len(rows), margins
+            while width % 2 == 0 and len(rows) // width < 1 << folds:
+                width //= 2
+                products = np.multiply(products[:, :width], products[:, width : 2 * width], out=factors[:, :width])
             loss += np.log(products).sum(axis=1)
             np.reciprocal(margins, out=margins)
             total += margins @ rows
@@ -258,14 +259,14 @@ class LogisticProblem(LinearProblem):
 
 
 def _losses(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-    """ln(1 + exp(-s)), continued linearly with slope -cap below the knee."""
+    """Return ln(1 + exp(-s)), continued linearly with slope -cap below the knee."""
     if caps is None:
         return np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0)
-    bent = np.maximum(margins, _knee(caps))
-    return _losses(bent, None) + caps * (bent - margins)
+    clipped = np.maximum(margins, _knee(caps))
+    return _losses(clipped, None) + caps * (clipped - margins)
 
 
 def _knee(caps: np.ndarray) -> np.ndarray:
-    """The margin ln((1-c)/c) at which the slope of the logistic loss reaches -c; -inf for c = 1."""
+    """Return the margin ln((1-c)/c) at which the slope of the logistic loss reaches -c; -inf for c = 1."""
     with np.errstate(divide="ignore"):
         return np.log((1 - caps) / caps)

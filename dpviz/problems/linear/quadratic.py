@@ -1,4 +1,4 @@
-"""The quadratic test bench: everything about it is known in closed form."""
+"""The quadratic test bench: all its quantities have closed forms."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -42,7 +42,7 @@ class Quadratic(base.ProblemSpecification):
     start: float = number(1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
 
     def eigenvalues(self) -> np.ndarray:
-        """(d,) ascending from μ to L."""
+        """Return (d,) the eigenvalues, ascending from μ to L."""
         low, high = sorted((self.strong_convexity, self.smoothness))
         if self.spacing == "ends":
             return np.where(np.arange(self.dimension) < (self.dimension + 1) // 2, low, high)
@@ -65,11 +65,11 @@ class Quadratic(base.ProblemSpecification):
         )
 
     def memory(self, facts: base.Facts) -> base.Memory:
-        """Memory of the replicates alone: there is no table."""
+        """Return the memory of the replicates alone: there is no table."""
         return base.Memory(table=0.0, replicate=64.0 * facts.d)
 
     def _plane(self) -> base.Plane:
-        """The directions of the smallest and the largest eigenvalue: there methods differ most."""
+        """Return the plane of the smallest and the largest eigenvalue, in which methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
         return base.coordinates(0, self.dimension - 1, titles)
@@ -79,7 +79,8 @@ class Quadratic(base.ProblemSpecification):
 
 
 class QuadraticProblem(base.SmoothProblem):
-    """See `Quadratic`. The Hessian is public, so its gradient is a regulariser: it needs no noise."""
+    """A quadratic test bench; see `Quadratic`. The Hessian is public, so its gradient is a regulariser and needs no
+    noise."""
 
     metrics: ClassVar[tuple[base.Metric, ...]] = (
         base.Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),

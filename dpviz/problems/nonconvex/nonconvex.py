@@ -32,7 +32,7 @@ from dpviz.specification import choice, number
 
 # --------------------------------------------------------------------------- losses and penalties, with their constants
 
-_V = 1 - 2 / math.sqrt(5)  # where t²/(1 + t²) has its largest third derivative: t² = v, 1 - 10v + 5v² = 0
+_V = 1 - 2 / math.sqrt(5)  # t²/(1 + t²) has its largest third derivative at t² = v, where 1 - 10v + 5v² = 0
 _THIRD = 12 * math.sqrt(_V) * (1 - _V) / (1 + _V) ** 4  # 2.334280, of t²/(2(1 + t²))
 
 
@@ -87,7 +87,7 @@ class Ridge(Penalty):
 
 
 class LogisticRisk(NonconvexRisk):
-    """See `LogisticTukey`."""
+    """The risk of the logistic loss with Tukey's penalty; see `LogisticTukey`."""
 
     loss: ClassVar[Loss] = "logistic"
     steepest: ClassVar[float] = 1.0
@@ -100,28 +100,28 @@ class LogisticRisk(NonconvexRisk):
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
-        found = np.abs(arguments)
-        np.negative(found, out=found)
-        np.exp(found, out=found)
-        np.log1p(found, out=found)
-        found -= np.minimum(arguments, 0.0)
-        return found
+        result = np.abs(arguments)
+        np.negative(result, out=result)
+        np.exp(result, out=result)
+        np.log1p(result, out=result)
+        result -= np.minimum(arguments, 0.0)
+        return result
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """σ(-t)."""
-        np.exp(arguments, out=arguments)  # overflow to inf is right: that slope is 0
+        """Return σ(-t)."""
+        np.exp(arguments, out=arguments)  # overflow to inf is correct: that slope is 0
         arguments += 1.0
         return np.reciprocal(arguments, out=arguments)
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """σ(t)(1 - σ(t)) = e/(1 + e)² with e = exp(-|t|)."""
+        """Return σ(t)(1 - σ(t)) = e/(1 + e)² with e = exp(-|t|)."""
         return _bell(arguments)[0]
 
 
 class SigmoidRisk(NonconvexRisk):
-    """See `SigmoidTukey`."""
+    """The risk of the sigmoid loss with Tukey's penalty; see `SigmoidTukey`."""
 
     loss: ClassVar[Loss] = "sigmoid"
     steepest: ClassVar[float] = 1 / 4
@@ -139,19 +139,19 @@ class SigmoidRisk(NonconvexRisk):
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """σ(t)(1 - σ(t))."""
+        """Return σ(t)(1 - σ(t))."""
         return _bell(arguments)[0]
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """σ(1 - σ)(2σ - 1), and 2σ - 1 = sign(t)(1 - e)/(1 + e)."""
+        """Return σ(1 - σ)(2σ - 1), where 2σ - 1 = sign(t)(1 - e)/(1 + e)."""
         signs = np.sign(arguments)
         bell, exponential = _bell(arguments)
         return bell * signs * (1 - exponential) / (1 + exponential)
 
 
 class RobustRisk(NonconvexRisk):
-    """See `RobustComponent`."""
+    """The risk of a robust principal component; see `RobustComponent`."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *PLACE)
     loss: ClassVar[Loss] = "robust"
@@ -171,7 +171,7 @@ class RobustRisk(NonconvexRisk):
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """u/(1 + u²)²."""
+        """Return u/(1 + u²)²."""
         inverse = 1 / (1 + arguments * arguments)
         arguments *= inverse
         arguments *= inverse
@@ -179,38 +179,38 @@ class RobustRisk(NonconvexRisk):
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """(3u² - 1)/(1 + u²)³ = (3 - 4/(1 + u²))/(1 + u²)²."""
+        """Return (3u² - 1)/(1 + u²)³ = (3 - 4/(1 + u²))/(1 + u²)²."""
         np.multiply(arguments, arguments, out=arguments)
         arguments += 1.0
         np.reciprocal(arguments, out=arguments)
-        found = 3.0 - 4.0 * arguments
-        found *= arguments
-        found *= arguments
-        return found
+        result = 3.0 - 4.0 * arguments
+        result *= arguments
+        result *= arguments
+        return result
 
 
 def _bell(arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """σ(t)(1 - σ(t)) = e/(1 + e)² and e = exp(-|t|), which is in place of the arguments."""
+    """Return σ(t)(1 - σ(t)) = e/(1 + e)² and e = exp(-|t|), which replaces the arguments."""
     np.abs(arguments, out=arguments)
     np.negative(arguments, out=arguments)
     np.exp(arguments, out=arguments)
-    below = 1.0 + arguments
-    below *= below
-    return np.divide(arguments, below, out=below), arguments
+    result = 1.0 + arguments
+    result *= result
+    return np.divide(arguments, result, out=result), arguments
 
 
 # ------------------------------------------------------------------------------------------------------------ the risks
 
-DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # of the rows on two sides of a line
+DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # titles of the first coordinates on `Saddle` data
 
 
 class NonconvexModel(base.ProblemSpecification):
-    """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x), ‖vᵢ‖ ≤ 1: φ need not be convex, and r may bend down, too.
+    """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x), ‖vᵢ‖ ≤ 1: neither φ nor r need be convex.
 
     vᵢ is the row of features, scaled, divided by a declared number, and shortened to norm 1 if it is longer; times its
-    label ±1 where the loss looks at it.
+    label ±1 where the loss uses labels.
 
-    risk : the problem that it builds, which knows φ.
+    risk : class of the problem that it builds, which defines φ.
     """
 
     risk: ClassVar[type[NonconvexRisk]]
@@ -299,7 +299,7 @@ class NonconvexModel(base.ProblemSpecification):
         return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
-        """(1, d) the start x₀, whatever the data."""
+        """Return (1, d) the start x₀, which does not depend on the data."""
         d = self.data.facts().d
         return np.zeros((1, d)) if self.start == "zero" else random_start(d, self.start_seed)
 
@@ -308,9 +308,9 @@ class NonconvexModel(base.ProblemSpecification):
         (low, high), (down, up), third = risk.bends, self.penalty.bends, risk.third + self.penalty.third
         # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
         tight = max(math.sqrt(2) * max(-low, high), high - low)
-        (least,), (most,) = risk.extremes(np.linalg.norm(x, axis=1))
-        reachable = float(most + self.penalty.value(x)[0]) - risk.floor  # φ ≥ floor, and no penalty is negative
-        gap = self.gap if self.gap_cost is None else None  # what was released is no assumption
+        (lowest,), (highest,) = risk.extremes(np.linalg.norm(x, axis=1))
+        reachable = float(highest + self.penalty.value(x)[0]) - risk.floor  # φ ≥ floor, and no penalty is negative
+        gap = self.gap if self.gap_cost is None else None  # a released gap is no assumption
         declared = (("G", self.smoothness, high + up), ("M", self.hessian_lipschitz, third), ("Γ", gap, reachable))
         return NonconvexFacts(
             n=data.n,
@@ -321,7 +321,7 @@ class NonconvexModel(base.ProblemSpecification):
             gradient_sensitivity=2 * risk.steepest,
             hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else tight,
             curvature_sensitivity=high - low,
-            value_range=float(most - least),
+            value_range=float(highest - lowest),
             smoothness=high + up if self.smoothness is None else self.smoothness,
             hessian_lipschitz=third if self.hessian_lipschitz is None else self.hessian_lipschitz,
             curvature_floor=low + down,
@@ -336,17 +336,18 @@ class NonconvexModel(base.ProblemSpecification):
         )
 
     def memory(self, facts: base.Facts) -> base.Memory:
-        """Add a replicate's Hessians, packed and not, or the products that diagnostics look at instead."""
+        """Return the memory, with a replicate's Hessians, packed and not, or the products that diagnostics use
+        instead."""
         n, d = facts.n, facts.d
         hessians = 40.0 * d**2 if d <= MOST_COLUMNS else 100.0 * PRODUCTS * d
         return base.Memory(table=24.0 * n * d, replicate=64.0 * d + hessians)
 
     def rows(self, data: Dataset) -> tuple[np.ndarray, float]:
-        """The rows (n, d) of the risk, of norm at most 1 whatever the data, and the share of those that were
+        """Return the rows (n, d) of the risk, of norm at most 1 for any data, and the share of those that were
         longer."""
         rows = np.empty(data.features.shape)
         ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)
-        low, high, longer = ranges[:, 0], ranges[:, 1], 0
+        low, high, n_longer = ranges[:, 0], ranges[:, 1], 0
         for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):
             block = rows[part]
             block[:] = data.features[part]
@@ -355,10 +356,10 @@ class NonconvexModel(base.ProblemSpecification):
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
             block /= self.divisor
-            longer += shorten(block)
+            n_longer += shorten(block)
             if self.risk.labelled:
                 block *= data.labels[part][:, None]
-        return rows, longer / len(rows)
+        return rows, n_longer / len(rows)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
         rows, longer = self.rows(self.data.load(tables))
@@ -367,15 +368,17 @@ class NonconvexModel(base.ProblemSpecification):
 
 @lru_cache(maxsize=16)
 def random_start(d: int, seed: int) -> np.ndarray:
-    """(1, d) standard normal numbers, read-only."""
-    drawn = np.random.default_rng(seed).standard_normal((1, d))
-    drawn.flags.writeable = False
-    return drawn
+    """Draw (1, d) standard normal numbers, read-only."""
+    start = np.random.default_rng(seed).standard_normal((1, d))
+    start.flags.writeable = False
+    return start
 
 
 def shorten(rows: np.ndarray) -> int:
-    """Scale rows (n, d) that are longer than 1 down to norm 1, in place, and say how many these are; a row with an
-    entry that is no finite number becomes 0, as scaling would leave it as it is."""
+    """Scale rows (n, d) that are longer than 1 down to norm 1, in place, and return their number.
+
+    A row with an entry that is not finite becomes 0, as scaling would leave it unchanged.
+    """
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows, axis=1)
@@ -421,8 +424,11 @@ class SigmoidTukey(MarginModel):
 
 
 class RobustComponent(NonconvexModel):
-    """f(x) = -(1/n) Σ uᵢ²/(2(1 + uᵢ²)) + μ/2 ‖x‖², uᵢ = ⟨xᵢ, x⟩, ‖xᵢ‖ ≤ 1: a principal component that outliers cannot
-    drag away. x = 0 is stationary for every data set, and a saddle point where the rows have a direction."""
+    """f(x) = -(1/n) Σ uᵢ²/(2(1 + uᵢ²)) + μ/2 ‖x‖², uᵢ = ⟨xᵢ, x⟩, ‖xᵢ‖ ≤ 1: a principal component that outliers hardly
+    move.
+
+    x = 0 is stationary for every data set, and a saddle point where the rows have a main direction.
+    """
 
     kind: ClassVar[str] = "problems.nonconvex.robust_component"
     title: ClassVar[str] = "Robust principal component"

@@ -1,4 +1,4 @@
-"""Non-convex risks: rows of norm at most 1, a loss of one number per row, and what of them needs noise."""
+"""Non-convex risks: rows of norm at most 1, a loss of one number per row, and the queries to them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -19,10 +19,13 @@ from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 Loss = Literal["logistic", "sigmoid", "robust"]
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
 _HALVINGS = 52
-_MISJUDGED = 1e-6  # probability that the smallest eigenvalue is below what a diagnostic says, with many columns
-_EIGENVALUES, _AT_ONCE = 4096, 20  # that are remembered; replicates whose Hessians are formed for a diagnostic
-HALVED = 32  # columns from which on half a Hessian and its mirror image are quicker than the whole
-MOST_COLUMNS, PRODUCTS = 300, 60  # of Hessians that diagnostics form; products with those that they do not
+_MISJUDGED = 1e-6  # probability that an eigenvalue is below the bound of a diagnostic, with many columns
+_EIGENVALUES, _AT_ONCE = (
+    4096,
+    20,
+)  # largest number of cached eigenvalues, and of Hessians that a diagnostic forms at once
+HALVED = 32  # columns from which on half a Hessian and its mirror image are faster than the whole
+MOST_COLUMNS, PRODUCTS = 300, 60  # largest Hessians that diagnostics form; number of products with larger ones
 # Slices follow from these: a row's gradient, each product in it, its loss; each number of a row that is weighted for a
 # Hessian, and each entry of half a Hessian.
 SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 2.5e-9
@@ -30,7 +33,7 @@ SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.024e-9
 
 
 class Assumed(NamedTuple):
-    """A constant that is declared, and smaller than what follows from the loss for every data set."""
+    """A declared constant that is smaller than the one that follows from the loss for every data set."""
 
     symbol: str
     declared: float
@@ -41,16 +44,16 @@ class Assumed(NamedTuple):
 class NonconvexFacts(Facts):
     """Facts of a smooth, non-convex mean of n functions of rows of norm at most 1, plus a term without data.
 
-    gradient_sensitivity, hessian_sensitivity, curvature_sensitivity : n times what replacing one row can change: the
-        mean gradient, in ℓ2, at any point; the Hessian, in the Frobenius norm; its smallest eigenvalue.
-    gradient_bound : largest norm of one row's gradient. value_range : n times what replacing one row can change of the
-        value at the starting point.
+    gradient_sensitivity, hessian_sensitivity, curvature_sensitivity : n times the largest change by one replaced row:
+        of the mean gradient, in ℓ2, at any point; of the Hessian, in the Frobenius norm; of its smallest eigenvalue.
+    gradient_bound : largest norm of one row's gradient. value_range : n times the largest change by one replaced row of
+        the value at the starting point.
     smoothness : G, an upper bound on the Hessian's largest eigenvalue. hessian_lipschitz : M, the Lipschitz constant of
-        the Hessian. curvature_floor : no data set has a Hessian with a smaller eigenvalue, anywhere.
-    gap : bound on f(x₀) - inf f. lowest : bound on inf f from below.
+        the Hessian. curvature_floor : lower bound on the eigenvalues of the Hessian, for every data set and point.
+    gap : bound on f(x₀) - inf f. lowest : lower bound on inf f.
     start : (d,) the starting point; () for 0.
-    assumed : of `smoothness`, `hessian_lipschitz` and `gap`, those that are declared and do not follow. What rests on
-        them holds if they do; privacy never rests on them.
+    assumed : of `smoothness`, `hessian_lipschitz` and `gap`, those that are declared and do not follow. Bounds on the
+        error hold if these do; privacy never depends on them.
     """
 
     loss: Loss = "logistic"
@@ -72,11 +75,11 @@ class NonconvexFacts(Facts):
         return self.gradient_sensitivity / 2
 
     def starting_point(self, replicates: int) -> np.ndarray:
-        """(R, d) the data-independent x₀, the same for every replicate."""
+        """Return (R, d) the data-independent x₀, the same for every replicate."""
         return np.tile(np.array(self.start) if self.start else np.zeros(self.d), (replicates, 1))
 
     def gradient_sensitivity_at(self, lengths: np.ndarray) -> np.ndarray:
-        """n times the sensitivity of the mean gradient at points of these norms (R',): never more than anywhere."""
+        """Return n times the sensitivity of the mean gradient at points of these norms (R',), at most that anywhere."""
         if self.loss == "logistic":
             return np.minimum(logistic_diameter(lengths), self.gradient_sensitivity)
         # |φ'(u)| ≤ |u|, and the vectors u x, u = ⟨x, w⟩, ‖x‖ ≤ 1, lie in the ball around w/2 that has 0 on its surface:
@@ -85,12 +88,12 @@ class NonconvexFacts(Facts):
 
 
 def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
-    """S(ϱ) (R,), the diameter of {σ(⟨x, w⟩) x : ‖x‖ ≤ 1} for ‖w‖ = ϱ (R,): max over c of 2 √(1 - c²) σ(ϱc).
+    """Compute S(ϱ) (R,), the diameter of {σ(⟨x, w⟩) x : ‖x‖ ≤ 1} for ‖w‖ = ϱ (R,): max over c of 2 √(1 - c²) σ(ϱc).
 
-    That is a distance between mirror images, so S is no smaller. It is no larger: with the best c, which solves
-    ϱ (1 - σ(ϱc)) (1 - c²) = c, all of the set is in the ball of diameter S around c σ(ϱc) w/ϱ. For of the rows with one
-    margin t those of norm 1 are farthest from there, and the derivative of their squared distance in t has the sign of
-    ϱ - c σ(ϱc) (1 + e⁻ᵗ)(1 + eᵗ + t), which falls in t: the distance is largest where that is 0, at t = ϱc.
+    That is a distance between mirror images, so S is no smaller. It is no larger: with the best c, which solves ϱ (1 -
+    σ(ϱc)) (1 - c²) = c, all of the set is in the ball of diameter S around c σ(ϱc) w/ϱ. For of the rows with one margin
+    t those of norm 1 are farthest from there, and the derivative of their squared distance in t has the sign of ϱ - c
+    σ(ϱc) (1 + e⁻ᵗ)(1 + eᵗ + t), which falls in t: the distance is largest where that is 0, at t = ϱc.
     """
     lengths = np.nan_to_num(np.asarray(lengths, dtype=float), nan=np.inf)
     low, high = np.zeros_like(lengths), np.ones_like(lengths)
@@ -99,12 +102,12 @@ def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
             middle = (low + high) / 2
             rises = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
             low, high = np.where(rises, middle, low), np.where(rises, high, middle)
-        found = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
-    return np.where(np.isfinite(lengths), np.minimum(2.0, found * UNIT), 2.0)
+        diameters = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
+    return np.where(np.isfinite(lengths), np.minimum(2.0, diameters * UNIT), 2.0)
 
 
 class Penalty(ABC):
-    """The term of a risk that has no data, a sum over the coordinates: needs no noise, and is nowhere negative."""
+    """The term of a risk without data, a sum over the coordinates. It needs no noise, and is nowhere negative."""
 
     @property
     @abstractmethod
@@ -118,18 +121,18 @@ class Penalty(ABC):
 
     @abstractmethod
     def value(self, x: np.ndarray) -> np.ndarray:
-        """Values (R,) at x (R, d)."""
+        """Return values (R,) at x (R, d)."""
 
     @abstractmethod
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradients (R, d) at x (R, d)."""
+        """Return gradients (R, d) at x (R, d)."""
 
     @abstractmethod
     def hessian(self, x: np.ndarray) -> np.ndarray:
-        """Diagonals (R, d) of the Hessians at x (R, d), which are diagonal."""
+        """Return the diagonals (R, d) of the Hessians at x (R, d), which are diagonal."""
 
 
-# The first two coordinates, that the way of every run can be taken away; the points themselves are released.
+# The first two coordinates of the released points, so that downloads have the path of every run.
 PLACE = tuple(
     Metric(f"coordinate_{number}", f"Coordinate w{sign} of x_t", released=True, better="")
     for number, sign in ((1, "₁"), (2, "₂"))
@@ -141,7 +144,7 @@ class NonconvexRisk(LinearSums, Problem):
 
     rows : (n, d), of norm at most 1. penalty : r. shortened : share of the rows that were longer; a diagnostic.
     steepest : largest |φ'|. bends : smallest and largest φ'' of any row, one of norm 0 included. third : largest third
-        derivative. floor : inf φ. labelled : whether vᵢ is to be the row times its label.
+        derivative. floor : inf φ. labelled : whether vᵢ is the row times its label.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -171,58 +174,64 @@ class NonconvexRisk(LinearSums, Problem):
     @staticmethod
     @abstractmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Smallest and largest φ (R,) of rows of norm at most 1 at points of these norms (R,)."""
+        """Return the smallest and largest φ (R,) of rows of norm at most 1 at points of these norms (R,)."""
 
     @staticmethod
     @abstractmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
-        """φ at the arguments, in a new array."""
+        """Return φ at the arguments, in a new array."""
 
     @staticmethod
     @abstractmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """φ'' at the arguments; may work in place."""
+        """Return φ'' at the arguments; may work in place."""
 
     def starting_point(self, replicates: int) -> np.ndarray:
-        """(R, d) where every replicate begins."""
+        """Return (R, d) the starting point of every replicate."""
         return self.facts.starting_point(replicates)
 
-    # ------------------------------------------------------------------------------------------------ what needs noise
+    # --------------------------------------------------------------------------------------------------------- queries
 
     def mean_gradient(self, x: np.ndarray, batch: Batch | None = None, at_state: bool = False) -> Query:
-        """Mean of the rows' gradients at x (R', d), without the penalty; (R', d), "l2".
+        """Return the mean of the rows' gradients at x (R', d), without the penalty; (R', d), "l2".
 
-        at_state : with the sensitivity at x, which is public, where it is smaller than that anywhere.
+        at_state : use the sensitivity at x, which is public, where it is smaller than that anywhere.
         """
         total = self._sum(x, batch)
-        change: float | np.ndarray = self.facts.gradient_sensitivity
+        sensitivity: float | np.ndarray = self.facts.gradient_sensitivity
         if at_state:
-            change = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
+            sensitivity = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
         m = self._divisor(batch)
-        return Query(total / -m, change / m, "l2", batch)
+        return Query(total / -m, sensitivity / m, "l2", batch)
 
     def hessian(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Query:
-        """Mean of the rows' Hessians at x (R', d), without the penalty, `packed`; (R', d(d+1)/2), "l2"."""
+        """Return the mean of the rows' Hessians at x (R', d), without the penalty, `packed`; (R', d(d+1)/2), "l2"."""
         m = self._divisor(batch)
-        return Query(packed(self._bend(x, batch), shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
+        return Query(packed(self._hessian_sum(x, batch), shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
 
     def hessian_products(self, x: np.ndarray) -> MatrixQuery:
-        """The mean of the rows' Hessians at x (R', d), without the penalty, known by its products: two passes over the
-        table for each, and no matrix. The rows' curvatures (R', n) are kept for all of them."""
+        """Return the mean of the rows' Hessians at x (R', d), without the penalty, as a function that computes
+        products.
+
+        Each product takes two passes over the table, and no matrix. The rows' curvatures (R', n) are kept for all
+        products.
+        """
         with np.errstate(over="ignore"):
-            kept = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
+            curvatures_by_block = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
 
         def times(directions: np.ndarray) -> np.ndarray:
             total = np.zeros_like(directions)
-            for (_, rows, along, _), curvatures in zip(self._blocks(directions), kept, strict=True):
-                along *= curvatures
-                total += along @ rows
+            for (_, rows, arguments_along, _), curvatures in zip(
+                self._blocks(directions), curvatures_by_block, strict=True
+            ):
+                arguments_along *= curvatures
+                total += arguments_along @ rows
             return total / self.facts.n
 
         return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
 
     def mean_value(self, x: np.ndarray) -> Query:
-        """Mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
+        """Return the mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
         x = bounded(x)
         lengths = np.linalg.norm(x, axis=1)
         low, high = self.extremes(lengths)
@@ -233,48 +242,48 @@ class NonconvexRisk(LinearSums, Problem):
         return Query((total / self.facts.n)[:, None], (high - low) / self.facts.n, "l2")
 
     def decrease(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Query:
-        """How much f falls per length of step: (f(x) - f(x + step · direction)) / step, the penalty included; (R', k),
-        "linf".
+        """Return the decrease of f per length of step, (f(x) - f(x + step · direction)) / step, with the penalty; (R',
+        k), "linf".
 
-        x, directions : (R', d). steps : (R', k), positive. A loss falls by at most its slope times the distance;
-        that is enforced row by row, as the difference of two large numbers may be off by more.
+        x, directions : (R', d). steps : (R', k), positive. A loss falls by at most its slope times the distance; that
+            is enforced row by row, as the difference of two large numbers may be off by more.
         """
         x, directions = bounded(x), bounded(directions)
-        most = self.steepest * np.linalg.norm(directions, axis=1)
+        max_decrease = self.steepest * np.linalg.norm(directions, axis=1)
         total = np.zeros(steps.shape)
         for _, rows, arguments, _ in self._blocks(x):
             checkpoint()
-            slopes, here = directions @ rows.T, self.losses(arguments)
+            slopes, losses = directions @ rows.T, self.losses(arguments)
             for k in range(steps.shape[1]):
-                fall = here - self.losses(arguments + steps[:, k, None] * slopes)
+                fall = losses - self.losses(arguments + steps[:, k, None] * slopes)
                 fall /= steps[:, k, None]
-                total[:, k] += np.clip(fall, -most[:, None], most[:, None], out=fall).sum(axis=1)
-        moved = x[:, None] + steps[:, :, None] * directions[:, None]
-        there = self.penalty.value(moved.reshape(-1, x.shape[1])).reshape(steps.shape)
-        penalty = (self.penalty.value(x)[:, None] - there) / steps
-        return Query(total / self.facts.n + penalty, 2 * most / self.facts.n, "linf")
+                total[:, k] += np.clip(fall, -max_decrease[:, None], max_decrease[:, None], out=fall).sum(axis=1)
+        new_x = x[:, None] + steps[:, :, None] * directions[:, None]
+        new_penalty = self.penalty.value(new_x.reshape(-1, x.shape[1])).reshape(steps.shape)
+        penalty = (self.penalty.value(x)[:, None] - new_penalty) / steps
+        return Query(total / self.facts.n + penalty, 2 * max_decrease / self.facts.n, "linf")
 
     def smallest_eigenvalue(self, x: np.ndarray) -> Query:
-        """λ_min(∇²f(x)) (R', 1), "l2", the penalty included: a number where the Hessian is a matrix."""
-        return Query(self._smallest(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
+        """Return λ_min(∇²f(x)) (R', 1), "l2", with the penalty: one number instead of a matrix."""
+        return Query(self._smallest_eigenvalues(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
 
-    # -------------------------------------------------------------------------------------------- what needs no noise
+    # ----------------------------------------------------------------------------------------- parts that need no noise
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
-        """Gradient of the penalty at x; (R', d)."""
+        """Return the gradient of the penalty at x; (R', d)."""
         return self.penalty.gradient(bounded(x))
 
     def regulariser_hessian(self, x: np.ndarray) -> np.ndarray:
-        """Hessian of the penalty at x, which is diagonal; (R', d)."""
+        """Return the diagonal of the penalty's Hessian at x, which is diagonal; (R', d)."""
         return self.penalty.hessian(bounded(x))
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        found = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
+        diagnostics = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
         if expensive:
-            found["smallest_eigenvalue"] = self._remembered(output["x"])
-        return found
+            diagnostics["smallest_eigenvalue"] = self._cached_eigenvalues(output["x"])
+        return diagnostics
 
     def correct(self, x: np.ndarray) -> np.ndarray | None:
         if not self.labelled:
@@ -298,40 +307,42 @@ class NonconvexRisk(LinearSums, Problem):
             "objective": loss / self.facts.n + self.penalty.value(x),
             "gradient_norm": np.linalg.norm(gradient, axis=1),
             **{
-                metric.name: x[:, place].copy()
-                for place, metric in enumerate(PLACE[: x.shape[1]])
+                metric.name: x[:, index].copy()
+                for index, metric in enumerate(PLACE[: x.shape[1]])
                 if metric in self.metrics
             },
         }
 
-    def _remembered(self, x: np.ndarray) -> np.ndarray:
-        """λ_min (R,), computed where no replicate was before: those that have ended stay where they are."""
+    def _cached_eigenvalues(self, x: np.ndarray) -> np.ndarray:
+        """Return λ_min (R,), computed at new points only: replicates that have ended stay at theirs."""
         keys = [row.tobytes() for row in x]
         with self._lock:
             new = [i for i, key in enumerate(keys) if key not in self._eigenvalues]
-            known = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
-        new = list({keys[i]: i for i in new}.values())
-        find = self._smallest if self.facts.d <= MOST_COLUMNS else self._about_smallest
-        for some in (new[start : start + _AT_ONCE] for start in range(0, len(new), _AT_ONCE)):
-            found = find(x[some])
-            known |= {keys[i]: float(value) for i, value in zip(some, found, strict=True)}
+            by_key = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
+        new = list({keys[i]: i for i in new}.values())  # each point once
+        compute = self._smallest_eigenvalues if self.facts.d <= MOST_COLUMNS else self._eigenvalue_bounds
+        for part in (new[start : start + _AT_ONCE] for start in range(0, len(new), _AT_ONCE)):
+            values = compute(x[part])
+            by_key |= {keys[i]: float(value) for i, value in zip(part, values, strict=True)}
         with self._lock:
-            self._eigenvalues |= known
+            self._eigenvalues |= by_key
             while len(self._eigenvalues) > _EIGENVALUES:
                 del self._eigenvalues[next(iter(self._eigenvalues))]
-        return np.array([known[key] for key in keys])
+        return np.array([by_key[key] for key in keys])
 
-    def _smallest(self, x: np.ndarray) -> np.ndarray:
-        """λ_min (R,) of the Hessians at x (R, d)."""
-        matrices = self._bend(x, None)
+    def _smallest_eigenvalues(self, x: np.ndarray) -> np.ndarray:
+        """Compute λ_min (R,) of the Hessians at x (R, d)."""
+        matrices = self._hessian_sum(x, None)
         matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)
         matrices[:, diagonal, diagonal] += self.penalty.hessian(bounded(x))
         return np.linalg.eigvalsh(matrices)[:, 0]
 
-    def _about_smallest(self, x: np.ndarray) -> np.ndarray:
-        """A bound on λ_min (R,) from below, hardly under it, from a few products. For diagnostics: it has no
-        sensitivity that is known."""
+    def _eigenvalue_bounds(self, x: np.ndarray) -> np.ndarray:
+        """Compute lower bounds on λ_min (R,), close to it, from a few products.
+
+        For diagnostics alone: their sensitivity is unknown.
+        """
         products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
         _, lowest, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
@@ -342,32 +353,35 @@ class NonconvexRisk(LinearSums, Problem):
     def _divisor(self, batch: Batch | None) -> int:
         return self.facts.n if batch is None else batch.divisor(self.facts.n)
 
-    def _bend(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
-        """Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or all of them without one.
+    def _hessian_sum(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
+        """Compute Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or over all rows without a
+        batch.
 
-        Of a product of a matrix with itself NumPy computes half, which is quicker with some columns. So each row gets
-        the root of φ'' - least, where the least φ'' is 0, or Σ vvᵀ of the same rows is known."""
-        x, least, halved = bounded(x), self.bends[0], self.facts.d >= HALVED
+        For a product of a matrix with its own transpose NumPy computes half, which is faster with many columns. For
+        that each row is scaled by the root of φ'' - lower, where the smallest φ'' is `lower`; lower · Σ vvᵀ of the same
+        rows is added if lower is not 0.
+        """
+        x, lower, is_halved = bounded(x), self.bends[0], self.facts.d >= HALVED
         total = np.zeros((len(x), self.facts.d, self.facts.d))
         if batch is not None and not batch.whole:
             indices = batch.indices
             if indices is None:
                 raise ValueError("a block of the table is no batch of single rows")
             self._check_rows(indices, None)
-            blocks, halved = self._batch_blocks(x, indices), halved and not least
+            blocks, is_halved = self._batch_blocks(x, indices), is_halved and not lower
         else:
             blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
-            if halved and least:
-                total += least * self._gram
+            if is_halved and lower:
+                total += lower * self._gram
         for replicates, rows, arguments in blocks:
             with np.errstate(over="ignore"):
                 weights = self.curvatures(arguments)
-            if halved:
-                weights = np.sqrt(np.maximum(weights - least, 0.0))
+            if is_halved:
+                weights = np.sqrt(np.maximum(weights - lower, 0.0))
             scaled = np.empty_like(rows)
             for matrix, weight in zip(total[replicates], weights, strict=True):
                 np.multiply(rows, weight[:, None], out=scaled)
-                matrix += scaled.T @ (scaled if halved else rows)
+                matrix += scaled.T @ (scaled if is_halved else rows)
             checkpoint()
         return total
 
@@ -375,14 +389,14 @@ class NonconvexRisk(LinearSums, Problem):
     def _gram(self) -> np.ndarray:
         """Σ vvᵀ (d, d) over all rows."""
         n, d = self._rows.shape
-        each = SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2
-        parts = (self._rows[part] for part in slices(n, each))
+        row_seconds = SECONDS_PER_ROW + SECONDS_PER_WEIGHTED * d + SECONDS_PER_SQUARE * d**2
+        parts = (self._rows[part] for part in slices(n, row_seconds))
         return np.sum([rows.T @ rows for rows in parts], axis=0)
 
     def _batch_blocks(self, x: np.ndarray, indices: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Blocks of each replicate's batch (R, m): whose they are, rows (b, d), their arguments (1, b)."""
+        """Yield blocks of each replicate's batch (R, m): the replicate, rows (b, d), their arguments (1, b)."""
         size = max(1, GATHERED // x.shape[1])
-        for r, chosen in enumerate(indices):
-            for start in range(0, len(chosen), size):
-                rows = self._rows[chosen[start : start + size]]
+        for r, batch_rows in enumerate(indices):
+            for start in range(0, len(batch_rows), size):
+                rows = self._rows[batch_rows[start : start + size]]
                 yield slice(r, r + 1), rows, x[r : r + 1] @ rows.T

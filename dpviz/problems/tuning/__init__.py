@@ -1,4 +1,4 @@
-"""Tuning: values that a trained model or a direct computation has on data."""
+"""Tuning: minimising the users' losses of a trained model, or of a direct computation, at settings to be tuned."""
 
 from dpviz.problems.tuning.tuning import (
     BLOCK,

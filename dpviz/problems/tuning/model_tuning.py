@@ -1,4 +1,5 @@
-"""Hyper-parameters of kernel models, tuned on the losses of validation users. Training rows are not protected."""
+"""Hyper-parameters of kernel models, tuned on the losses of validation users; direct computations, where all users
+are protected."""
 
 import math
 from abc import abstractmethod
@@ -31,13 +32,13 @@ from dpviz.specification import choice, number, switch
 
 # ---------------------------------------------------------------- losses that need no training: every user is protected
 
-ROUNDS, STEPS = 20, 10  # of the search for the minimiser of a table, with a checkpoint after each round
-# One multiplication and addition of a product of matrices, and what else happens to a number of it.
+ROUNDS, STEPS = 20, 10  # of the search for a table's minimiser: rounds, and steps between two checkpoints
+# Of one multiplication and addition in a product of matrices, and of the further work on one number of it.
 SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
 
 
 class DirectTuning(TuningSpecification):
-    """f_i(θ) follows from the user's rows at once; of a user with several rows, the mean over them."""
+    """Settings of losses f_i(θ) that need no training; for a user with several rows, the mean over them."""
 
     start: float | None = number(
         None, -4.0, 4.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
@@ -55,34 +56,34 @@ class DirectTuning(TuningSpecification):
 
     @abstractmethod
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """(d,) what is tuned, by the names of the features."""
+        """Return (d,) the names of the tuned settings, from the names of the features."""
 
     def facts(self) -> TuningFacts:
-        known = self.data.facts()
-        names = self.parameters(tuple(known.names[j] for j in self.chosen))
-        n, d = user_count(known), len(names)
+        data = self.data.facts()
+        names = self.parameters(tuple(data.names[j] for j in self.chosen))
+        n, d = user_count(data), len(names)
         return self._facts(
             n,
             names,
             low=(-self.reach,) * d,
             high=(self.reach,) * d,
             logarithmic=(False,) * d,
-            training_seconds=known.n * (d * SECONDS_PER_PRODUCT + SECONDS_PER_NUMBER),
-            gradient_seconds=known.n * d * SECONDS_PER_NUMBER / 2,
+            training_seconds=data.n * (d * SECONDS_PER_PRODUCT + SECONDS_PER_NUMBER),
+            gradient_seconds=data.n * d * SECONDS_PER_NUMBER / 2,
             start=() if self.start is None else (self.start,) * d,
         )
 
     def rows(self, tables: Mapping[str, np.ndarray]) -> Rows:
-        """The users' rows, features scaled by their declared ranges."""
-        data, places = loaded(self.data, tables)
-        features, chosen = np.array(data.features[:, self.chosen], order="C"), self.chosen
+        """Return the users' rows, with features scaled by their declared ranges."""
+        data, users = loaded(self.data, tables)
+        features, columns = np.array(data.features[:, self.chosen], order="C"), self.chosen
         if not self.data.scaled:
-            low, high = np.array(data.facts.bounds)[chosen].T
+            low, high = np.array(data.facts.bounds)[columns].T
             features = self.spread * (features - (low + high) / 2) / ((high - low) / 2)
-        return rows_of(features, self.targets(data.labels), places, np.arange(user_count(data.facts)))
+        return rows_of(features, self.targets(data.labels), users, np.arange(user_count(data.facts)))
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
-        """The targets, in units of the model; two classes are ±1, a declared range becomes [-2, 2]."""
+        """Return the targets in units of the model; two classes are ±1, a declared range becomes [-2, 2]."""
         target = self.data.facts().target
         if self.data.scaled or target is None:
             return labels
@@ -113,7 +114,7 @@ class NormalLocation(DirectTuning):
 
 
 class Location(GradientProblem):
-    """Half the mean squared distance of a user's rows from θ."""
+    """A normal location with its data: half the mean squared distance of a user's rows from θ; see `NormalLocation`."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         *GradientProblem.metrics,
@@ -141,7 +142,7 @@ class Location(GradientProblem):
 class HuberRegression(DirectTuning):
     """f_i(β) = w_i ρ(y_i - ⟨x_i, β⟩), ρ Huber's loss, x_i = (1, z_i), Mallows weights w_i = min(1, 2/‖x_i‖²).
 
-    With these weights no gradient is longer than c√2, whatever the row; without them nothing but clipping bounds it.
+    With these weights no row's gradient is longer than c√2; without them only clipping bounds it.
     """
 
     kind: ClassVar[str] = "problems.direct_tuning.huber_regression"
@@ -166,24 +167,28 @@ class HuberRegression(DirectTuning):
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         rows = self.rows(tables)
-        known = None
+        coefficients = None
         if isinstance(self.data, RegressionDraws):  # without the features that are left out
-            known = self.data.coefficients[[0, *1 + self.chosen]]
-        return Huber(self, rows, known)
+            coefficients = self.data.coefficients[[0, *1 + self.chosen]]
+        return Huber(self, rows, coefficients)
 
 
 class Huber(GradientProblem):
-    """Huber's loss of the users' residuals. known : (d,) the true coefficients, where there are any."""
+    """A Huber regression with its data: Huber's loss of the users' residuals.
+
+    coefficients : (d,) the true ones of drawn data; None for others.
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         *GradientProblem.metrics,
         Metric("distance", "Distance to the true coefficients; of a table, to the minimiser", scale="log", headline=3),
     )
 
-    def __init__(self, settings: HuberRegression, rows: Rows, known: np.ndarray | None) -> None:
+    def __init__(self, settings: HuberRegression, rows: Rows, coefficients: np.ndarray | None) -> None:
         super().__init__(settings.facts(), settings.observation_seed)
         self._rows = np.column_stack([np.ones(len(rows.features)), rows.features])
-        self._targets, self._users, self._corner, self._known = rows.targets, rows.users, settings.corner, known
+        self._targets, self._users, self._corner = rows.targets, rows.users, settings.corner
+        self._reference = coefficients
         squares = (self._rows**2).sum(axis=1)
         self._weights = np.minimum(1.0, 2.0 / squares) if settings.weighted else np.ones(len(squares))
 
@@ -198,24 +203,24 @@ class Huber(GradientProblem):
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
         self.prepare()
-        assert self._known is not None
-        return {"distance": np.linalg.norm(points - self._known, axis=1)}
+        assert self._reference is not None
+        return {"distance": np.linalg.norm(points - self._reference, axis=1)}
 
     def prepare(self) -> None:
-        if self._known is None:
-            self._known = self._minimised()
+        if self._reference is None:
+            self._reference = self._minimise()
 
-    def _minimised(self) -> np.ndarray:
-        """(d,) the minimiser in the box, by L-BFGS, a few steps at a time."""
+    def _minimise(self) -> np.ndarray:
+        """Compute (d,) the minimiser in the box, by L-BFGS, a few steps at a time."""
 
         def value(x: np.ndarray) -> tuple[float, np.ndarray]:
             return float(self._losses(x[None]).mean()), self._gradients(x[None])[0].mean(axis=0)
 
         x, box = np.zeros(self.facts.d), np.array(self.facts.box).T
         for _ in range(ROUNDS):
-            found = minimize(value, x, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS})
-            x = np.asarray(found.x)
-            if found.success:
+            result = minimize(value, x, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS})
+            x = np.asarray(result.x)
+            if result.success:
                 break
             checkpoint()
         return x
@@ -228,8 +233,8 @@ MODELS = {
     "ridge": "Kernel ridge regression (faster; ε does nothing)",
     "svc": "Support vector classification",
 }
-ROWS_OF_A_USER = 20  # most that count of one user of the validation data
-FURTHEST = 5.0  # standard deviations of the training rows; features beyond are cut there
+ROWS_OF_A_USER = 20  # largest number of rows that count of one user of the validation data
+FURTHEST = 5.0  # standard deviations of the training rows at which features are clipped
 
 
 def _training_rows(default: int) -> Any:
@@ -257,10 +262,11 @@ def _validation_users(default: int) -> Any:
 
 
 class ModelTuning(TuningSpecification):
-    """A model that is trained on some users of a table and judged by the others.
+    """Settings of a model that is trained on some users of a table and evaluated on others.
 
-    Who trains is chosen by a public seed; of drawn data, the first rows. Nothing is fitted to the validation users:
-    features and targets are scaled by what the training rows say, unless they come scaled, and the box is declared.
+    A public seed chooses the training users; of drawn data they are the first rows. Nothing is fitted to the validation
+    users: features and targets are scaled by mean and deviation of the training rows, unless they come scaled, and the
+    box is declared.
     """
 
     training_rows: int = _training_rows(300)
@@ -277,23 +283,23 @@ class ModelTuning(TuningSpecification):
     @property
     @abstractmethod
     def learner(self) -> str:
-        """Which model is trained, of `LEARNERS`."""
+        """Name of the trained model, one of `LEARNERS`."""
 
     @abstractmethod
     def box(self, names: tuple[str, ...]) -> list[tuple[str, float, float]]:
-        """Name and range of every hyper-parameter, not of its logarithm, for features of these names."""
+        """Return name and range of every hyper-parameter, not of its logarithm, for features of these names."""
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
         """Load and scale the rows."""
 
     def settings(self, deviation: float) -> dict[str, float]:
-        """What the learner needs beside its rows. deviation : standard deviation of the training targets."""
+        """Return the learner's settings. deviation : standard deviation of the training targets."""
         return {}
 
     @property
     def classes(self) -> bool:
-        """Whether the target is one of two classes."""
+        """True if the target is one of two classes."""
         return self.data.facts().target is None
 
     @property
@@ -305,23 +311,25 @@ class ModelTuning(TuningSpecification):
 
     @property
     def order(self) -> np.ndarray:
-        """All users: who trains, then who validates, then who is not used."""
+        """All users: those for training, then those for validation, then the unused ones."""
         users = user_count(self.data.facts())
         return np.arange(users) if isinstance(self.data, DRAWN) else np.random.default_rng(0).permutation(users)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """At most: training rows, validation rows, features."""
-        known, (training, n) = self.data.facts(), self.split
-        alone = user_count(known) == known.n
-        rows = n if alone else min(known.n, n * ROWS_OF_A_USER)
-        return training if alone else self.training_rows, rows, len(self.chosen)
+        """Upper limits of training rows, validation rows, features."""
+        data, (training, n) = self.data.facts(), self.split
+        has_one_each = user_count(data) == data.n
+        rows = n if has_one_each else min(data.n, n * ROWS_OF_A_USER)
+        return training if has_one_each else self.training_rows, rows, len(self.chosen)
 
     def facts(self) -> TuningFacts:
-        known = self.data.facts()
-        names, low, high = zip(*self.box(tuple(known.names[j] for j in self.chosen)), strict=True)
+        data = self.data.facts()
+        names, low, high = zip(*self.box(tuple(data.names[j] for j in self.chosen)), strict=True)
         by_sizes = training_seconds(self.learner, *self.sizes)
-        seconds = max(by_sizes, self.declared_seconds or 0.0)  # else no limit would hold
+        seconds = max(
+            by_sizes, self.declared_seconds or 0.0
+        )  # slices and limits depend on it: never below the estimate
         return self._facts(
             self.split[1],
             names,
@@ -333,38 +341,44 @@ class ModelTuning(TuningSpecification):
         )
 
     def gradient_seconds(self, training: float) -> float:
-        """What the users' gradients take beside a training; 0 where they are not known."""
+        """Return the seconds that the users' gradients take in addition to a training; 0 where they are unknown."""
         return 0.0
 
     def memory(self, facts: Facts) -> Memory:
-        known, memory, (m, v, p) = self.data.facts(), super().memory(facts), self.sizes
-        table = 16.0 * known.n * known.d + 32.0 * (m + v) * p
-        kernels = 12.0 * m * (m + v) + 24.0 * v * p  # at work, for one training at a time, with gradients
-        drawn = known.n if isinstance(self.data, ProcessDraws) else 0  # rows and columns of its covariance
-        return replace(memory, table=memory.table + table + max(kernels, 24.0 * drawn**2))
+        data, memory, (m, v, p) = self.data.facts(), super().memory(facts), self.sizes
+        table = 16.0 * data.n * data.d + 32.0 * (m + v) * p
+        kernels = 12.0 * m * (m + v) + 24.0 * v * p  # for one training at a time, with gradients
+        n_drawn = data.n if isinstance(self.data, ProcessDraws) else 0  # rows and columns of its covariance
+        return replace(memory, table=memory.table + table + max(kernels, 24.0 * n_drawn**2))
 
     def trained(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
-        """The learner with its rows, and whose the validation rows are."""
-        data, places = loaded(self.data, tables)
+        """Return the learner with its rows, and the users of the validation rows."""
+        data, users = loaded(self.data, tables)
         training, validation = self.split
         features = data.features[:, self.chosen]
         order = self.order
-        own = rows_of(features, data.labels, places, order[:training])
-        theirs = rows_of(features, data.labels, places, order[training : training + validation], ROWS_OF_A_USER)
-        some = np.linspace(0, len(own.targets) - 1, min(len(own.targets), self.training_rows)).round().astype(int)
-        x, y = own.features[some], own.targets[some]
-        arrays, deviation = self._scaled(data, x, y, theirs.features, theirs.targets)
-        return LEARNERS[self.learner](arrays, **self.settings(deviation)), theirs.users
+        training_part = rows_of(features, data.labels, users, order[:training])
+        validation_part = rows_of(features, data.labels, users, order[training : training + validation], ROWS_OF_A_USER)
+        indices = (
+            np.linspace(0, len(training_part.targets) - 1, min(len(training_part.targets), self.training_rows))
+            .round()
+            .astype(int)
+        )
+        x, y = training_part.features[indices], training_part.targets[indices]
+        arrays, deviation = self._scaled(data, x, y, validation_part.features, validation_part.targets)
+        return LEARNERS[self.learner](arrays, **self.settings(deviation)), validation_part.users
 
     def _scaled(
         self, data: Dataset, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float]:
-        """The rows in units of the training rows, and the standard deviation of their targets; classes stay as they
-        are."""
+        """Return the rows in units of the training rows, and the standard deviation of the training targets.
+
+        Classes are unchanged.
+        """
         if not self.data.scaled:
-            middle, spread = x.mean(axis=0), x.std(axis=0)
-            spread = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(middle)), spread, np.inf)
-            x, v = (np.clip((part - middle) / spread, -FURTHEST, FURTHEST) for part in (x, v))
+            mean, spread = x.mean(axis=0), x.std(axis=0)
+            spread = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(mean)), spread, np.inf)
+            x, v = (np.clip((part - mean) / spread, -FURTHEST, FURTHEST) for part in (x, v))
         deviation = 1.0
         if not self.classes:
             deviation = float(y.std()) or 1.0
@@ -440,7 +454,8 @@ class KernelMachine(ModelTuning):
         return [*scales, *tolerance, ("cost C", 0.1, 100.0), ("kernel width γ", 0.1 / p, 2 / p)]
 
     def _plane(self) -> Plane:
-        """The last two, which every such model has: they weigh more than one length-scale of many."""
+        """Return the plane of the last two settings, which every such model has, and which weigh more than one
+        length-scale of many."""
         *_, cost, width = self.facts().axes
         d = self.facts().d
         return base.coordinates(d - 2, d - 1, (cost, width))
@@ -459,7 +474,7 @@ class KernelMachine(ModelTuning):
 
 
 class ModelProblem(TuningProblem):
-    """The losses of models that a learner trains. Where a training takes long, other processes train, too."""
+    """The losses of models that a learner trains. If a training takes long, further processes train, too."""
 
     def __init__(self, facts: TuningFacts, learner: Learner, users: Users, observation_seed: int) -> None:
         super().__init__(facts, observation_seed)
@@ -480,7 +495,7 @@ class ModelProblem(TuningProblem):
 
 
 class ProcessProblem(ModelProblem, GradientProblem):
-    """Of a Gaussian process the users' gradients are known, too."""
+    """The losses of Gaussian processes, whose users' gradients are known, too."""
 
     _learner: ProcessLearner
 

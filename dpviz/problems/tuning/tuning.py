@@ -1,7 +1,7 @@
-"""Tuning on private validation data: every user has a loss at every setting, which one training of a model tells.
+"""Tuning on private validation data: every user has a loss at every setting, which takes one training of a model.
 
-Who is protected is a user of the validation data. The points that are evaluated are public; the losses there are kept
-by `Evaluations`, which a problem makes for a run and which let nothing out but Queries.
+The protected persons are the users of the validation data. The evaluated points are public; the losses there are kept
+by `Evaluations`, which a problem creates for a run and which release nothing but Queries.
 """
 
 import math
@@ -24,40 +24,43 @@ from dpviz.specification import choice, number
 
 
 def user_count(facts: DatasetFacts) -> int:
-    """Users of a table; every row is one where nothing is said of users."""
+    """Return the number of users of a table; without declared users every row is one."""
     return facts.users if isinstance(facts, UserFacts) else facts.n
 
 
-def chosen_features(p: int, most: int) -> np.ndarray:
-    """Which of p features are used: all, or `most` of them, the same whenever asked."""
-    if p <= most:
+def chosen_features(p: int, max_features: int) -> np.ndarray:
+    """Return the indices of the features in use: all p, or `max_features` of them, the same at every call."""
+    if p <= max_features:
         return np.arange(p)
-    return np.sort(np.random.default_rng(0).permutation(p)[:most])
+    return np.sort(np.random.default_rng(0).permutation(p)[:max_features])
 
 
 @dataclass(frozen=True, eq=False)
 class Users:
-    """n users and their rows. n : their number. places : (rows,) whose each row is; None: row i is user i's."""
+    """n users and their rows.
+
+    n : number of users. places : (rows,) the user of each row, by index; None: row i is user i's.
+    """
 
     n: int
     places: np.ndarray | None = None
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """(P, n, ...) the means over each user's rows of values (P, rows, ...); 0 of a user without rows."""
+        """Compute (P, n, ...) the means over each user's rows of values (P, rows, ...); 0 for a user without rows."""
         if self.places is None:
             return values
         order, counts = np.argsort(self.places, kind="stable"), np.bincount(self.places, minlength=self.n)
-        some = counts > 0
+        has_rows = counts > 0
         means = np.zeros((len(values), self.n, *values.shape[2:]))
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.add.reduceat(values[:, order], (np.cumsum(counts) - counts)[some], axis=1)
-            means[:, some] = sums / counts[some].reshape(-1, *[1] * (values.ndim - 2))
+            sums = np.add.reduceat(values[:, order], (np.cumsum(counts) - counts)[has_rows], axis=1)
+            means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))
         return means
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Features (rows, p), targets (rows,), and the users whose rows they are."""
+    """Features (rows, p), targets (rows,), and the users of the rows."""
 
     features: np.ndarray
     targets: np.ndarray
@@ -65,31 +68,31 @@ class Rows:
 
 
 def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tuple[Dataset, np.ndarray]:
-    """A data set, and whose each of its rows is (n,)."""
-    found = data.load(tables)
-    return found, found.users if isinstance(found, UserDataset) else np.arange(found.facts.n)
+    """Load a data set; return it with the user of each of its rows (n,)."""
+    data_set = data.load(tables)
+    return data_set, data_set.users if isinstance(data_set, UserDataset) else np.arange(data_set.facts.n)
 
 
 def rows_of(
-    features: np.ndarray, targets: np.ndarray, places: np.ndarray, chosen: np.ndarray, most: int | None = None
+    features: np.ndarray, targets: np.ndarray, users: np.ndarray, chosen: np.ndarray, max_rows: int | None = None
 ) -> Rows:
-    """The rows of the chosen users, who are numbered in that order.
+    """Return the rows of the chosen users, who are numbered in the order of `chosen`.
 
-    features (rows, p), targets (rows,), places (rows,) whose each row is, chosen (k,) different users. most : rows of a
-        user that count, spread over those that there are; None: all.
+    features (rows, p), targets (rows,), users (rows,) the user of each row, chosen (k,) different users. max_rows :
+    largest number of a user's rows that count, evenly spaced; None: all.
     """
-    numbers = np.full(max(int(places.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)
+    numbers = np.full(max(int(users.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)
     numbers[chosen] = np.arange(len(chosen))
-    mine = numbers[places]
-    order = np.argsort(mine, kind="stable")[np.count_nonzero(mine < 0) :]
-    if most is not None:
-        counts = np.bincount(mine[order], minlength=len(chosen))
+    new_users = numbers[users]
+    order = np.argsort(new_users, kind="stable")[np.count_nonzero(new_users < 0) :]
+    if max_rows is not None:
+        counts = np.bincount(new_users[order], minlength=len(chosen))
         rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        each = np.repeat(counts, counts)
-        step = np.minimum(most, each)  # rank j is kept where ⌊j k/c⌋ takes a new value, k of c times
-        order = order[(rank == 0) | (rank * step // each > (rank - 1) * step // each)]
-    alone = np.array_equal(mine[order], np.arange(len(chosen)))  # one row each
-    return Rows(features[order], targets[order], Users(len(chosen), None if alone else mine[order]))
+        counts_by_row = np.repeat(counts, counts)
+        step = np.minimum(max_rows, counts_by_row)  # row j is kept where ⌊j k/c⌋ takes a new value, k of c times
+        order = order[(rank == 0) | (rank * step // counts_by_row > (rank - 1) * step // counts_by_row)]
+    has_one_each = np.array_equal(new_users[order], np.arange(len(chosen)))
+    return Rows(features[order], targets[order], Users(len(chosen), None if has_one_each else new_users[order]))
 
 
 # ---------------------------------------------------------------------------------------------------------- the problem
@@ -98,23 +101,23 @@ OBSERVATIONS = {
     "own": "Independent for every user, as published",
     "shared": "One draw for all users, as of one noisy model",
 }
-BLOCK = 400_000  # numbers of users' gradients that are looked at together
-LOSSES = 4_000_000  # numbers that are kept of losses of which only means are asked
-TOLD, TOGETHER = 20, 8  # parts of many points, to tell how many are done; points that are never parted
+BLOCK = 400_000  # numbers of users' gradients that are processed together
+LOSSES = 4_000_000  # largest number of losses in memory where only their means are needed
+PARTS, TOGETHER = 20, 8  # number of parts of many points, for progress; points that are evaluated together at least
 
 
 @dataclass(frozen=True)
 class TuningFacts(Facts):
     """Facts of a mean of n users' losses over a box.
 
-    n : users who are protected; d : what is tuned, in the coordinates of the box (logarithms of scales).
-    low, high : (d,) the box Θ. names : (d,) of what is tuned. logarithmic : (d,) whether a coordinate is the natural
-        logarithm of what is tuned.
-    loss_cap : M; for whoever releases losses a user's loss counts as one in [0, M].
+    n : users who are protected; d : number of tuned settings, in the coordinates of the box (logarithms of scales).
+    low, high : (d,) the box Θ. names : (d,) of the settings. logarithmic : (d,) whether a coordinate is the natural
+        logarithm of its setting.
+    loss_cap : M; methods that release losses count a user's loss as one in [0, M].
     training_seconds : declared, of one training with the losses of all users.
-    gradient_seconds : beside that, of the users' gradients; 0 where none are known.
-    start : (d,) where every run begins; () for a place that each replicate draws from the box.
-    observation_sd : standard deviation σ of the noise in every evaluation; shared : whether it is one draw for all.
+    gradient_seconds : in addition, of the users' gradients; 0 where gradients are unknown.
+    start : (d,) the start of every run; () for a point that each replicate draws from the box.
+    observation_sd : standard deviation σ of the noise in every evaluation; shared : whether all users share one draw.
     """
 
     low: tuple[float, ...] = ()
@@ -130,12 +133,12 @@ class TuningFacts(Facts):
 
     @property
     def has_gradients(self) -> bool:
-        """Whether the users' gradients are known, for methods that may ask for them."""
+        """True if the users' gradients are known, for methods that may use them."""
         return self.gradient_seconds > 0
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """(d,) what the coordinates are."""
+        """(d,) titles of the coordinates."""
         return tuple(f"ln({name})" if log else name for name, log in zip(self.names, self.logarithmic, strict=True))
 
     @property
@@ -144,29 +147,29 @@ class TuningFacts(Facts):
         return np.array(self.low), np.array(self.high)
 
     def starting_points(self, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """(R, d) where the replicates begin: the declared start, or drawn from the box."""
+        """Return (R, d) the replicates' starting points: the declared one, or draws from the box."""
         low, high = self.box
         if self.start:
             return np.tile(np.array(self.start), (len(generators), 1))
         return np.array([generator.uniform(low, high) for generator in generators])
 
     def natural(self, points: np.ndarray) -> np.ndarray:
-        """(..., d) what is tuned, at points of the box."""
+        """Return (..., d) the settings at points of the box."""
         with np.errstate(over="ignore"):
             return np.where(self.logarithmic, np.exp(points), points)
 
     def gradient_sensitivity(self, clip: float) -> float:
-        """2B/n: of the mean of the users' gradients, each clipped to length B."""
+        """Return 2B/n, of the mean of the users' gradients, each clipped to length B."""
         return 2 * clip / self.n
 
     @property
     def loss_sensitivity(self) -> float:
-        """M/n: of the mean of the users' losses."""
+        """M/n, of the mean of the users' losses."""
         return self.loss_cap / self.n
 
 
 def loss_cap(default: float) -> Any:
-    """The field M."""
+    """Declare the field M."""
     return number(
         default,
         0.1,
@@ -210,7 +213,7 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def chosen(self) -> np.ndarray:
-        """Which features are used."""
+        """Indices of the features in use."""
         return chosen_features(self.data.facts().d, self.most_features)
 
     @property
@@ -219,7 +222,7 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def not_protected(self) -> str:
-        """Who is not, in a sentence; "" where there is nobody."""
+        """A sentence on the persons who are not protected; "" if there are none."""
         return (
             "The training data are not protected: the models depend on them, and so does what is released. "
             "Nor is a user who is in both."
@@ -230,10 +233,11 @@ class TuningSpecification(ProblemSpecification):
 
     @abstractmethod
     def facts(self) -> TuningFacts:
-        """The public facts, from settings alone; loads nothing."""
+        """Return the public facts, from settings alone; loads nothing."""
 
     def _facts(self, n: int, names: tuple[str, ...], **further: Any) -> TuningFacts:
-        """Facts of n users and of what is tuned, with the settings that all of these problems have."""
+        """Return the facts of n users and the settings of these names, with the fields common to all tuning
+        problems."""
         return TuningFacts(
             n=n,
             d=len(names),
@@ -247,7 +251,7 @@ class TuningSpecification(ProblemSpecification):
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "TuningProblem":
-        """Load the data; a training is done when it is asked for."""
+        """Load the data; trainings are done when losses are needed."""
 
     def memory(self, facts: Facts) -> Memory:
         gradients = 16.0 * facts.n * facts.d if TuningFacts.of(facts).has_gradients else 0.0  # of one point
@@ -255,9 +259,9 @@ class TuningSpecification(ProblemSpecification):
 
 
 class TuningProblem(Problem):
-    """Users' losses at settings of which any may be tried, one training each."""
+    """Users' losses at settings of a box; a setting takes one training."""
 
-    # What is known of the gradient that a step was taken with, at the iterate before it.
+    # Metrics of the gradient of the last step, at the iterate before the step.
     internal_metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("gradient_norm", "Norm of the mean clipped gradient", scale="log", better=""),
         Metric("clipped_share", "Share of the users' gradients that are clipped", headline=2),
@@ -270,58 +274,62 @@ class TuningProblem(Problem):
 
     @abstractmethod
     def _losses(self, points: np.ndarray) -> np.ndarray:
-        """(P, n) the users' losses, as found, at points (P, d) of the box: one training each."""
+        """Compute (P, n) the users' losses, not capped, at points (P, d) of the box: one training each."""
 
     def _gradients(self, points: np.ndarray) -> np.ndarray:
-        """(P, n, d) the gradients of the users' losses, as found, at points (P, d). Where they are known."""
+        """Compute (P, n, d) the gradients of the users' losses, not clipped, at points (P, d), where they are known."""
         raise TypeError("the gradients of this problem are not known")
 
     def losses(self, points: np.ndarray) -> np.ndarray:
-        """(P, n) the same, some points after the others; not private."""
-        found = np.empty((len(points), self.facts.n))
+        """Compute (P, n) the users' losses, not capped, in slices of points; not private."""
+        losses = np.empty((len(points), self.facts.n))
         for part in slices(len(points), self.facts.training_seconds):
-            found[part] = self._losses(points[part])
-        return found
+            losses[part] = self._losses(points[part])
+        return losses
 
     def evaluations(self, replicates: int, window: int | None = None) -> "Evaluations":
-        """What R replicates of a run will evaluate. window : the most recent points that each keeps; None: all."""
+        """Return the evaluations of a run with R replicates. window : the most recent points that each keeps; None:
+        all."""
         return Evaluations(self, replicates, window)
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        """Of an output {"x": (R, d)} the objective. Of an internal one, which has also the mean clipped gradient that
-        was found at x before noise, "gradient" (R, d), and "clipped" (R,), what that was like."""
+        """Compute diagnostics: of an output {"x": (R, d)} the objective, of an internal output those of the gradient.
+
+        An internal output has also "gradient" (R, d), the mean clipped gradient at x before noise, and "clipped" (R,),
+        the share of users whose gradient was clipped.
+        """
         if "gradient" not in output:
             return {"objective": self._mean_losses(output["x"]), **self._compared(output["x"])}
-        found = {
+        diagnostics = {
             "gradient_norm": np.linalg.norm(output["gradient"], axis=1),
             "clipped_share": np.array(output["clipped"], dtype=float),
         }
         if expensive and self.facts.has_gradients:
             exact = self._mean_gradients(output["x"])
-            found["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
-            found["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
-        return found
+            diagnostics["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
+            diagnostics["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
+        return diagnostics
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
-        """Further diagnostics (P,) of points (P, d), where something is known to compare with."""
+        """Compute further diagnostics (P,) of points (P, d), where there is a reference to compare with."""
         return {}
 
     def _mean_losses(self, points: np.ndarray) -> np.ndarray:
-        """(P,) F, the losses of some points after the others: there may be many, as of the ground of two settings."""
-        found, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
+        """Compute (P,) F in slices of points, which may be many, as those of a map over two settings."""
+        objective, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
         for start in range(0, len(points), size):
             losses = self.losses(points[start : start + size])
-            found[start : start + size] = finite(losses, self.facts.loss_cap).mean(axis=1)
-        return found
+            objective[start : start + size] = finite(losses, self.facts.loss_cap).mean(axis=1)
+        return objective
 
     def _mean_gradients(self, points: np.ndarray) -> np.ndarray:
-        """(P, d) ∇F, nothing clipped."""
-        found = np.empty(points.shape)
+        """Compute (P, d) ∇F, without clipping."""
+        gradients = np.empty(points.shape)
         for part in gradient_slices(len(points), self.facts):
-            found[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
-        return found
+            gradients[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
+        return gradients
 
 
 class GradientProblem(TuningProblem):
@@ -335,15 +343,15 @@ class GradientProblem(TuningProblem):
 
     @abstractmethod
     def _gradients(self, points: np.ndarray) -> np.ndarray:
-        """(P, n, d) the gradients of the users' losses, as found, at points (P, d)."""
+        """Compute (P, n, d) the gradients of the users' losses, not clipped, at points (P, d)."""
 
 
 class Evaluations:
-    """The points that the R replicates of a run have evaluated, public, and the losses there, which are not.
+    """The points that the R replicates of a run have evaluated, which are public, and the losses there, which are not.
 
-    facts : of the problem. count : (R,) trainings so far; public. points : for each replicate the (N_r, d) that are
-        kept, the oldest first.
-    clipped_share : (R,) share of the users whose gradient was clipped, the last time; a diagnostic.
+    facts : of the problem. count : (R,) trainings so far; public. points : for each replicate the (N_r, d) points that
+        are kept, the oldest first.
+    clipped_share : (R,) share of the users whose gradient was clipped in the latest query; a diagnostic.
     """
 
     def __init__(self, problem: TuningProblem, replicates: int, window: int | None = None) -> None:
@@ -356,80 +364,88 @@ class Evaluations:
         seeds = ((problem._observation_seed, r) for r in range(replicates))
         self._noise = [np.random.default_rng(seed) for seed in seeds]
 
-    # ---------------------------------------------------------------------------------------------------- what is asked
+    # --------------------------------------------------------------------------------------------------------- requests
 
     def add(self, points: Sequence[np.ndarray]) -> None:
         """Evaluate (b_r, d) further points for each replicate; b_r may be 0."""
-        found = self._observed(points)
-        for r, (new, losses) in enumerate(zip(points, found, strict=True)):
+        observed = self._observed(points)
+        for r, (new, losses) in enumerate(zip(points, observed, strict=True)):
             if len(new):
                 self.points[r] = self._latest(np.concatenate([self.points[r], new]))
                 self._losses[r] = self._latest(np.concatenate([self._losses[r], losses]))
 
     def gradient(self, weights: Sequence[np.ndarray], clip: float) -> Query:
-        """Mean of the users' gradients Yᵀ W, each clipped to length `clip`; (R, d), "l2". W must not depend on losses.
+        """Return the mean of the users' gradients Yᵀ W, each clipped to length `clip`; (R, d), "l2". W must not depend
+        on losses.
 
-        weights : for each replicate (N_r, d), one row per point that is kept; further rows, such as those that fill up
-            an array (R, N, d), do not count.
+        weights : for each replicate (N_r, d), one row per kept point; further rows, such as the padding of an array (R,
+            N, d), do not count.
         """
         value = np.zeros((len(self.count), self.facts.d))
-        for r, (losses, every) in enumerate(zip(self._losses, weights, strict=True)):
-            w, clipped = np.ascontiguousarray(every[: len(losses)]), 0
+        for r, (losses, padded_weights) in enumerate(zip(self._losses, weights, strict=True)):
+            w, n_clipped = np.ascontiguousarray(padded_weights[: len(losses)]), 0
             for users in self._blocks():
                 checkpoint()
                 with np.errstate(over="ignore", invalid="ignore"):
                     rows = losses[:, users].T @ w
                 total, count = clipped_sum(rows, clip)
                 value[r] += total
-                clipped += count
-            self.clipped_share[r] = clipped / self.facts.n
+                n_clipped += count
+            self.clipped_share[r] = n_clipped / self.facts.n
         return self._gradient_query(value, clip)
 
     def exact_gradient(self, x: np.ndarray, clip: float) -> Query:
-        """The same of the users' true gradients at x (R, d), for methods that may ask for more than losses. It takes a
-        training; nothing is kept."""
+        """Return the mean of the users' true gradients at x (R, d), each clipped to length `clip`, for methods that may
+        use them.
+
+        It takes a training; nothing is kept.
+        """
         value = np.zeros((len(x), self.facts.d))
         for part in gradient_slices(len(x), self.facts):
             for r, rows in enumerate(self._problem._gradients(x[part]), part.start):
-                value[r], clipped = clipped_sum(rows, clip)
-                self.clipped_share[r] = clipped / self.facts.n
+                value[r], n_clipped = clipped_sum(rows, clip)
+                self.clipped_share[r] = n_clipped / self.facts.n
         self.count += 1
         return self._gradient_query(value, clip)
 
     def utilities(self, points: np.ndarray) -> Query:
-        """Minus the users' mean losses, each in [0, M], at points (R, k, d); (R, k), "range". Nothing is kept."""
+        """Return minus the users' mean losses, each in [0, M], at points (R, k, d); (R, k), "range". Nothing is
+        kept."""
         return Query(-self._means(points), 2 * self.facts.loss_sensitivity, "range")
 
     def mean_loss(self, points: np.ndarray) -> Query:
-        """The users' mean loss, each in [0, M], at one point (R, d) per replicate; (R, 1), "l2". Nothing is kept."""
+        """Return the users' mean loss, each in [0, M], at one point (R, d) per replicate; (R, 1), "l2". Nothing is
+        kept."""
         return Query(self._means(points[:, None]), self.facts.loss_sensitivity, "l2")
 
-    # -------------------------------------------------------------------------------------------------- how it is found
+    # ----------------------------------------------------------------------------------------------------- computation
 
     def _gradient_query(self, total: np.ndarray, clip: float) -> Query:
         return Query(total / self.facts.n, self.facts.gradient_sensitivity(clip), "l2")
 
     def _means(self, points: np.ndarray) -> np.ndarray:
-        """(R, k) means over the users at points (R, k, d), of some points after the others: `count` tells how many."""
-        means, many = np.empty(points.shape[:2]), points.shape[1]
-        size = at_a_time(len(points), many, self.facts.n)
-        for start in range(0, many, size):
+        """Compute (R, k) means over the users at points (R, k, d), in parts of the k points: `count` shows the
+        progress."""
+        means, n_points = np.empty(points.shape[:2]), points.shape[1]
+        size = at_a_time(len(points), n_points, self.facts.n)
+        for start in range(0, n_points, size):
             checkpoint()
-            part = slice(start, min(start + size, many))
-            found = self._observed(list(points[:, part]))
-            means[:, part] = [np.clip(losses, 0.0, self.facts.loss_cap).mean(axis=1) for losses in found]
+            part = slice(start, min(start + size, n_points))
+            observed = self._observed(list(points[:, part]))
+            means[:, part] = [np.clip(losses, 0.0, self.facts.loss_cap).mean(axis=1) for losses in observed]
         return means
 
     def _observed(self, points: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """For each replicate (b_r, n) losses with observation noise, those that are no finite number at the cap."""
+        """Return for each replicate (b_r, n) losses with observation noise; those that are not finite are at the
+        cap."""
         sizes = [len(new) for new in points]
-        found = np.split(self._problem.losses(np.concatenate(points)), np.cumsum(sizes)[:-1])
+        losses = np.split(self._problem.losses(np.concatenate(points)), np.cumsum(sizes)[:-1])
         self.count += sizes
         sigma, users = self.facts.observation_sd, 1 if self.facts.shared else self.facts.n
         if sigma > 0:
-            pairs = zip(found, self._noise, strict=True)
-            found = [part + sigma * noise.standard_normal((len(part), users)) for part, noise in pairs]
-        return [finite(part, self.facts.loss_cap) for part in found]
+            pairs = zip(losses, self._noise, strict=True)
+            losses = [part + sigma * noise.standard_normal((len(part), users)) for part, noise in pairs]
+        return [finite(part, self.facts.loss_cap) for part in losses]
 
     def _latest(self, rows: np.ndarray) -> np.ndarray:
         return rows if self._window is None else rows[-self._window :]
@@ -439,40 +455,44 @@ class Evaluations:
         return (slice(start, min(start + size, self.facts.n)) for start in range(0, self.facts.n, size))
 
 
-def at_a_time(replicates: int, many: int, n: int) -> int:
-    """How many of that many points are evaluated together, for all replicates."""
-    return max(1, min(LOSSES // (replicates * n), max(TOGETHER, math.ceil(many / TOLD)), many))
+def at_a_time(replicates: int, n_points: int, n: int) -> int:
+    """Return the number of points that are evaluated together, out of `n_points`, for all replicates."""
+    return max(1, min(LOSSES // (replicates * n), max(TOGETHER, math.ceil(n_points / PARTS)), n_points))
 
 
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
-    """0..count in slices of points whose users' gradients (P, n, d) are found together: for a while, and within a
+    """Yield 0..count in slices of points whose users' gradients (P, n, d) are computed together, bounded in time and
     memory."""
     seconds = facts.training_seconds + facts.gradient_seconds
     return slices(count, max(seconds, LONGEST * facts.n * facts.d / LOSSES))
 
 
 def finite(values: np.ndarray, instead: float) -> np.ndarray:
-    """The values, with a number in place of those that are not finite."""
+    """Return the values, with `instead` in place of those that are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
-    if np.isfinite(total):  # the usual case: with a NaN or an infinity it would not be
+    if np.isfinite(total):  # the usual case: no value is NaN or infinite
         return values
     return np.where(np.isfinite(values), values, instead)
 
 
 def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
-    """(d,) the sum of rows (n, d), each shortened to length `clip`, those with an entry that is no finite number left
-    out; and how many were shortened."""
+    """Compute (d,) the sum of rows (n, d), each shortened to length `clip`, and the number of rows that were shortened.
+
+    Rows with an entry that is not finite are left out.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     odd = np.flatnonzero(~np.isfinite(lengths))
-    if len(odd):  # too long for its square, or no number; what is found of the others stays, to the last bit
+    if len(
+        odd
+    ):  # the square overflows, or an entry is not finite; the sum of the others stays the same, to the last bit
         rows = rows.copy()
         rows[odd] = np.where(np.isfinite(rows[odd]).all(axis=1)[:, None], rows[odd], 0.0)
         largest = np.maximum(np.abs(rows[odd]).max(axis=1), 1e-300)
         with np.errstate(over="ignore"):
             lengths[odd] = largest * np.linalg.norm(rows[odd] / largest[:, None], axis=1)
-    long = lengths > clip
+    is_long = lengths > clip
     factors = np.ones(len(rows))
-    factors[long] = clip / lengths[long]
-    return np.asarray(factors @ rows), int(np.count_nonzero(long))
+    factors[is_long] = clip / lengths[is_long]
+    return np.asarray(factors @ rows), int(np.count_nonzero(is_long))

@@ -1,1 +1,1 @@
-"""Problems of which only values are asked."""
+"""Problems of which algorithms use values only."""

@@ -1,4 +1,5 @@
-"""Objectives asked for values only: robust regression, a small network, phase retrieval, votes, a bent valley."""
+"""Objectives of which only values are used: robust regression, a small network, phase retrieval, votes, a bent
+valley."""
 
 import math
 from abc import abstractmethod
@@ -36,11 +37,11 @@ def _seed() -> Any:
 
 
 class Function(NamedTuple):
-    """What is known of a row's function f without any data.
+    """The data-independent properties of a row's function f.
 
-    loss : what is computed of a row. n : rows. start : (d,) x₀. largest : the largest value at the start; no value is
-    negative. slope : a Lipschitz constant of every row's f, inf if there is none. value_range : the largest difference
-    of two values of one row's f.
+    loss : φ and A_z of a row. n : rows. start : (d,) x₀. largest : upper bound on the value at the start; no value is
+        negative. slope : a Lipschitz constant of every row's f, inf if there is none. value_range : the largest
+        difference of two values of one row's f.
     """
 
     loss: ValueLoss
@@ -88,34 +89,34 @@ class BlackBox(ProblemSpecification):
 
     @abstractmethod
     def function(self) -> Function:
-        """What is known of f without any data."""
+        """Return the data-independent properties of f."""
 
     def loss(self) -> ValueLoss:
-        """What is computed of a row."""
+        """Return φ and A_z of a row."""
         return self.function().loss
 
     @abstractmethod
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Rows (n, p) of norm at most 1, and targets (n, t)."""
+        """Return rows (n, p) of norm at most 1, and targets (n, t), drawn or from the tables."""
 
     def facts(self) -> ValueFacts:
-        known = self.function()
-        declared = self.lipschitz or (known.slope if math.isfinite(known.slope) else 1.0)
+        function = self.function()
+        declared = self.lipschitz or (function.slope if math.isfinite(function.slope) else 1.0)
         return ValueFacts(
-            n=known.n,
-            d=len(known.start),
+            n=function.n,
+            d=len(function.start),
             from_data=self.from_data,
             lipschitz=declared,
-            exact=known.slope <= declared,
+            exact=function.slope <= declared,
             radius=self.radius,
-            value_range=known.value_range,
-            gap=known.largest if self.gap is None else self.gap,
-            guessed=self.gap is not None and self.gap < known.largest,
-            start=tuple(known.start.tolist()),
+            value_range=function.value_range,
+            gap=function.largest if self.gap is None else self.gap,
+            guessed=self.gap is not None and self.gap < function.largest,
+            start=tuple(function.start.tolist()),
         )
 
     def memory(self, facts: Facts) -> Memory:
-        """Count blocks of values and the diagnostics' directions once for all arms."""
+        """Return the memory, with blocks of values and the diagnostics' directions counted once for all arms."""
         n, d, k = facts.n, facts.d, self.loss().count
         sample = min(2 * HALF, n)
         return Memory(
@@ -132,8 +133,11 @@ class BlackBox(ProblemSpecification):
 
 
 class TableModel(BlackBox):
-    """A model of a table: features scaled by their declared ranges, rows divided by a number and shortened to norm 1;
-    the target's declared range becomes [-1, 1] or [0, 1], and two classes are its ends."""
+    """A model of a table.
+
+    Features are scaled by their declared ranges, rows divided by a number and shortened to norm 1; the target's
+    declared range becomes [-1, 1] or [0, 1], and two classes are its ends.
+    """
 
     data: DatasetSpecification = UniformLinear()
     intercept: bool = switch(True, label="Intercept", help="A further feature that is the same in all rows.")
@@ -163,7 +167,7 @@ class TableModel(BlackBox):
 
     @property
     def features(self) -> int:
-        """p, with the intercept."""
+        """p, the number of features, with the intercept."""
         return self.data.facts().d + self.intercept
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -179,12 +183,12 @@ class TableModel(BlackBox):
 
     def _targets(self, data: Dataset) -> np.ndarray:
         low, high = data.facts.target or (-1.0, 1.0)
-        places = np.clip((data.labels - low) / (high - low), 0.0, 1.0)[:, None]
-        return np.asarray(places if self.targets == "unit" else 2 * places - 1)
+        positions = np.clip((data.labels - low) / (high - low), 0.0, 1.0)[:, None]
+        return np.asarray(positions if self.targets == "unit" else 2 * positions - 1)
 
 
 class CappedRegression(TableModel):
-    """f(x, (a, y)) = min(|y - ⟨a, x⟩|, τ): a row that the model misses by more than τ pulls no more."""
+    """f(x, (a, y)) = min(|y - ⟨a, x⟩|, τ): a row with an error above τ has no influence on the slope."""
 
     kind: ClassVar[str] = "problems.black_box.capped_regression"
     title: ClassVar[str] = "Robust regression (capped error)"
@@ -242,15 +246,15 @@ class PhaseRetrieval(BlackBox):
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         rows = _unit_rows(np.random.default_rng(self.seed), self.rows, self.dimension)
-        seen = np.abs(rows.sum(axis=1, keepdims=True)) / math.sqrt(self.dimension)
-        return rows, seen if self.form == "absolute" else seen**2
+        magnitudes = np.abs(rows.sum(axis=1, keepdims=True)) / math.sqrt(self.dimension)
+        return rows, magnitudes if self.form == "absolute" else magnitudes**2
 
 
 class Votes(BlackBox):
     """Users z = (θ, b, τ) rate a setting x by min(1, |⟨θ, x⟩ - b|), or vote it down where |⟨θ, x⟩ - b| > τ.
 
     ‖θ‖ = 1, b = ⟨θ, x*⟩ + 0.1 N(0, 1), τ uniform on [0, 1]: on average over τ a vote is the rating. But a vote is a
-    step function: nothing but clipping bounds what it says about a small move. x* = (0.8, -0.5, 0.3, 0, 0.2).
+    step function: only clipping bounds its change by a small move. x* = (0.8, -0.5, 0.3, 0, 0.2).
     """
 
     kind: ClassVar[str] = "problems.black_box.votes"
@@ -265,15 +269,15 @@ class Votes(BlackBox):
     seed: int = _seed()
 
     def function(self) -> Function:
-        start, vote = np.zeros(len(WANTED)), self.answer == "vote"
-        loss = Vote() if vote else Capped(1.0)
-        return Function(loss, self.rows, start, 1.0, math.inf if vote else 1.0, value_range=1.0)
+        start, is_vote = np.zeros(len(WANTED)), self.answer == "vote"
+        loss = Vote() if is_vote else Capped(1.0)
+        return Function(loss, self.rows, start, 1.0, math.inf if is_vote else 1.0, value_range=1.0)
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
         rows = _unit_rows(generator, self.rows, len(WANTED))
-        wanted = rows @ np.array(WANTED) + 0.1 * generator.standard_normal(self.rows)
-        return rows, np.column_stack([wanted, generator.random(self.rows)])
+        centres = rows @ np.array(WANTED) + 0.1 * generator.standard_normal(self.rows)
+        return rows, np.column_stack([centres, generator.random(self.rows)])
 
 
 class BentValley(BlackBox):
@@ -299,6 +303,6 @@ WANTED = (0.8, -0.5, 0.3, 0.0, 0.2)
 
 
 def _unit_rows(generator: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """(n, d) independent directions, uniform over the sphere."""
+    """Draw (n, d) independent directions, uniform over the sphere."""
     rows = generator.standard_normal((n, d))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Losses that are only asked for values: with kinks, not convex, and one of them a step function.
+"""Losses of which methods use values only: they have kinks, are not convex, and one of them is a step function.
 
 A loss of one row z at x is φ(A_z x, y_z), with k numbers A_z x, its *arguments*, that are linear in x.
 """
@@ -16,22 +16,22 @@ class ValueLoss(ABC):
 
     @abstractmethod
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """φ (...) of arguments (..., k) and targets (..., t), which broadcast."""
+        """Return φ (...) of arguments (..., k) and targets (..., t), which broadcast."""
 
     @abstractmethod
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Derivatives of φ (..., k) by its arguments, at a kink that of one side: for methods that may ask for them."""
+        """Return derivatives of φ (..., k) by its arguments, one-sided at a kink: for methods that may use them."""
 
     def arguments(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """A_z v (R, b, k, e) for rows (R, b, p) and vectors v (R, d, e); R of the rows may be 1."""
+        """Compute A_z v (R, b, k, e) for rows (R, b, p) and vectors v (R, d, e); the first axis of rows may be 1."""
         return np.asarray(np.matmul(rows, vectors)[:, :, None])
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """(R, b) how long A_zᵀ w is for a w of length 1, whichever: A_z A_zᵀ is its square times the identity."""
+        """Return (R, b) the length of A_zᵀ w for any w of length 1: A_z A_zᵀ is its square times the identity."""
         return np.asarray(np.linalg.norm(rows, axis=2))
 
     def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Σ A_zᵀ w (R, d) over rows (R, b, p) with weights w (R, b, k)."""
+        """Compute Σ A_zᵀ w (R, d) over rows (R, b, p) with weights w (R, b, k)."""
         return np.matmul(weights.transpose(0, 2, 1), rows).reshape(len(rows), -1)
 
 
@@ -39,9 +39,9 @@ class Phase(ValueLoss):
     """||⟨a, x⟩| - y|: Lipschitz with constant ‖a‖."""
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        found = np.abs(arguments[..., 0])
-        found -= targets[..., 0]
-        return np.abs(found, out=found)
+        errors = np.abs(arguments[..., 0])
+        errors -= targets[..., 0]
+        return np.abs(errors, out=errors)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.sign(np.abs(arguments) - targets[..., :1]) * np.sign(arguments)
@@ -51,9 +51,9 @@ class SquaredPhase(ValueLoss):
     """|⟨a, x⟩² - y|: no Lipschitz constant holds everywhere."""
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        found = arguments[..., 0] ** 2
-        found -= targets[..., 0]
-        return np.abs(found, out=found)
+        errors = arguments[..., 0] ** 2
+        errors -= targets[..., 0]
+        return np.abs(errors, out=errors)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.sign(arguments**2 - targets[..., :1]) * 2 * arguments
@@ -66,9 +66,9 @@ class Capped(ValueLoss):
         self.cap = cap
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        found = arguments[..., 0] - targets[..., 0]
-        np.abs(found, out=found)
-        return np.minimum(found, self.cap, out=found)
+        errors = arguments[..., 0] - targets[..., 0]
+        np.abs(errors, out=errors)
+        return np.minimum(errors, self.cap, out=errors)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         errors = arguments - targets[..., :1]
@@ -91,9 +91,9 @@ class Network(ValueLoss):
         return np.moveaxis(np.matmul(rows[:, None], blocks), 1, 2)
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        found = np.maximum(arguments, 0.0) @ self._weights
-        found -= targets[..., 0]
-        return np.abs(found, out=found)
+        errors = np.maximum(arguments, 0.0) @ self._weights
+        errors -= targets[..., 0]
+        return np.abs(errors, out=errors)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         errors = np.maximum(arguments, 0.0) @ self._weights - targets[..., 0]
@@ -123,8 +123,8 @@ class Valley(ValueLoss):
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         across, along = arguments[..., 0], arguments[..., 1]
-        found = np.abs(along - 2 * np.abs(across) + 1 + targets[..., 1])
-        return np.asarray(found + np.abs(1 - across + targets[..., 0]) / 4)
+        valley = np.abs(along - 2 * np.abs(across) + 1 + targets[..., 1])
+        return np.asarray(valley + np.abs(1 - across + targets[..., 0]) / 4)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         across, along = arguments[..., 0], arguments[..., 1]
