@@ -115,8 +115,8 @@ def calls() -> list[Call]:
         Call(dpviz.convert, {"budget": gaussian, "delta": 1e-6}),
         Call(
             dpviz.tightest,
-            {"events": [Laplace(1.0)], "delta": 1e-6, "before": (), "precision": "normal"},
-            {"events": "events", "before": "events"},
+            {"events": [Laplace(1.0)], "delta": 1e-6, "prior": (), "precision": "normal"},
+            {"events": "events", "prior": "events"},
         ),
         Call(dpviz.calibrate_gaussian, steps, of_steps),
         Call(dpviz.calibrate_laplace, steps, of_steps),
