@@ -1,7 +1,7 @@
 """What a visitor sees first: the picture of the run, moving, and beside it the one number that it comes to."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -60,17 +60,18 @@ Drawn = Callable[[Run, bool], Chart | None]
 Told = Callable[[Run, Trace], Headline | None]
 
 
-def picture(panel: Panel, active: bool, drawn: Drawn, told: Told, frame: Frame) -> None:
+def picture(panel: Panel, active: bool, views: Mapping[str, Drawn], told: Told, frame: Frame) -> None:
     """The picture of the newest run that has one, above it number and sentence of the same run, and its progress. It
     follows a run that is under way; where it belongs to earlier settings it is pale, which a line on it says.
 
-    drawn : makes it, given whether diagnostics may be seen; None if nothing may be shown.
+    views : by title, what makes it, given whether diagnostics may be seen; None if nothing may be shown. Of several a
+        visitor chooses one; the first is shown at first.
     """
-    draw = partial(_draw, panel, drawn, told, frame)
+    draw = partial(_draw, panel, views, told, frame)
     run_panel.live(panel.page, active, draw, whole=panel.key("whole"), hidden=frame.hides)
 
 
-def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
+def _draw(panel: Panel, views: Mapping[str, Drawn], told: Told, frame: Frame) -> None:
     run, (state, pale) = run_panel.pictured(panel.page), run_panel.state(panel.page)
     if run is None or frame.hides(run):
         # Under a key of its own, so that the chart of the data before is gone.
@@ -90,17 +91,21 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> None:
         elif run_panel.only_first(panel.page, run) and not (newest or run).job.active and frame.ready is not None:
             took = about(run.job.computing * frame.ready.times)  # the first repeats: all others follow by click only
             _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
-    of = run.job, visible
+        view = first = next(iter(views))
+        if len(views) > 1:
+            whole = partial(st.rerun, panel.key("whole"))  # the link to it stands outside
+            view = panel.choice("view", "Picture", {v: v for v in views}, first, texts.VIEW_HELP, on_change=whole)
+    of = run.job, visible, view
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end.
     if active or growing or drawn is None or last != of:
-        drawn = make(run, visible)
+        drawn = views[view](run, visible)
         st.session_state[panel.key("picture")] = of, drawn, active
     if drawn is None:
         st.info(texts.NO_CURVE)
         return
     leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
-    charts.picture(drawn, panel.key("hero"), pale, panel.page, leads)
+    charts.picture(drawn, panel.key("hero" if view == first else "hero_view"), pale, panel.page, leads)
 
 
 def _before_run(frame: Frame) -> str:

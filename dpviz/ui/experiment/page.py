@@ -129,6 +129,10 @@ class FamilyPage:
         """The live picture; None if nothing may be shown."""
         return hero.curves(run, diagnostics)
 
+    def views(self, _shown: PlanView | None, /) -> Mapping[str, hero.Drawn]:
+        """The live pictures of which a visitor chooses one, by title; the first is the one at first."""
+        return {"": self.picture}
+
     def number(self, run: Run, trace: Trace, /) -> hero.Headline | None:
         """The one number above the picture."""
         return hero.lowest(run, trace)
@@ -376,7 +380,8 @@ class _Screen(Part):
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, file.lacks() if self.uploaded else (), leads)
-            hero.picture(panel, active, pins.beneath(panel, page.picture, self.preset), page.number, frame)
+            views = {title: pins.beneath(panel, draw, self.preset) for title, draw in page.views(shown).items()}
+            hero.picture(panel, active, views, page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if shown is not None:

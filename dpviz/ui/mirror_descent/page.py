@@ -32,6 +32,7 @@ class GamesPage(FamilyPage):
     note = staticmethod(plan.size_note)
     assumptions = staticmethod(plan.assumptions)
     options = staticmethod(plan.options)
+    views = staticmethod(results.views)
     summary = staticmethod(results.summary)
     extra = staticmethod(results.show)
     verdict = staticmethod(results.verdict)
