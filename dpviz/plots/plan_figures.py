@@ -47,7 +47,7 @@ def noise_schedule(
     height: int = style.SMALL,
     *,
     noise: Mapping[str, Mapping[str, np.ndarray]] | None = None,
-    title: str = "Noise scale",
+    title: str = "",
     limits: Sequence[Limit] = (),
 ) -> Chart:
     """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
@@ -55,7 +55,7 @@ def noise_schedule(
     One line per method and named noise, of those that differ; steps without noise are left out, and a method that adds
     noise once is a point. Arms without privacy draw no noise and are left out. Of private methods that add no noise a
     note says that they randomise by selection. words : of the caption. noise : by label and name, (T,) what is drawn in
-    place of the plans' own. title : of the axis.
+    place of the plans' own. title : of the axis, if it is another one.
     """
     private = {label: plan for label, plan in plans.items() if plan.private}
     noise = {label: plan.noise for label, plan in private.items()} if noise is None else noise
@@ -65,7 +65,7 @@ def noise_schedule(
     symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
     drawn = line_drawing(
         lines,
-        Axes(STEP, f"{title} {' or '.join(symbols)}".rstrip(), log_y=True),
+        Axes(STEP, title or f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
         limits=limits,
         if_empty=BY_SELECTION if selecting else "No method adds noise.",

@@ -31,7 +31,7 @@ def noise_of_rounds(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -
     """Noise of every round, of methods that add it and of those that draw vertices, for which it is `draw_noise`."""
     drawn = {label: planning.draw_noise(plan) for label, plan in plans.items() if plan.private}
     noise = {label: {**found, **plans[label].noise} for label, found in drawn.items()}
-    title = "Noise (draws: means)" if any(drawn.values()) else "Noise scale"
+    title = "Noise (draws: on means)" * any(drawn.values())
     words = (
         "Noise on each entry of a gradient, of the payoffs or of the tables. To draw a vertex is to take the best one "
         "after Gumbel noise, whose standard deviation is drawn: on the mean of the gradients so far, or of best "
