@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 import streamlit as st
 
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import spent_curve
 from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, texts
@@ -15,9 +17,12 @@ from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.landscape import Background
+from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
+from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.run import Run, about_problem
 
 LOSS = "objective"
@@ -33,28 +38,59 @@ def picture(run: Run, diagnostics: bool) -> Chart | None:
         return None
     if diagnostics and has_ground(run):
         return landscape(run, run.job.trace)
+    return _losses(run, diagnostics, by_spent=False)
+
+
+def views(shown: PlanView | None) -> dict[str, hero.Drawn]:
+    """The losses against trainings, or against the privacy spent. No choice on a file, whose losses may be hidden, and
+    of two settings, where the loss of all that may be set is drawn."""
+    if shown is None:
+        return {"": picture}
+    problem, plan = shown.experiment.problem, next(iter(shown.plans.values()))
+    if not problem.public or _quick(problem, plan):
+        return {"": picture}
+    return {"Trainings": picture, "Budget": partial(_losses, by_spent=True)}
+
+
+def _losses(run: Run, diagnostics: bool, by_spent: bool) -> Chart | None:
+    """The validation losses of all methods, or what they release, if those may not be shown."""
+    if run.job.trace is None:
+        return None
     trace = run.job.trace.visible(diagnostics)
     if LOSS not in trace.metrics:
         return hero.curves(run, diagnostics, most=len(presets.METHODS))
-    figure = figures.by_trainings(trace, LOSS, arm_styles(run.experiment.arms))
-    metric = trace.metrics[LOSS]
+    metric, along, draw = trace.metrics[LOSS], "trainings", partial(figures.by_trainings, ended=not run.job.active)
+    looks = arm_styles(run.experiment.arms)
+    if by_spent:
+        currency: Currency = run.experiment.budget.currency or "rho"
+        along = f"privacy spent, {UNITS[currency].label}"
+        spent = {
+            label: spent_curve(trace, label, run.plans[label], currency)
+            for label, lane in trace.lanes.items()
+            if lane.private
+        }
+        figure, told = draw(trace, LOSS, looks, spent, f"P{along[1:]}")
+    else:
+        figure, told = draw(trace, LOSS, looks)
     privacy = results.privacy(metric, trace, run.experiment)
-    caption = f"{metric.label} after so many trainings. {explain.spread(run.experiment.replicates)} {privacy}"
-    alt = f"{metric.label} against trainings, one line per method"
+    caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), told, privacy)))
+    alt = f"{metric.label} against {along}, one line per method"
     return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
 
 def has_ground(run: Run) -> bool:
     """Whether the loss can be drawn over all settings: of two, on public data, where trainings are quick."""
-    facts = facts_of(run)
-    return run.experiment.problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
+    return _quick(run.experiment.problem, next(iter(run.plans.values())))
+
+
+def _quick(problem: ProblemSpecification, plan: Plan) -> bool:
+    facts = TuningFacts.of(plan.facts)
+    return problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
 
 
 def facts_of(run: Run) -> TuningFacts:
     """The facts that a run was planned from."""
-    facts = next(iter(run.plans.values())).facts
-    assert isinstance(facts, TuningFacts)
-    return facts
+    return TuningFacts.of(next(iter(run.plans.values())).facts)
 
 
 def landscape(run: Run, trace: Trace) -> Chart | None:

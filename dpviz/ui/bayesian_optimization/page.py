@@ -34,6 +34,7 @@ class TuningPage(FamilyPage):
     note = staticmethod(plan.size_note)
     assumptions = staticmethod(plan.assumptions)
     picture = staticmethod(live.picture)
+    views = staticmethod(live.views)
     number = staticmethod(live.number)
     extra = staticmethod(results.extra)
     verdict = staticmethod(results.verdict)
