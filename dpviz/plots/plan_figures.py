@@ -45,22 +45,29 @@ def noise_schedule(
     styles: Mapping[str, ArmStyle],
     words: str = "Scale of the noise in each step.",
     height: int = style.SMALL,
+    *,
+    noise: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    title: str = "",
+    limits: Sequence[Limit] = (),
 ) -> Chart:
     """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
 
     One line per method and named noise, of those that differ; steps without noise are left out, and a method that adds
     noise once is a point. Arms without privacy draw no noise and are left out. Of private methods that add no noise a
-    note says that they randomise by selection. words : of the caption.
+    note says that they randomise by selection. words : of the caption. noise : by label and name, (T,) what is drawn in
+    place of the plans' own. title : of the axis, if it is another one.
     """
     private = {label: plan for label, plan in plans.items() if plan.private}
-    lines = [line for label, plan in private.items() for line in _noise_lines(plan, label, styles[label])]
+    noise = {label: plan.noise for label, plan in private.items()} if noise is None else noise
+    lines = [line for label in private for line in _noise_lines(noise[label], label, styles[label])]
     noisy = {line.group for line in lines}
     selecting = [label for label in private if label not in noisy]
     symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
     drawn = line_drawing(
         lines,
-        Axes(STEP, f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
+        Axes(STEP, title or f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
+        limits=limits,
         if_empty=BY_SELECTION if selecting else "No method adds noise.",
         height=height,
     )
@@ -68,15 +75,15 @@ def noise_schedule(
     return Chart(drawn, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
 
 
-def _noise_lines(plan: Plan, label: str, look: ArmStyle) -> list[Line]:
-    """The different noise scales of a plan where they are above 0; those after the first are thin."""
+def _noise_lines(noise: Mapping[str, np.ndarray], label: str, look: ArmStyle) -> list[Line]:
+    """The different noise scales of a method where they are above 0; those after the first are thin."""
     named: dict[bytes, list[str]] = {}
-    for name, scale in plan.noise.items():
+    for name, scale in noise.items():
         if (scale > 0).any():
             named.setdefault(scale.tobytes(), []).append(name)
     lines = []
     for i, names in enumerate(named.values()):
-        scale = plan.noise[names[0]]
+        scale = noise[names[0]]
         steps = np.flatnonzero(scale > 0)
         title = f"{label}, {' and '.join(names)}" if len(named) > 1 else label
         lines.append(Line(steps + 1, scale[steps], title, look, width=1.0 if i else 2.0, group=label))

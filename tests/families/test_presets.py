@@ -27,11 +27,10 @@ from dpviz.families.accelerated.quadratic import published_log_bound
 from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import VertexSampling, planning, rates
 from dpviz.families.mirror_descent import presets as games
-from dpviz.families.second_order import comparison
+from dpviz.families.second_order import advice, comparison
 from dpviz.families.zeroth_order import measured
 from dpviz.families.zeroth_order import presets as values
 from dpviz.families.zeroth_order.advice import WAYS
-from dpviz.families.zeroth_order.texts import ALIKE
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import ApproximateDP, GaussianDP, PureDP
 from dpviz.problems.base import ProblemSpecification
@@ -55,6 +54,7 @@ REPLICATES = {
     "The baseline: a trust region": 20,
 }
 GAP, ERROR = "duality_gap", "worst_query_error"
+ALIKE = 1.05  # ratio of two ends up to which they are told as the same
 
 
 def named(family: str, start: str) -> Preset:
@@ -449,6 +449,16 @@ def test_what_to_look_for_can_be_seen(
     family: str, one: tuple[str, ...], other: tuple[str, ...], low: float, high: float
 ) -> None:
     assert low < mean(family, *one) / mean(family, *other) < high
+
+
+@pytest.mark.slow
+def test_with_half_the_budget_runs_get_to_a_minimum_and_never_learn_it() -> None:
+    whole = named("second_order", "Start here").experiment
+    experiment = whole.replaced(arms=whole.arms[:1], budget=whole.budget.replaced(epsilon=0.1))
+    trace, (arm,) = experiment.run(), experiment.arms
+    met, plan = advice.within(trace, arm, experiment.plans()[arm.label]), experiment.plans()[arm.label]
+    assert met is not None and all(part.all() for part in met) and plan.iterations == 1511
+    assert set(trace.lanes[arm.label].status) == {"exhausted"}
 
 
 # --------------------------------------------------------------------------------------------------- gradient methods

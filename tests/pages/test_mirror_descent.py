@@ -1,6 +1,7 @@
 """The page of private games: problems, currencies, presets, tabs, links, runs on data of its own."""
 
 import io
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -13,7 +14,21 @@ from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.mirror_descent import problem as game_controls
 from tests.families.mirror_descent import measure
 from tests.pages.mirror import TINY, open_problem
-from tests.pages.reading import Load, all_methods, chart, charts, choose, lines, pictures, run, said, table, text
+from tests.pages.reading import (
+    Load,
+    all_methods,
+    chart,
+    charts,
+    choose,
+    drawn,
+    lines,
+    link,
+    pictures,
+    run,
+    said,
+    table,
+    text,
+)
 
 PROBLEMS = pytest.mark.parametrize("problem", game_controls.PROBLEMS)
 GAMES = ("matrix", "quadratic", "curved", "groups", "losses")
@@ -33,6 +48,9 @@ def test_every_problem_plans_in_every_currency_and_says_what_is_left_out(load: L
         spent = "ε spent" if currency == "approximate" else "Privacy spent"
         planned, refused = lines(app, spent), {label for label in chosen if label in said(app)}
         assert chosen <= planned | refused and planned & chosen, currency
+        ((_, noise),) = drawn(app, lambda key: key.endswith("hero_noise"))
+        noisy = [name for trace in noise["data"] if trace.get("name") for name in trace.get("meta") or [trace["name"]]]
+        assert all(any(line.startswith(label) for line in noisy) for label in chosen - refused), currency
         assert ("As in the paper" in refused) == ("As in the paper" in chosen and currency != "approximate")
         assert ("never gives pure ε-DP" in said(app)) == (currency == "pure")
 
@@ -87,7 +105,7 @@ def test_both_ends_of_every_number_of_the_problem(load: Load, problem: str) -> N
 )
 def test_vertices_that_make_no_polytope_get_a_sentence(load: Load, vertices: str, sentence: str) -> None:
     app = open_problem(load, "polytope", mirror_polytope_shape="My own vertices")
-    assert not app.error and "3 vertices" in text(app)
+    assert not app.error and ", d = 3." in text(app)
     before = {widget.key for widget in [*app.number_input, *app.selectbox, *app.segmented_control, *app.pills]}
     app.text_area(key="mirror_vertices").set_value(vertices).run()
     assert not app.exception and sentence in said(app) and not app.metric
@@ -123,10 +141,22 @@ def test_a_bound_that_says_something_can_be_compared_with_the_run(load: Load) ->
     assert "Vertex sampling, bound" in lines(app, "Duality gap against")
     assert "As in the paper: the bound says nothing, the gap cannot exceed 2" in str(chart(app, "Upper bound on"))
     app.number_input(key="mirror_epsilon").set_value(0.05).run()
-    assert not app.exception and "Whatever T, the bound of vertex sampling says nothing here" in text(app)
-    assert "a quarter of T*" not in text(app) and "Noise of the other methods" in text(app)
-    app.pills(key="mirror_methods_game").set_value(["Vertex sampling"]).run()
     assert not app.exception and "Whatever T, the bound says nothing" in text(app)
+    assert "a quarter of T*" not in text(app)
+
+
+@pytest.mark.one_section
+def test_the_steps_say_whose_they_are_and_the_mixed_strategies_are_one_press_away(load: Load) -> None:
+    app = load("mirror_descent", mirror_follow="false", mirror_iterations="8", mirror_replicates="2")
+    (slider,) = [part.proto for part in app.get("bidi_component") if part.proto.id.endswith("mirror_iterations_slider")]
+    assert "Of Vertex sampling." in json.loads(slider.json)["help"]
+    assert "Steps T: Vertex sampling. Other steps: DP-SGDA 10, Gaussian mirror descent 256, Two draws 2." in text(app)
+    run(app)
+    app.segmented_control(key="mirror_view").set_value("Strategies").run()
+    ((alt, picture),) = drawn(app, lambda key: key.endswith("mirror_hero_view"))
+    mixed = {trace["name"]: trace for trace in picture["data"] if trace.get("name")}
+    assert "heaviest" in alt and mixed.keys() >= {"Vertex sampling", "DP-SGDA", "Two draws, y"}
+    assert "mirror_view=Strategies" in link(app) and "publishing all 2 would compose" in text(app)
 
 
 @pytest.fixture

@@ -58,18 +58,20 @@ def live(app: AppTest) -> dict[str, Any]:
 
 def test_the_light_is_there_before_anything_runs(load: Load) -> None:
     app = load(PAGE, second_references="true")
-    assert app.title[0].value == "Second-order solutions" and not app.error and not app.warning
+    assert app.title[0].value == "Second-order solutions" and not app.error
     assert app.selectbox(key="second_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app) and "second_job" not in app.session_state
-    assert lights(app) == {"OPT": "✓ green", presets.FIRST_ORDER: "? cannot tell", presets.PERTURBED: "✓ green"}
-    assert "OPT waits W = 1 step, of 1,511" in text(app) and pictures(app) == 4
+    assert lights(app) == {"OPT": "~ amber", presets.FIRST_ORDER: "? cannot tell", presets.PERTURBED: "✓ green"}
+    assert "OPT waits W = 27.2 steps, of 1,511" in said(app) and pictures(app) == 4
+    app.number_input(key="second_epsilon").set_value(1.0).run()
+    assert lights(app)["OPT"] == "✓ green" and "OPT waits W = 1 step, of 1,511" in text(app)
     numbers = table(app, "W").set_index("Method").loc["OPT"]
     assert numbers["Gradient"] == pytest.approx(0.2317, rel=1e-3)  # THEORY.md, section 6
     assert numbers["Curvature"] == pytest.approx(0.3567, rel=1e-3)
 
 
 def test_noise_that_may_be_smaller_is_called_so_and_is_no_warning(load: Load) -> None:
-    app = load(PAGE, second_methods=["OPT", "2OPT"])
+    app = load(PAGE, second_methods=["OPT", "2OPT"], second_epsilon="1")
     assert "At most so much of 2OPT:" in text(app) and not app.warning
 
 
@@ -109,6 +111,7 @@ def test_a_run_says_how_many_stopped_and_where(load: Load) -> None:
     assert int(ended.loc["OPT", "At a minimum"].split()[0]) >= 19  # the rate is 0.99: THEORY.md, section 6
     assert ended.loc[presets.FIRST_ORDER, "At a minimum"] == "0 of 20"
     assert metrics(app)["Runs stopped: OPT"] == "20 of 20" and "none within both targets: only flat" in text(app)
+    assert any("green-badge[✓ both targets met]" in part.value for part in app.main.markdown)
     alts = " ".join(charts(app))
     assert "Is the gradient small?" in alts and "Is the curvature not negative?" in alts and "by purpose" in alts
     assert texts.CERTIFIED not in text(app)
@@ -141,7 +144,7 @@ def test_who_does_not_stop_is_told_why_and_what_was_used(load: Load) -> None:
 
 
 def test_the_papers_tables_are_there_before_they_are_filled(load: Load) -> None:
-    app = load(PAGE, **SMALL)
+    app = load(PAGE, **SMALL, second_epsilon="1")
     for tab in ("Accounting", "The paper's tables"):
         app.session_state["second_tabs"] = tab
         app.run()
@@ -211,7 +214,8 @@ def test_a_copy_of_the_papers_file_needs_no_declarations(load: Load) -> None:
 
 def test_the_gap_of_a_random_start_can_be_bought_and_the_plan_pays_for_it(load: Load) -> None:
     data = {"second_data": "Stand-in for Covertype (synthetic)", "second_covertype_rows": "2000"}
-    app = load(PAGE, **data, second_start="Random, the same in all repeats", second_methods="OPT")
+    data |= {"second_start": "Random, the same in all repeats", "second_methods": "OPT", "second_epsilon": "1"}
+    app = load(PAGE, **data)
     before = metrics(app)
     assert "Spends ε_Γ" in text(app) and "before the run; the plan gets the rest" in text(app)
     app.button(key="second_release").click().run()
@@ -278,7 +282,7 @@ def test_every_release_of_the_gap_of_a_file_is_paid_for(load: Load) -> None:
 
 def test_a_split_of_ones_own_is_told_at_once(load: Load) -> None:
     """Slider and table set the same share, of which the page says what it is worth; so do the splits to start from."""
-    app = load(PAGE, second_methods=["OPT", "OPT-LS"])
+    app = load(PAGE, second_methods=["OPT", "OPT-LS"], second_epsilon="1")
     app.session_state["second_tabs"] = "Where the budget goes"
     app.run()
 

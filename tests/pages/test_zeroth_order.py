@@ -33,7 +33,7 @@ from tests.pages.test_mirror_uploads import people
 PAGE = "zeroth_order"
 FEW = {"zeroth_iterations": "32", "zeroth_replicates": "2"}
 SMALL = FEW | {"zeroth_phase_rows": "3000", "zeroth_phase_dimension": "3"}
-DRAWN = 5  # figures of the plan
+DRAWN = 6  # figures of the plan
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
@@ -50,6 +50,7 @@ def test_the_plan_and_the_advice_are_there_before_anything_runs(load: Load) -> N
     assert app.selectbox(key="zeroth_preset").value == presets.PRESETS[0].name
     assert presets.PRESETS[0].look_for in text(app) and "zeroth_job" not in app.session_state
     assert lines(app, "Noise on each coordinate") == set(presets.DEFAULT_METHODS)
+    assert lines(app, "Noise of a step against the number of parameters") == set(presets.DEFAULT_METHODS)
     assert "Advised at your size: “Improved, batches follow the moves”" in text(app)
     assert "a tree has no less noise than sums of independent noise" in said(app)
     why = text(advice(app))
@@ -78,6 +79,8 @@ def test_the_advice_is_taken_with_a_button(load: Load) -> None:
 
 def test_a_run_says_who_ends_lowest_how_stationary_and_what_was_clipped(load: Load) -> None:
     app = run(load(PAGE, **SMALL))
+    (told,) = [part.value for part in app.main.markdown if re.match(r"Down from|\*\*No lower", part.value)]
+    assert len(re.split(r"\. ", told)) == 1, "one sentence beside the number"
     assert "Down from" in text(app) and "**Clipped**: no difference of values" in text(app)
     alts = " ".join(charts(app))
     assert "Is the smoothed gradient small?" in alts and "Goldstein stationarity" in alts

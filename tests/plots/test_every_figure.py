@@ -67,7 +67,7 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "rising bound": lambda: audit_figures.rising_bound(
         STEPS, np.log(STEPS), np.full(1000, np.inf), np.full(1000, np.inf), 1.0, "ε"
     ),
-    "ranges of draws": lambda: mirror.selection_ranges(vertex(APPROXIMATE), LOOKS | {"a": LOOKS["DP-GD"]}),
+    "noise of draws": lambda: mirror.noise_of_rounds(vertex(APPROXIMATE), LOOKS | {"a": LOOKS["DP-GD"]}),
     "rounds": lambda: mirror.bound_by_rounds(GAME, APPROXIMATE),
     "rounds without privacy": lambda: mirror.bound_by_rounds(GAME, NoPrivacy()),
     "rounds of marginals": lambda: mirror.bound_by_rounds(MarginalQueries().facts(), APPROXIMATE),

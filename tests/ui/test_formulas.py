@@ -16,7 +16,7 @@ from dpviz.families.bayesian_optimization.baselines import Surface
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 from dpviz.families.bayesian_optimization.posterior import Evaluated
 from dpviz.families.second_order import ShortStep
-from dpviz.families.second_order.advice import solutions
+from dpviz.families.second_order.advice import within
 from dpviz.privacy import audit, budgets
 from dpviz.privacy.events import Event, Laplace
 from dpviz.privacy.ledger import FixedEvents, Ledger
@@ -106,8 +106,8 @@ def test_second_order() -> None:
     trace = Trace({"a": ()})
     trace.lanes["a"].iterations.append(0)
     trace.lanes["a"].values |= {name: list(last) for name, last in lasts.items()}
-    found = solutions(trace, arm, plan)
-    assert found is not None and found.tolist() == [True, False, False]
+    met = within(trace, arm, plan)
+    assert met is not None and [part.tolist() for part in met] == [[True, True, False], [True, False, True]]
 
 
 def believed() -> tuple[Any, np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, provenance, worded
-from dpviz.plots.elements.lines import Limit, Line, Turn, held_lines, line_figure, one_band
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, held_lines, line_figure, one_band
 from dpviz.plots.elements.parts import on_curve
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import PLANNED
@@ -30,6 +30,7 @@ from dpviz.problems.tuning.tuning import TuningFacts
 chart = worded(__package__)
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 POINTS = 300  # along the axis of trainings
+SMALL_PART = 20  # of a whole fall, a twentieth is little
 BIAS = ArmStyle(style.PALETTE["private"], "solid")
 # What a step's gradient is made of: series, word, look. Colour is never alone.
 PARTS = (
@@ -59,16 +60,28 @@ NAIVE = ("every try released", ArmStyle(style.GREY, "dot"))
 
 
 def by_trainings(
-    trace: Trace, metric_name: str, styles: Mapping[str, ArmStyle], height: int = style.ALONE
-) -> go.Figure:
+    trace: Trace,
+    metric_name: str,
+    styles: Mapping[str, ArmStyle],
+    spent: Mapping[str, np.ndarray] | None = None,
+    title: str = algorithms.TRAININGS.label,
+    *,
+    ended: bool = True,
+    height: int = style.ALONE,
+) -> tuple[go.Figure, str]:
     """A metric against the trainings that each run had done: what was current after so many, median over the runs with
     a 10-90 % band. Where the first run of a method has ended, its line goes on thin and without a band: runs that have
     ended keep their last value there. (Not dotted: that is what has no privacy.) A method that selects once, at its
-    end, is a point."""
+    end, is a point. On the lowest private line of runs that have ended a mark shows from where on looks no longer pay;
+    what that means, the sentence says that is returned.
+
+    spent : draw against the privacy spent instead, (t+1,) by label, as the title of the axis says.
+    """
     lines: list[Line] = []
     thin: list[Line] = []
+    curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for label in trace.lanes:
-        found = stepped(trace, label, metric_name)
+        found = stepped(trace, label, metric_name) if spent is None else _over(trace, label, metric_name, spent)
         if found is not None:
             at, values, least = found
             low, median, high = quantiles(values).T
@@ -76,6 +89,7 @@ def by_trainings(
                 name = f"{label}, at its end"
                 lines.append(Line(at[-1:], median[-1:], name, styles[label], group=label))
                 continue
+            curves[label] = at, values
             all_run, some_ended = at <= least, at >= least
             several, goes_on = bool((high > low)[all_run].any()), bool((at > least).any())
             low_band, high_band = (low[all_run], high[all_run]) if several else (None, None)
@@ -86,17 +100,47 @@ def by_trainings(
     metric = trace.metrics.get(metric_name)
     ends = {label: line.y[-1] for line in [*lines, *thin] if trace.lanes[label := line.group or line.name].private}
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
-    return line_figure(
+    lowest = min(ends.keys() & curves.keys(), key=lambda label: ends[label], default="")
+    marks, told = [], ""
+    if lowest and ended and (pays := paying(curves[lowest][1])) is not None:
+        (place, little), (at, values) = pays, curves[lowest]
+        told = f"After the diamond {lowest} gains less than {little}."
+        side = "top right" if at[place] < 0.6 * at[-1] else "top left"
+        median, until = float(np.median(values[place])), f"looks pay until {short(at[place])}"
+        marks = [Mark(float(at[place]), median, told, styles[lowest].color, until, side)]
+    figure = line_figure(
         [*lines, *thin],
         Axes(
-            algorithms.TRAININGS.label,
-            metric_name if metric is None else metric.label,
-            log_y=metric is not None and metric.scale == "log",
+            title, metric_name if metric is None else metric.label, log_y=metric is not None and metric.scale == "log"
         ),
+        marks=marks,
         notes=[*notes, *["thin: some runs have ended"] * bool(thin)],
         not_private=metric is not None and style.marked(trace.statuses(metric)),
         height=height,
     )
+    return figure, told
+
+
+def paying(values: np.ndarray) -> tuple[int, str] | None:
+    """The first entry of a curve (k, R) after which its median falls little in all, and what that means: by less than
+    runs differ in the end, or by a small part of the whole fall. None of a single run, and where no end is in sight."""
+    low, median, high = quantiles(values).T
+    differ, part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
+    above = np.flatnonzero(median - median[-1] > max(differ, part))
+    if values.shape[1] < 2 or part <= 0 or not len(above) > 0 or above[-1] + 2 >= len(values):
+        return None
+    return int(above[-1]) + 1, "half its 10-90 % band at the end" if differ > part else "a twentieth of all it gains"
+
+
+def _over(
+    trace: Trace, label: str, metric_name: str, spent: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, float] | None:
+    """As `stepped`, of the privacy spent; None of methods that have none."""
+    iterations, values = trace.lanes[label].series(metric_name)
+    if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):
+        return None
+    at = spent[label][iterations]
+    return at, values, float(at[-1])
 
 
 def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray, float] | None:

@@ -12,10 +12,11 @@ from dpviz.families.mirror_descent import bounds, planning, theory
 from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short_up
+from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
-from dpviz.plots.elements.lines import Line, Mark, line_drawing, line_figure
+from dpviz.plots.elements.lines import Line, Mark, line_figure
 from dpviz.plots.elements.parts import show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
@@ -26,36 +27,19 @@ ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T
 
 
-def selection_ranges(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """Range η_t of every draw against the round; the draw is η_t-DP and η_t²/8-zCDP.
-
-    Rounds whose draws need no data are left out, and so are arms that add noise.
-    """
-    lines = _per_player(plans, styles)
-    drawn = line_drawing(
-        lines,
-        Axes("Step t", "Range η_t of one draw", from_zero=True),
-        notes=["thin lines: the maximising player y"] if any(line.width < 2 and len(line.x) for line in lines) else [],
-        if_empty="No method draws vertices privately.",
-        height=style.SMALL,
+def noise_of_rounds(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
+    """Noise of every round, of methods that add it and of those that draw vertices, for which it is `draw_noise`."""
+    drawn = {label: planning.draw_noise(plan) for label, plan in plans.items() if plan.private}
+    noise = {label: {**found, **plans[label].noise} for label, found in drawn.items()}
+    title = "Noise (draws: on means)" * any(drawn.values())
+    words = (
+        "Noise on each entry of a gradient, of the payoffs or of the tables. To draw a vertex is to take the best one "
+        "after Gumbel noise, whose standard deviation is drawn: on the mean of the gradients so far, or of best "
+        "responses on the present one. Thin: of y, where it differs."
     )
-    return chart("selection_ranges", drawn)
-
-
-def _per_player(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> list[Line]:
-    """Where both players' ranges are equal, x stands for both."""
-    lines = []
-    for label, plan in plans.items():
-        found = planning.ranges(plan)
-        if len(found) == 2 and np.allclose(found["x"], found["y"], rtol=1e-9, atol=0.0):
-            del found["y"]
-        for i, (name, values) in enumerate(found.items()):
-            rounds, used = np.arange(1, plan.iterations + 1), values > 0
-            width, title = (2.0, label) if name == "x" else (1.0, f"{label}, y")
-            lines.append(
-                Line(rounds[used], values[used], title, styles[label], width=width, group=label, legend=i == 0)
-            )
-    return lines
+    if any("refreshed" in plan.schedule for plan in plans.values()):
+        words += " Anytime draws from weights of earlier rounds, too, whose noise is larger."
+    return plan_figures.noise_schedule(plans, styles, words, noise=noise, title=title)
 
 
 def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:

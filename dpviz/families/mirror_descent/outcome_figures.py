@@ -5,17 +5,19 @@ group really loses, beside what the game plays for and what is possible without 
 import html
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.trace import Trace
 from dpviz.families.mirror_descent.figures import ROUND
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, provenance, worded
 from dpviz.plots.elements.lines import MAX_POINTS, Line, line_figure
 from dpviz.plots.elements.parts import area
 from dpviz.plots.elements.style import ArmStyle
@@ -60,6 +62,27 @@ def strategies(
     frame = style.layout(Axes(ROUND, "Weight"), legend_entries=entries)
     frame["yaxis"] |= {"range": [0, 1]}
     return go.Figure({"data": traces, "layout": frame})
+
+
+def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy: str) -> Chart:
+    """Weights of the strategies in the mixture that each method would release now, heaviest first, on log axes, down
+    to a tenth of an even share: medians over the runs; thin for y. privacy : what may be published, for the caption.
+    """
+    lines = []
+    for label, lane in trace.lanes.items():
+        for name, width in (("x", 2.0), ("y", 1.0)):
+            if name in lane.output and lane.output[name].shape[1] > 1:
+                weights = np.median(np.sort(lane.output[name], axis=1)[:, ::-1], axis=0)
+                weights = weights[weights >= 0.1 / len(weights)]
+                line = Line(np.arange(1, len(weights) + 1), weights, label, styles[label], width=width, value=False)
+                lines.append(line if name == "x" else replace(line, name=f"{label}, y", group=label, legend=False))
+    drawn = line_figure(
+        lines,
+        Axes("Strategies, the heaviest first", "Weight in the mixture", log_x=True, log_y=True),
+        notes=["thin lines: player y"] if any(line.width < 2 for line in lines) else [],
+        height=height,
+    )
+    return chart("mixtures", drawn, provenance(lane.privacy for lane in trace.lanes.values()), privacy=privacy)
 
 
 def plain(text: str) -> str:

@@ -13,6 +13,7 @@ from dpviz.privacy import calibration
 from dpviz.privacy.accounting.closed_forms import Floats
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.events import Event, ExpMech, Repeat
+from dpviz.privacy.ledger import Filter
 from dpviz.problems.base import Memory
 from dpviz.problems.games.games import Game, GameFacts
 from dpviz.problems.games.matrix_games import counted_bytes
@@ -28,6 +29,7 @@ DRAWS = "Vertices that each player draws per round."
 Split = Literal["own", "bound"]
 MOST_DRAWS = 64
 EVEN = 0.5
+GUMBEL = math.pi / math.sqrt(6)  # standard deviation of Gumbel noise of scale 1
 SHARE_X: Any = number(
     EVEN, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
 )
@@ -236,6 +238,32 @@ def ranges(plan: Plan) -> dict[str, np.ndarray]:
     """(T,) bounded range η of every round's draws, of each player ("x", "y") who draws privately in some round."""
     found = {name: plan.schedule.get(f"range_{name}") for name in "xy"}
     return {name: values for name, values in found.items() if values is not None and (values > 0).any()}
+
+
+def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
+    """(T,) standard deviation of the noise that every round's draws amount to, of each player ("x", "y") who draws
+    privately, or of both together ("draws") where one number says it; 0 where a draw needs no data.
+
+    A draw by exponential weights is the vertex that is best after Gumbel noise: on the mean of the gradients so far, or
+    of best responses on the present one. Weights of an earlier round, as `AnytimeSampling` has, rest on fewer.
+    """
+    earlier, facts = np.arange(plan.iterations), GameFacts.of(plan.facts)  # gradients before round t
+    drawn = {name: values > 0 for name, values in ranges(plan).items()}
+    if isinstance(plan.terms, Filter):
+        drawn = {name: earlier > 0 for name in plan.terms.allowed}
+    found = {}
+    for name, rounds in drawn.items():
+        if f"step_size_{name}" in plan.schedule:
+            scale = 1 / (plan.schedule[f"step_size_{name}"] * np.maximum(earlier, 1))
+        else:
+            change = 2 * (facts.oscillation_x if name == "x" else facts.oscillation_y) / facts.n
+            scale = change / np.where(rounds, plan.schedule[f"range_{name}"], math.inf)
+        found[name] = np.where(rounds, GUMBEL * scale, 0.0)
+    if len(found) == 2 and not (found["x"] * found["y"]).any():
+        return {"draws": found["x"] + found["y"]}  # the players take turns
+    if len(found) == 2 and np.allclose(found["x"], found["y"], rtol=1e-9, atol=0.0):
+        return {"draws": found["x"]}
+    return found
 
 
 def once(scale: float, rounds: int) -> np.ndarray:

@@ -171,14 +171,14 @@ def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
         return None
     stopped = np.array([word == "converged" for word in lane.status])
     steps = lane.stopped_at[stopped]
-    true = solutions(trace, arm, plan)
-    solved = None if true is None else int((true & stopped).sum())
+    met = within(trace, arm, plan)
+    solved = None if met is None else int((met[0] & met[1] & stopped).sum())
     return Finish(int(stopped.sum()), len(stopped), float(np.median(steps)) if len(steps) else float("nan"), solved)
 
 
-def solutions(trace: Trace, arm: Arm, plan: Plan) -> np.ndarray | None:
-    """(R,) bool: whose last point is a true second-order solution. A diagnostic; None where it may not be shown, or was
-    not computed."""
+def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
+    """(R,) bool each: at whose last point the exact gradient, and the exact curvature, meet their targets. Diagnostics;
+    None where they may not be shown, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, algorithms.NonconvexMethod)
     gradient = last_numbers(trace.lanes[arm.label].series("gradient_norm", gaps=True)[1])
@@ -187,6 +187,4 @@ def solutions(trace: Trace, arm: Arm, plan: Plan) -> np.ndarray | None:
         return None
     analysis = method.analysis(facts)
     slack = 1 + ROUNDING
-    return np.asarray(
-        (gradient <= analysis.gradient_target * slack) & (curvature >= -analysis.curvature * slack), dtype=bool
-    )
+    return gradient <= analysis.gradient_target * slack, curvature >= -analysis.curvature * slack

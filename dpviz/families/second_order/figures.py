@@ -1,5 +1,6 @@
 """Figures that only this family has: both stopping tests, what the budget went to, and waiting times."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,17 +8,23 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.experiment import Arm
+from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
+from dpviz.families.second_order import texts
+from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.methods.releases import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
 from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
-from dpviz.families.second_order.theory import GREEN
+from dpviz.families.second_order.theory import GREEN, spectral_factor
 from dpviz.numbers import short, short_up
+from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, worded
 from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
 from dpviz.plots.elements.parts import area, limit_across
 from dpviz.plots.elements.style import ArmStyle
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
 chart = worded(__package__)
 # Of a step's kind: word, colour, marker. Colour is never alone.
@@ -38,6 +45,32 @@ FEW_STEPS = 15  # up to so many every one has a tick
 _FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
 RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
 BY_SHARE_HEIGHT, SPENT_HEIGHT = 340, 280  # pixels
+
+
+def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
+    """How long the noise of every step is, with the targets of all methods, if these are the same: of a gradient √d σ,
+    beside α; of a Hessian the spectral norm κ_d σ, and of a certificate σ, beside ε_H."""
+    noise, alphas, curvatures = {}, set(), set()
+    for arm in arms:
+        method, plan = arm.algorithm, plans[arm.label]
+        if not plan.private:
+            continue
+        assert isinstance(method, NonconvexMethod)
+        d, analysis = plan.facts.d, method.analysis(NonconvexFacts.of(plan.facts))
+        lengths = {"gradient": math.sqrt(d), "hessian": spectral_factor(d, method.hessian_noise)}
+        noise[arm.label] = {name: lengths.get(name, 1.0) * scale for name, scale in plan.noise.items()}
+        alphas.add(analysis.gradient_target)
+        curvatures |= {analysis.curvature} if len(plan.noise) > 1 else set()
+    limits = [Limit(max(alphas), f"α = {short(max(alphas))}")] if len(alphas) == 1 else []
+    limits += [Limit(max(curvatures), f"ε_H = {short(max(curvatures))}")] if len(curvatures) == 1 else []
+    bounded = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
+    words = (
+        "Compare the noise of a gradient, √d σ, with α; that of a Hessian (thin), its spectral norm κ_d σ, with ε_H. "
+        "Above its target it hides what is tested."
+    )
+    words += f" {texts.AT_MOST.format(bounded)}" if bounded else ""
+    title = "Length of the noise"
+    return plan_figures.noise_schedule(plans, styles, words, noise=noise, title=title, limits=limits)
 
 
 def by_share(compared: Compared) -> Chart:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from dpviz import resources
 from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, theory
@@ -78,6 +80,11 @@ def ended(found: advice.Finish) -> str:
     return f"{found.finished} of {found.runs} stopped, {when_and_where(found)}."
 
 
+def when(found: advice.Finish) -> str:
+    """At which step the runs that stopped did, in a sentence."""
+    return f"{'Median step' if found.finished > 1 else 'Step'} {short(found.median_step, 4)}."
+
+
 def when_and_where(found: advice.Finish) -> str:
     """At which step the runs that stopped did, and whether gradient and curvature meet their targets there."""
     where = "" if found.solved is None else f", **{_where(found.solved, found.finished)}**"
@@ -90,6 +97,17 @@ def _where(solved: int, finished: int) -> str:
     if not solved:
         return "none within both targets: only flat"
     return "all within both targets" if solved == finished else f"{solved} within both targets"
+
+
+def targets(gradient: np.ndarray, curvature: np.ndarray) -> str:
+    """Whether runs (R,) have met their targets, in a colour, a symbol and words."""
+    both, runs = int((gradient & curvature).sum()), len(gradient)
+    if both == runs:
+        return ":green-badge[✓ both targets met]"
+    if both:
+        return f":orange-badge[~ both targets met by {both} of {runs}]"
+    missed = {(True, False): "gradient met, curvature not", (False, True): "curvature met, gradient not"}
+    return f":red-badge[✗ {missed.get((bool(gradient.all()), bool(curvature.all())), 'targets not met')}]"
 
 
 LIGHTS: Mapping[theory.Light, tuple[str, str]] = {

@@ -3,11 +3,13 @@ the budget, and of a run how long its gradients were and how stationary it becam
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
+from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import texts
@@ -15,8 +17,8 @@ from dpviz.families.zeroth_order.theory import Bound
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
-from dpviz.plots.elements.lines import Limit, Line, Turn, line_drawing, line_figure
+from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, worded
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_drawing, line_figure
 from dpviz.plots.elements.parts import limit_across
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
@@ -31,6 +33,7 @@ PARTS = (
 )
 BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
 ERRORS = 2.0  # standard errors on both sides
+FACTORS = (1 / 16, 1, 64)  # of the present dimension: between them, the noise is a power of it
 
 
 STATIONARITY = {  # what is looked at, and the metric of its standard error
@@ -56,6 +59,40 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
         height=style.SMALL,
     )
     return chart("noise_of_an_epoch", drawn)
+
+
+def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
+    """The noise of a step, root mean square over the steps, against the number of parameters, all else as it is: of a
+    plan for each. A dot marks the present number."""
+    lines, marks = [], []
+    for arm in arms:
+        plan = plans[arm.label]
+        if not plan.private:
+            continue
+        facts, sizes = ValueFacts.of(plan.facts), {max(1, round(plan.facts.d * factor)) for factor in FACTORS}
+        noise = {d: _noise(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget)) for d in sorted(sizes)}
+        lines.append(Line(np.array([*noise]), np.array([*noise.values()]), arm.label, styles[arm.label], value=False))
+        now = f"{arm.label}, d = {facts.d:,}: {short(noise[facts.d])}"
+        marks.append(Mark(facts.d, noise[facts.d], now, styles[arm.label].color, symbol="circle"))
+    drawn = line_drawing(
+        lines,
+        Axes("Parameters d", "Noise of a step, σ", log_x=True, log_y=True),
+        marks=marks,
+        notes=["all privacy is charged at step 1"],
+        if_empty="No method adds noise.",
+        height=style.SMALL,
+    )
+    words = (
+        "Noise on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean square over the "
+        "steps, if there were so many parameters and all else stayed. All privacy is charged at the first step, as "
+        "every row is in one step only."
+    )
+    alt = "Noise of a step against the number of parameters, one line per method; a dot at the present number"
+    return Chart(drawn, "Noise and dimension", alt, f"{words} {SETTINGS_ONLY}")
+
+
+def _noise(plan: Plan) -> float:
+    return float(np.sqrt((next(iter(plan.noise.values())) ** 2).mean()))
 
 
 def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float) -> Chart:

@@ -28,16 +28,6 @@ def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
     return f"{said} {phrase(f'missing_{missing}')}" if missing else said
 
 
-ALIKE = 1.05  # ratio of two ends up to which they are told as the same
-
-
-def finding(published: float, other: float, label: str) -> str:
-    """How a simple method does beside the published algorithm, in a sentence."""
-    alike = "about as low as" if published <= ALIKE * other else "lower than"
-    how = "higher than" if other > ALIKE * published else alike
-    return f"“{label}”, which keeps no running sums, ends {how} the published algorithm."
-
-
 def clipped(share: float, mass: float, label: str) -> str:
     """How often, and how much, differences of values were clipped where a run ended."""
     if not share:

@@ -20,7 +20,7 @@ from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
 P = ParamSpec("P")
-MAX_POINTS, FLAT = 1000, 100  # per trace; and of a constant
+MAX_POINTS, FLAT = 1000, 40  # per trace; and of a constant
 HELD = 101  # steps of a staircase that can be hovered over, beside those at which it climbs
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
@@ -174,9 +174,10 @@ line_figure = _as_figure(line_drawing)
 
 def _curves(lines: Sequence["Line"], scale: "Scale", shown: Range, bound: Bound) -> tuple[list[dict[str, Any]], bool]:
     """The traces of lines; and whether they are silent, with a readout beside them that speaks for all."""
+    names = [" = ".join(line.names) if line.until else line.name for line in lines]  # not where each of them stops
     values = [
-        Values(line.x, line.y, scale.clip(line.y), ", ".join(line.names) or line.name, line.unit, line.style.color)
-        for line in lines
+        Values(line.x, line.y, scale.clip(line.y), name, line.unit, line.style.color)
+        for line, name in zip(lines, names, strict=True)
     ]
     if not needed(values):
         return [curve(line, scale, hover_format(shown, bound)) for line in lines], False
@@ -272,7 +273,7 @@ def held_lines(lines: Sequence[Line]) -> list[Line]:
 def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
     """Indices, ascending and at most `points`, of the first, the last, and the extremes within bins of equal width.
 
-    Of a constant, a hundred. position (k,) : where the points are drawn along the axis, ascending (the logarithm of x,
+    Of a constant, forty. position (k,) : where the points are drawn along the axis, ascending (the logarithm of x,
     on a log axis).
     """
     if len(y) > FLAT and y.min() == y.max():
@@ -378,15 +379,14 @@ def curve(line: Line, scale: Scale, value: str) -> dict[str, Any]:
     width = min(line.width, 1.5) if line.style.reference else line.width  # references are quiet
     return scale.points(line.x, line.y, line.held) | {
         "type": "scatter",
-        "mode": "lines" if len(line.x) > 1 else "markers",
+        **({"mode": "lines"} if len(line.x) > 1 else {"mode": "markers", "marker": {"color": line.style.color}}),
         "name": line.name,
         "line": {"color": line.style.color, "dash": line.style.dash, "width": width}
         | ({"shape": "hv"} if line.held else {}),
-        "marker": {"color": line.style.color},
         "legendgroup": line.group or line.name,
         "showlegend": line.legend,
         "hovertemplate": f"{value} {line.unit}".rstrip(),
-        "meta": list(line.names) or None,
+        **({"meta": list(line.names)} if line.names else {}),
     }
 
 

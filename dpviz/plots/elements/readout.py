@@ -41,7 +41,7 @@ def readout(lines: Sequence[Values], bound: Bound = "") -> dict[str, Any]:
     for line in lines:
         _, here, own = np.intersect1d(places, line.x, return_indices=True)
         heights[here] = line.drawn[own]
-        stroke = f'<span style="color:{line.color}">━</span> {line.name}'
+        stroke = f"<b style='color:{line.color}'>━</b> {line.name}"
         for i, value in zip(here.tolist(), line.y[own].tolist(), strict=True):
             words[i].append(f"{stroke}: {WRITE[bound](value)} {line.unit}".rstrip())
     return {

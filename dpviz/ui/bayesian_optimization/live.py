@@ -1,10 +1,12 @@
 """What a visitor of the page sees first: the validation loss falling with every training."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
 import streamlit as st
 
+from dpviz.experiments.results import spent_curve
 from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, texts
@@ -15,6 +17,7 @@ from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.landscape import Background
+from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
 from dpviz.ui.experiment import hero, results
@@ -28,25 +31,44 @@ FEWEST, MOST = 9, 41  # points of it along each setting
 
 
 def picture(run: Run, diagnostics: bool) -> Chart | None:
-    """A dot for every run on the loss of two settings; of more of them, loss against trainings; without diagnostics
-    what each method releases, by step."""
+    """Return a dot for every run on the loss of two settings; of more settings, or without diagnostics, `losses`."""
     if diagnostics and run.job.trace is not None and has_ground(run):
         return landscape(run, run.job.trace)
-    return curves(run, diagnostics)
+    return losses(run, diagnostics)
 
 
-def curves(run: Run, diagnostics: bool) -> Chart | None:
-    """Loss against trainings; without diagnostics what each method releases, by step."""
+def along_spent(shown: PlanView | None) -> Mapping[str, hero.Drawn]:
+    """Return the losses against the privacy spent as a further face; none on a file, whose losses may be hidden."""
+    if shown is None or not shown.experiment.public:
+        return {}
+    return {"Privacy spent": partial(losses, by_spent=True)}
+
+
+def losses(run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
+    """Return the validation losses of all methods against trainings, or against the privacy spent; or what they
+    release, where losses may not be shown."""
     if run.job.trace is None:
         return None
     trace = run.job.trace.visible(diagnostics)
     if LOSS not in trace.metrics:
         return hero.curves(run, diagnostics, most=len(presets.METHODS))
-    figure = figures.by_trainings(trace, LOSS, arm_styles(run.experiment.arms), hero.HEIGHT)
-    metric = trace.metrics[LOSS]
+    metric, along = trace.metrics[LOSS], "trainings"
+    draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
+    looks = arm_styles(run.experiment.arms)
+    if by_spent:
+        currency: Currency = run.experiment.budget.currency or "rho"
+        along = f"privacy spent, {UNITS[currency].label}"
+        spent = {
+            label: spent_curve(trace, label, run.plans[label], currency)
+            for label, lane in trace.lanes.items()
+            if lane.private
+        }
+        figure, told = draw(trace, LOSS, looks, spent, f"P{along[1:]}")
+    else:
+        figure, told = draw(trace, LOSS, looks)
     privacy = results.privacy(metric, trace, run.experiment)
-    caption = f"{metric.label} after so many trainings. {explain.spread(run.experiment.replicates)} {privacy}"
-    alt = f"{metric.label} against trainings, one line per method"
+    caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), told, privacy)))
+    alt = f"{metric.label} against {along}, one line per method"
     return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
 

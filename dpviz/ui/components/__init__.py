@@ -22,7 +22,7 @@ from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz import resources
-from dpviz.plots.elements.style import NOT_PRIVATE, PLOT_CONFIG
+from dpviz.plots.elements.style import NOT_PRIVATE
 from dpviz.plots.elements.typeset import printed
 from dpviz.ui.terms import TERMS
 
@@ -87,7 +87,7 @@ def plot(
     moved, the lines before stay, pale, and the vertical axis holds both.
     """
     of: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
-    _plot(key, **drawing, **of, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group, name=key)
+    _plot(key, **drawing, **of, alt=alt, pale=pale, group=group, name=key)
 
 
 def awaited(key: str) -> None:
@@ -151,18 +151,14 @@ def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
     )
 
 
-@cache
-def _copy() -> Any:
-    return part(
-        "copy",
-        '<div class="row"><button type="button"></button><span class="said" role="status"></span></div>'
-        '<textarea hidden readonly rows="3" aria-label="Text to copy"></textarea>',
-    )
-
-
 def copy(text: str, key: str, label: str) -> None:
     """A button that copies a text to the clipboard and says so, or selects it where the browser forbids that."""
-    _copy()(key=key, data={"text": text, "label": label})
+    component, module = _served(
+        "copy",
+        '<div class="dpviz-copy"><button type="button"></button><span class="said" role="status"></span>'
+        '<textarea hidden readonly rows="3" aria-label="Text to copy"></textarea></div>',
+    )
+    component(key=key, data={"text": text, "label": label, "module": module})
 
 
 @cache

@@ -194,7 +194,10 @@ def grouped(
         names = applicable(catalogue, applicable_names([n for n in group.names if n not in group.only]), methods)
         led = dict(zip((name for name in group.leads if name in names), leads, strict=False))
         for name, place in led.items():
-            panel.lead(place, declared[name], values, empty=BY_LABEL if name in catalogue.by_name else "by theory")
+            owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
+            whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
+            control = replace(declared[name], help=f"{declared[name].help.strip()}{whose}")
+            panel.lead(place, control, values, empty=BY_LABEL if name in catalogue.by_name else "by theory")
         names = [name for name in names if name not in led]
         if names:
             with st.expander(group.title) if group.title else st.container():

@@ -2,7 +2,7 @@
 and the map that a family has."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -54,15 +54,18 @@ class Page(Protocol):
         """As `FamilyPage`."""
 
 
-def choose(panel: Panel, shown: PlanView | None, mapped: bool) -> str:
-    """The face that is chosen above a picture of public data.
+def choose(panel: Panel, shown: PlanView | None, mapped: bool, more: Sequence[str]) -> str:
+    """Draw the choice of the face above a picture, and return the face.
 
     shown : None while the settings make no plan, and the choice stays as it is. mapped : whether the family has a map.
+    more : titles of the family's further faces. On a file there is none that needs other runs, or where each run is.
     """
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
     if shown is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
-        faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
+        if shown.experiment.public:
+            faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
+        faces |= {title: title for title in more}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # before the first plan
         return STEPS

@@ -52,15 +52,17 @@ class Face(NamedTuple):
 
 class Frame(NamedTuple):
     """What a picture stands in: the settings of the page, None while they make no run; whether they are about a
-    visitor's own file; the page's title; what is missing until the file can be used; what is set; and what makes
-    another picture that is chosen."""
+    visitor's own file; the page's title; what is missing until the file can be used; what is set; the title of the
+    face, and whether it is one of the family's further ones; and what makes a face that is no picture of the run."""
 
     ready: Ready | None
     uploaded: bool
     title: str
     lacks: Sequence[str] = ()
     leads: components.Leads | None = None
-    face: Callable[[], Face] | None = None
+    face: str = ""
+    further: bool = False
+    other: Callable[[], Face] | None = None
 
     def hides(self, run: Run) -> bool:
         """Whether a run is of the demonstration, and the page is about a file."""
@@ -92,7 +94,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
         return None
     visible, active = results.diagnostics_shown(panel, run.experiment), run.job.active  # it may end meanwhile
     _number(panel, run, (active, visible), told, pale)
-    newest, face = run_panel.current(panel.page), None if frame.face is None else frame.face()
+    newest, face = run_panel.current(panel.page), None if frame.other is None else frame.other()
     old = pale if face is None else face.pale
     with st.container(key=panel.key(f"on_picture{'_pale' * old}"), horizontal=True, vertical_alignment="center"):
         if pale or old:
@@ -106,7 +108,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
             _start(panel, "run_all", f"Run all ({took})", frame.title, frame.ready)
     if face is not None:
         return face.draw()
-    of = run.job, visible, st.session_state.get(panel.key("face"))
+    of = run.job, visible, frame.face
     last, drawn, growing = st.session_state.get(panel.key("picture"), (None, None, True))
     # A picture that stands still is of the same run, shows no more than may be seen now, and the end.
     if active or growing or drawn is None or last != of:
@@ -116,7 +118,7 @@ def _draw(panel: Panel, make: Drawn, told: Told, frame: Frame) -> float | None:
         st.info(texts.NO_CURVE)
         return None
     leads = frame.leads if run.experiment.public else None  # of a file, no former picture stays in the browser
-    charts.picture(drawn, panel.key("hero"), pale, panel.page, leads)
+    charts.picture(drawn, panel.key("hero_further" if frame.further else "hero"), pale, panel.page, leads)
     return None
 
 

@@ -160,6 +160,10 @@ class FamilyPage:
         """The curves, where the live picture is a map."""
         return self.picture(run, diagnostics)
 
+    def more_faces(self, _shown: PlanView | None, /) -> Mapping[str, hero.Drawn]:
+        """Further pictures of the run, by title."""
+        return {}
+
     def number(self, run: Run, trace: Trace, /) -> hero.Headline | None:
         """The one number above the picture."""
         return hero.lowest(run, trace)
@@ -408,9 +412,12 @@ class _Screen(Part):
             own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
-            draw, face = self._face(shown, ready)
+            face = self._chosen_face(shown)
+            draw, other = self._drawing(face, shown, ready)
             lacks = file.lacks() if self.uploaded else ()
-            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face)
+            frame = hero.Frame(
+                ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in page.more_faces(shown), other
+            )
             hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
@@ -421,13 +428,21 @@ class _Screen(Part):
         self.ready = ready
         return foot
 
-    def _face(self, shown: PlanView | None, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
-        """What draws the run of the page by the face that is chosen; or what makes a picture of another kind."""
-        page, panel = self.page, self.panel
-        face = faces.STEPS
-        if not self.uploaded:
-            face = faces.choose(panel, shown, shown is not None and page.mapped(shown))
+    def _chosen_face(self, shown: PlanView | None) -> str:
+        """Draw the choice of the picture's face above it, and return the face."""
+        page = self.page
+        mapped = not self.uploaded and shown is not None and page.mapped(shown)
+        face = faces.choose(self.panel, shown, mapped, tuple(page.more_faces(shown)))
         run_panel.rest(page.family if face == faces.BUDGET else "")
+        return face
+
+    def _drawing(
+        self, face: str, shown: PlanView | None, ready: Ready | None
+    ) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
+        """Return what draws the run of the page with a face; or what makes a picture of another kind."""
+        page, panel = self.page, self.panel
+        if more := page.more_faces(shown).get(face):
+            return more, None
         if face == faces.BUDGET:
             return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
         if face == faces.CLOUD:

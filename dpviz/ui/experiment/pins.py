@@ -207,8 +207,8 @@ def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> Non
         if travelling:
             downloads.pins(page, travelling)
         key = f"{page}_pin_file"
-        st.file_uploader("Pins from a file", type="json", key=key, on_change=_load, args=(page, key, places))
-        st.caption("Pins are settings with a name: they hold no data and no results.")
+        help = "Pins are settings with a name: they hold no data and no results."
+        st.file_uploader("Pins from a file", type="json", key=key, help=help, on_change=_load, args=(page, key, places))
 
 
 # -------------------------------------------------------------------------------------------------------------- changes

@@ -32,6 +32,7 @@ class GamesPage(FamilyPage):
     note = staticmethod(plan.size_note)
     assumptions = staticmethod(plan.assumptions)
     options = staticmethod(plan.options)
+    more_faces = staticmethod(results.more_faces)
     summary = staticmethod(results.summary)
     extra = staticmethod(results.show)
     verdict = staticmethod(results.verdict)

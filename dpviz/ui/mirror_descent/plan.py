@@ -10,9 +10,7 @@ from dpviz.datasets import Upload
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import VertexSampling, advice, bounds, figures, planning, texts
-from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.style import HEIGHT
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -70,28 +68,14 @@ def range_card(label: str, plan: Plan) -> guarantee.Card:
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
-    """How much one drawn vertex may tell, the privacy spent, the gap that is promised, and what comes with it."""
-    yield figures.selection_ranges(guarantee.private(shown.plans), shown.styles)
+    """The noise of every round, the privacy spent, the gap that is promised, and the rounds that promise most."""
+    yield figures.noise_of_rounds(shown.plans, shown.styles)
     yield plan_view.privacy_spent(shown, after="round")
     yield figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles)
-    yield _fourth(shown)
-
-
-def _fourth(shown: PlanView) -> Chart:
-    """Rounds against the bound; where that says nothing whatever T, or has no method, the noise of the others."""
-    bound, nothing = None, ""
-    sampling = next((a.algorithm for a in shown.experiment.arms if a.label in shown.theory), None)
+    sampling = next((arm.algorithm for arm in shown.experiment.arms if arm.label in shown.theory), None)
     if isinstance(sampling, VertexSampling):
         how = planning.Sampling(sampling.each_draws, sampling.own_share, sampling.batching)
-        bound = figures.bound_by_rounds(facts_of(shown), shown.experiment.budget, how)
-        if bound.figure.data:
-            return bound
-        nothing = f" Whatever T, the bound of vertex sampling says nothing here: {facts_of(shown).cannot_exceed}."
-    words = f"Standard deviation or scale of the noise that methods without vertex sampling add.{nothing}"
-    noise = plan_figures.noise_schedule(shown.plans, shown.styles, words, HEIGHT)
-    if bound is not None and not noise.figure.data:
-        return bound
-    return replace(noise, heading="Noise of the other methods", alt=texts.TEXTS["CHARTS"]["bound_by_rounds"]["alt"])
+        yield figures.bound_by_rounds(facts_of(shown), shown.experiment.budget, how)
 
 
 def options(shown: PlanView) -> Options:
@@ -106,10 +90,26 @@ def options(shown: PlanView) -> Options:
 
 
 def size_note(shown: PlanView) -> str:
-    """Rows and draws in one line."""
+    """Rows and vertices in one line, and whose T the slider sets."""
     facts = facts_of(shown)
-    players = f"{facts.d_x:,} vertices" + (f" against {facts.d_y:,}" if facts.d_y > 1 else "")
-    return f"n = {facts.n:,} rows, {players}."
+    players = f"{facts.d_x:,}" + (f" × {facts.d_y:,}" if facts.d_y > 1 else "")
+    return f"n = {facts.n:,}, d = {players}. {whose_steps(shown)}"
+
+
+def whose_steps(shown: PlanView) -> str:
+    """Which methods take the T that is set, and how many steps each of the others takes."""
+    takes, others = [], []
+    for arm in shown.experiment.arms:
+        plan = shown.plans[arm.label]
+        if not plan.private:
+            continue
+        if getattr(arm.algorithm, "iterations", None) == plan.iterations:
+            takes.append(arm.label)
+        else:
+            others.append(f"{arm.label} {'at most ' * plan.stops}{plan.iterations:,}")
+    return " ".join(
+        f"{words}: {', '.join(labels)}." for words, labels in (("Steps T", takes), ("Other steps", others)) if labels
+    )
 
 
 def recommendation(shown: PlanView) -> None:

@@ -1,5 +1,6 @@
 """What a run on a game shows beyond curves: strategies, losses per group, marginals, and the synthetic table."""
 
+from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
@@ -16,13 +17,30 @@ from dpviz.problems.games.grouped import GroupedGame
 from dpviz.problems.games.marginals import MarginalGame, MarginalQueries
 from dpviz.ui import charts, explain
 from dpviz.ui.controls import Panel
-from dpviz.ui.experiment.plan import Shown
+from dpviz.ui.experiment import hero
+from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import show_table
 from dpviz.ui.mirror_descent import group_results, synthetic_table
 
 PLAYERS: dict[Player, str] = {"x": "x, minimises", "y": "y, maximises"}
 HEAVIEST = 20  # vertices that are named in numbers
+
+
+def more_faces(_: PlanView | None) -> Mapping[str, hero.Drawn]:
+    """Return the strategies that the players play in the end as a further face."""
+    return {"Strategies": mixtures}
+
+
+def mixtures(run: Run, diagnostics: bool) -> Chart | None:
+    """The mixed strategies that the methods release in the end, or now."""
+    if run.job.trace is None:
+        return None
+    trace, experiment = run.job.trace.visible(diagnostics), run.experiment
+    privacy = explain.released(experiment, experiment.replicates)
+    if any(not lane.private for lane in trace.lanes.values()):
+        privacy = f"{privacy} {explain.REFERENCES}"
+    return outcome_figures.mixtures(trace, arm_styles(experiment.arms), hero.HEIGHT, privacy)
 
 
 def summary(panel: Panel, run: Run, trace: Trace) -> None:

@@ -102,13 +102,16 @@ def number(run: Run, trace: Trace) -> hero.Headline | None:
     if not told:
         return None
     first, *others = told
-    words = [f"{texts.when_and_where(told[first]).capitalize()}."] if told[first].finished else [_why_none(run, first)]
+    arm = next(arm for arm in arms if arm.label == first)
+    met = advice.within(trace, arm, run.plans[first])
+    words = [] if met is None else [texts.targets(*met)]
+    words += [texts.when(told[first])] if told[first].finished else [_why_none(run, first)]
     words += [f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS]]
     raw = any(finish.solved is not None for finish in told.values())
     return hero.Headline(
         f"Runs stopped: {first}",
         f"{told[first].finished} of {told[first].runs}",
         "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
-        + " Whether exact gradient and curvature are within the targets reads the raw data: **not private**." * raw,
+        + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**." * raw,
         " ".join(words),
     )

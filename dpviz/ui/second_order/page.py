@@ -22,7 +22,7 @@ class SecondOrderPage(FamilyPage):
     default_methods = presets.DEFAULT_METHODS
     references = "OPT once more, without noise: no privacy."
     currency = "approximate"
-    at_first: Mapping[str, float] = {"epsilon": 1.0, "delta": 1e-5}
+    at_first: Mapping[str, float] = {"epsilon": 0.2, "delta": 1e-5}
     problems = problem.MENU
     predict = staticmethod(advice.forecasts)
     card = staticmethod(plan.card)

@@ -10,7 +10,6 @@ from dpviz.experiments.plan import Plan
 from dpviz.families.second_order import advice, figures, texts
 from dpviz.families.second_order.advice import Forecast
 from dpviz.numbers import rounded_up, short, short_up
-from dpviz.plots import plan_figures
 from dpviz.plots.elements.chart import Chart
 from dpviz.problems.nonconvex.nonconvex import NonconvexModel
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
@@ -94,10 +93,7 @@ def _enough(rows: float | None) -> float | None:
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
     """The noise in each step, the privacy spent, noise beside tolerances, and how long a run waits."""
-    bounded = ", ".join(label for label, plan in shown.plans.items() if plan.noise_varies)
-    at_most = f" {texts.AT_MOST.format(bounded)}" if bounded else ""
-    words = f"On each coordinate of the mean gradient, and of the Hessian (thin).{at_most}"
-    yield plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    yield figures.noise_and_targets(shown.experiment.arms, shown.plans, shown.styles)
     yield plan_view.privacy_spent(shown, after="step at most")
     found: Theory = shown.theory
     yield figures.noise_against_tolerances(

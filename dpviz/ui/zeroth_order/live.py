@@ -8,7 +8,7 @@ import streamlit as st
 
 from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
-from dpviz.families.zeroth_order import presets, texts
+from dpviz.families.zeroth_order import texts
 from dpviz.numbers import short
 from dpviz.plots import landscape as plane
 from dpviz.plots.elements.chart import Chart
@@ -116,14 +116,13 @@ def _moved(values: np.ndarray, room: int, cells: float) -> np.ndarray:
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:
-    """Where the best method ends; and what is remarkable: how the naive oracle does beside the published algorithm."""
+    """Where the best method ends, and in one sentence how far that is from the start and from no privacy."""
     told, found = hero.lowest(run, trace), outcome(trace)
     if told is None or found is None:
         return told
-    ends = {found.best: found.end, **dict(found.others)}
-    if presets.PUBLISHED not in ends or presets.FRESH not in ends:
-        return told
-    if found.chance(presets.PUBLISHED, presets.FRESH):
-        return told
-    said = texts.finding(ends[presets.PUBLISHED], ends[presets.FRESH], presets.FRESH)
-    return told._replace(sentence=f"{told.sentence} {said}")
+    fell = found.end < found.start
+    words = f"Down from {short(found.start)}" if fell else f"**No lower than where it started**, {short(found.start)}"
+    if found.floor is not None:
+        words += f"; without privacy {short(found.floor)}"
+        words += ", a difference that may be chance" * found.chance(found.best, found.reference)
+    return told._replace(sentence=f"{words}.")

@@ -119,13 +119,15 @@ def _apply(option: Option) -> None:
 
 
 def drawings(shown: PlanView) -> Iterator[Chart]:
-    """The noise of the steps of an epoch and of all running sums, what the bound promises, what first steps tell."""
+    """The noise of the steps of an epoch, and against the dimension; that of all running sums, what the bound promises,
+    what first steps tell, and the privacy spent, which is all charged at once."""
     yield figures.noise_of_an_epoch(shown.plans, shown.styles)
-    yield page_plan.privacy_spent(shown)
+    yield figures.noise_by_dimension(shown.experiment.arms, shown.plans, shown.styles)
     found: Forecast = shown.theory
     yield noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
     yield figures.bound_parts(found.bounds, found.facts, found.without)
     yield figures.watched(found.watched, shown.styles, found.mu or 0.0)
+    yield page_plan.privacy_spent(shown)
 
 
 def size_note(shown: PlanView) -> str:

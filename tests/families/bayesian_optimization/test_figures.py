@@ -22,6 +22,29 @@ def experiment() -> Experiment:
     return Experiment(problem=SMALL, arms=arms, budget=GaussianDP(mu=1.0), replicates=3)
 
 
+STEPS = np.arange(101.0)
+
+
+@pytest.mark.parametrize(
+    ("median", "runs", "expected"),
+    [
+        (np.exp(-STEPS / 10), [0, 0, 0], (30, "twentieth")),  # e^-3 = 1/20.1
+        (np.exp(-STEPS / 10), [-0.2, 0, 0.2], (19, "band")),  # half the band is 0.16; e^-1.9 = 0.15
+        (np.exp(-STEPS / 10), [0], None),  # a single run says nothing of how runs differ
+        (STEPS, [0, 0], None),
+        (np.where(STEPS < 100, 1.0, 0.0), [0, 0], None),  # all is gained at the end
+    ],
+    ids=["a small part", "runs differ", "one run", "rising", "at the end"],
+)
+def test_looks_pay_until_little_is_left_to_gain(
+    median: np.ndarray, runs: list[float], expected: tuple[int, str] | None
+) -> None:
+    found = figures.paying(np.add.outer(median, runs))
+    assert (found is None) == (expected is None)
+    if found is not None and expected is not None:
+        assert found[0] == expected[0] and expected[1] in found[1]
+
+
 def test_a_process_of_quadratic_functions_knows_a_quadratic_loss() -> None:
     exact = Surrogate(kernel="quadratic", relative_noise=1e-10)
     method = Gibo(surrogate=exact, bias_level=0.001, placing=Placing(nearest=1.0))

@@ -19,6 +19,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.families.mirror_descent import (
     AnytimeSampling,
+    BiasReduced,
     EuclideanGradient,
     FictitiousPlay,
     FrankWolfe,
@@ -29,6 +30,7 @@ from dpviz.families.mirror_descent import (
     SyntheticData,
     TwoDraws,
     VertexSampling,
+    planning,
     theory,
 )
 from dpviz.families.mirror_descent.methods.noisy_gradients import _mixture
@@ -179,6 +181,35 @@ def test_vertex_sampling_is_the_loop_of_the_theory(batching: Any, draws: int, mo
         assert all(found[t + 1].output[name] == pytest.approx(s / (t + 1)) for name, s in zip("xy", sums, strict=True))
         payoffs = signs(SMALL, slice(None) if batching == "full" else slice(10 * t, 10 * t + 10))
         scores = [scores[0] - tau_x * played[1] @ payoffs.T, scores[1] + tau_y * played[0] @ payoffs]
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        (VertexSampling(iterations=6, draws=3, share_x=0.2), SMALL),
+        (VertexSampling(iterations=6, batching="single"), SMALL),
+        (AnytimeSampling(iterations=8), ALONE),
+        (FictitiousPlay(responses=6), SMALL),
+        (BiasReduced(stop_level=8), SMALL),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_the_noise_of_a_draw_is_that_of_its_selection(
+    method: Any, problem: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A selection adds Gumbel noise of scale Δ/η to what it is given: the sum of the gradients so far, or the last."""
+    spy, plan = Spy(monkeypatch), method.plan(problem.facts(), RHO)
+    ran(method, problem.build(), plan)
+    noise = planning.draw_noise(plan)
+    rounds = plan.charged_at.tolist() if isinstance(plan.terms, FixedEvents) else [2] * len(spy.seen)
+    assert len(rounds) == len(spy.seen) > 0
+    for t, release in zip(rounds, spy.seen, strict=True):
+        event: Any = release.event.event if isinstance(release.event, Repeat) else release.event
+        scale = release.query.sensitivity / event.eta / (1 if isinstance(method, FictitiousPlay) else t - 1)
+        deviation = stats.gumbel_r(scale=scale).std()
+        assert any(np.isclose(series[t - 1], deviation, rtol=1e-9) for series in noise.values())
+    free = {*range(1, plan.iterations + 1)} - {*rounds} if isinstance(plan.terms, FixedEvents) else {1}
+    assert not any(series[t - 1] for series in noise.values() for t in free)
 
 
 def test_without_privacy_it_is_exponential_weights() -> None:

@@ -10,8 +10,9 @@ import pytest
 from dpviz.datasets import Saddle
 from dpviz.errors import UserError
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import ShortStep, advice, presets, texts
+from dpviz.families.second_order import ShortStep, advice, figures, presets, texts
 from dpviz.families.second_order.advice import Forecast
+from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, ZeroConcentratedDP
 from dpviz.problems.nonconvex.nonconvex import NonconvexModel, RobustComponent, SigmoidTukey
 
@@ -19,8 +20,12 @@ START, AMBER, RED = (preset.experiment for preset in presets.PRESETS[:3])
 
 
 def test_the_presets_have_the_light_that_they_are_named_after() -> None:
-    lights = [advice.forecasts(found, found.plans())["OPT"][0].light for found in (START, AMBER, RED)]
-    assert lights == ["green", "amber", "red"]
+    """And the page starts where its slider turns the light."""
+    around = [START.replaced(budget=START.budget.replaced(epsilon=epsilon)) for epsilon in (0.3, 0.2, 0.1)]
+    for experiments in (around, (around[0], AMBER, RED)):
+        lights = [advice.forecasts(found, found.plans())["OPT"][0].light for found in experiments]
+        assert lights == ["green", "amber", "red"]
+    assert around[1] == START
 
 
 @pytest.mark.parametrize(
@@ -77,6 +82,34 @@ def test_the_published_baseline_is_foreseen_with_the_tolerances_that_it_tests() 
     assert tight.iterations == 578, "⌈6 · 0.5/α^1.5⌉"
     assert forecast.stopping.gradient_ratio == pytest.approx(0.26, abs=0.005)
     assert forecast.stopping.hessian_ratio == pytest.approx(0.93, abs=0.005)
+
+
+def test_the_noise_is_drawn_as_long_as_what_it_is_compared_with_and_the_targets_beside_it() -> None:
+    plans = START.plans()
+    data = figures.noise_and_targets(START.arms, plans, arm_styles(START.arms)).figure.data
+    ends = {trace.name: float(trace.y[-1]) for trace in data if trace.name}
+    limits = {trace.text[0]: float(trace.y[0]) for trace in data if trace.text}
+    assert limits == pytest.approx({"α = 0.1": 0.1, "ε_H = 0.2": 0.2})
+    stopping = advice.forecasts(START, plans)["OPT"][0].stopping
+    assert ends["OPT, gradient"] == pytest.approx(stopping.gradient_ratio * stopping.gradient_tolerance, rel=1e-6)
+    assert ends["OPT, hessian"] == pytest.approx(stopping.hessian_ratio * stopping.curvature_tolerance, rel=1e-6)
+    assert ends["OPT, hessian"] > 0.2 > ends["OPT, gradient"], "the slider moves it across"
+
+
+@pytest.mark.parametrize(
+    ("gradient", "curvature", "said"),
+    [
+        ((1, 1), (1, 1), "green-badge[✓ both"),
+        ((1, 1), (1, 0), "orange-badge[~ both targets met by 1 of 2"),
+        ((1, 1), (0, 0), "red-badge[✗ gradient met, curvature not"),
+        ((0, 0), (1, 1), "red-badge[✗ curvature met, gradient not"),
+        ((1, 0), (0, 1), "red-badge[✗ targets not met"),
+    ],
+)
+def test_whether_targets_are_met_has_a_colour_a_symbol_and_words(
+    gradient: tuple[int, int], curvature: tuple[int, int], said: str
+) -> None:
+    assert texts.targets(np.array(gradient, dtype=bool), np.array(curvature, dtype=bool)).startswith(f":{said}")
 
 
 def test_waiting_times_fall_with_rows_and_are_the_plans_own_at_its_rows() -> None:

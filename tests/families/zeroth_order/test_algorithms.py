@@ -12,9 +12,19 @@ from pydantic import ValidationError
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.zeroth_order import DirectionalDescent, FirstOrder, Naive, VarianceReduced, planning, theory
+from dpviz.families.zeroth_order import (
+    DirectionalDescent,
+    FirstOrder,
+    Naive,
+    VarianceReduced,
+    figures,
+    planning,
+    presets,
+    theory,
+)
 from dpviz.families.zeroth_order.conversion import Conversion, Path
 from dpviz.families.zeroth_order.planning import Layout
+from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting import accountants, per_event
 from dpviz.privacy.budgets import ApproximateDP, Budget, GaussianDP, NoPrivacy, PureDP
 from dpviz.privacy.events import Gaussian, Laplace, Parallel
@@ -87,6 +97,22 @@ def test_a_run_costs_what_one_leaf_costs(method: Conversion) -> None:
     assert [*readings, mironov] == pytest.approx([4.7284, 4.3772, 5.2985], abs=1e-3)
     with pytest.raises(UserError):
         method.plan(SHORT.facts(), PureDP(epsilon=1.0))
+
+
+def test_the_noise_against_the_dimension_is_that_of_plans_between_the_points_too_and_all_is_charged_at_once() -> None:
+    """Of every method that is offered: straight lines on log axes, and the dot is on its line."""
+    experiment = presets.PRESETS[0].experiment.replaced(arms=presets.arms([*presets.METHODS]))
+    plans = experiment.plans()
+    assert all(set(plan.charged_at.tolist()) == {1} for plan in plans.values()), "as the chart says"
+    data = figures.noise_by_dimension(experiment.arms, plans, arm_styles(experiment.arms)).figure.data
+    drawn = {name: trace for trace in data if trace.mode == "lines" for name in trace.meta or [trace.name]}
+    assert set(drawn) == set(plans)
+    for dimension in (2, 6, 24, 50):
+        other = experiment.replaced(problem=experiment.problem.replaced(dimension=dimension))
+        for label, plan in other.plans().items():
+            noise = np.sqrt((next(iter(plan.noise.values())) ** 2).mean())
+            read = np.exp(np.interp(np.log(dimension), np.log(drawn[label].x), np.log(drawn[label].y)))
+            assert read == pytest.approx(noise, rel=1e-5), (label, dimension)
 
 
 def test_what_does_not_fit_is_refused_with_a_sentence() -> None:

@@ -45,6 +45,9 @@ const numbers = {
   click: (node) => table(node),
 };
 const menu = {
+  displaylogo: false,
+  displayModeBar: "hover",
+  toImageButtonOptions: { format: "png", scale: 2 },
   modeBarButtonsToAdd: [numbers, ...(document.fullscreenEnabled ? [fullscreen] : [])], // not on every telephone
   modeBarButtonsToRemove: ["lasso2d", "select2d"], // nothing happens to what is selected
   responsive: false,
@@ -312,14 +315,13 @@ async function draw(node, printed = false) {
   try {
     const Plotly = await library(state.data.library);
     while (node.clientWidth) {
-      const { config } = state.data;
       const [figure, before] = [state.stop?.figure ?? state.data.figure, beneath(state)];
       const [width, height, look] = [node.clientWidth, node.clientHeight, template(node)];
       const wanted = [figure, before?.figure, before?.words, state.mark?.at, width, height, JSON.stringify(look)].join();
       if (wanted === state.drawn) return;
       state.drawn = wanted;
       const { data, layout } = onThisPage(composed(state, before, node), look.layout.paper_bgcolor, state.data.dark);
-      await Plotly.react(node, data, { ...layout, template: look, width, height }, { ...config, ...menu });
+      await Plotly.react(node, data, { ...layout, template: look, width, height }, menu);
       if (state.data.group && !state.heard) {
         state.heard = true;
         node.tabIndex = 0;
