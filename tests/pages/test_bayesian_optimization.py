@@ -64,15 +64,13 @@ def test_a_run_says_who_ends_lowest_and_after_how_many_trainings(load: Load) -> 
 @pytest.mark.one_section
 def test_losses_stand_against_trainings_or_the_budget(load: Load) -> None:
     app = run(load(PAGE, tuning_scales_drawn_rows="150", tuning_scales_training_rows="60", **FEW))
-    app.segmented_control(key="tuning_view").set_value("Budget").run()
+    app.segmented_control(key="tuning_face").set_value("Privacy spent").run()
     figure = app.session_state["tuning_picture"][1].figure
     ends = {trace.name: float(trace.x[-1]) for trace in figure.data if trace.name}
-    assert set(ends) == {presets.GIBO, f"{presets.RANDOM}, at its end"} and "tuning_view=Budget" in link(app)
+    assert set(ends) == {presets.GIBO, f"{presets.RANDOM}, at its end"} and "tuning_face=Privacy" in link(app)
     assert list(ends.values()) == pytest.approx([1.0, 1.0], rel=1e-5), "all spend μ = 1"
     assert figure.layout.xaxis.title.text.startswith("Privacy spent, μ")
-    assert len(drawn(app, lambda key: key.endswith("tuning_hero_view"))) == 1
-    other = run(load(PAGE, **SMALL))
-    assert "tuning_view" not in [box.key for box in other.segmented_control], "of two settings, the ground is drawn"
+    assert len(drawn(app, lambda key: key.endswith("tuning_hero_further"))) == 1
 
 
 def test_where_random_search_wins_the_page_says_so(load: Load) -> None:

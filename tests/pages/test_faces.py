@@ -81,7 +81,9 @@ def test_along_the_budget_all_budgets_are_there_and_a_move_of_it_moves_the_mark_
 def test_a_picture_has_its_faces_and_begins_with_its_map_or_the_steps(load: Load, family: Entry) -> None:
     app = opened(load, family)
     (control,) = [control for control in app.segmented_control if control.key == f"{family.page().prefix}_face"]
-    assert control.options in ([STEPS, BUDGET, CLOUD], [MAP, STEPS, BUDGET, CLOUD])
+    further = {"mirror_descent": ["Strategies"], "bayesian_optimization": ["Privacy spent"]}.get(family.name, [])
+    usual = [STEPS, BUDGET, CLOUD]
+    assert control.options in ([*usual, *further], [MAP, *usual, *further])
     assert f"{family.name}_budget_job" not in app.session_state, "a sweep that nobody has asked for"
     ((_, figure),) = drawn(app, lambda key: key.endswith("_hero"))
     assert any(trace["type"] == "contour" for trace in figure["data"]) == (control.options[0] == MAP)

@@ -152,11 +152,11 @@ def test_the_steps_say_whose_they_are_and_the_mixed_strategies_are_one_press_awa
     assert "Of Vertex sampling." in json.loads(slider.json)["help"]
     assert "Steps T: Vertex sampling. Other steps: DP-SGDA 10, Gaussian mirror descent 256, Two draws 2." in text(app)
     run(app)
-    app.segmented_control(key="mirror_view").set_value("Strategies").run()
-    ((alt, picture),) = drawn(app, lambda key: key.endswith("mirror_hero_view"))
+    app.segmented_control(key="mirror_face").set_value("Strategies").run()
+    ((alt, picture),) = drawn(app, lambda key: key.endswith("mirror_hero_further"))
     mixed = {trace["name"]: trace for trace in picture["data"] if trace.get("name")}
     assert "heaviest" in alt and mixed.keys() >= {"Vertex sampling", "DP-SGDA", "Two draws, y"}
-    assert "mirror_view=Strategies" in link(app) and "publishing all 2 would compose" in text(app)
+    assert "mirror_face=Strategies" in link(app) and "publishing all 2 would compose" in text(app)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def _page() -> None:
         st.session_state["drawn"] = {trace.name for trace in chart.figure.data if trace.name}
 
     kept, charts.alone = charts.alone, alone
-    hero._draw(Panel("p"), {"": hero.curves}, hero.lowest, hero.Frame(None, True, "P"))
+    hero._draw(Panel("p"), hero.curves, hero.lowest, hero.Frame(None, True, "P"))
     charts.alone = kept
 
 

@@ -54,17 +54,19 @@ class Page(Protocol):
         """As `FamilyPage`."""
 
 
-def choose(panel: Panel, shown: PlanView | None, mapped: bool, more: Sequence[str]) -> str:
+def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, more: Sequence[str]) -> str:
     """Draw the choice of the face above a picture, and return the face.
 
     shown : None while the settings make no plan, and the choice stays as it is. mapped : whether the family has a map.
-    more : titles of the family's further faces. On a file there is none that needs other runs, or where each run is.
+    uploaded : whether the data are a visitor's own: then no face needs other runs, or where each run is.
+    more : titles of the family's further faces.
     """
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
-    if shown is not None:
+    if uploaded:
+        faces = {FIRST: STEPS} | {title: title for title in more}
+    elif shown is not None:
         faces = {FIRST: MAP, STEPS: STEPS} if mapped else {FIRST: STEPS}
-        if shown.experiment.public:
-            faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
+        faces |= {BUDGET: BUDGET} | ({CLOUD: CLOUD} if shown.experiment.problem.plane is not None else {})
         faces |= {title: title for title in more}
         st.session_state[panel.key("faces")] = faces
     if len(faces) == 1:  # before the first plan

@@ -415,9 +415,8 @@ class _Screen(Part):
             face = self._chosen_face(shown)
             draw, other = self._drawing(face, shown, ready)
             lacks = file.lacks() if self.uploaded else ()
-            frame = hero.Frame(
-                ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in page.more_faces(shown), other
-            )
+            further = face in page.more_faces(shown)
+            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, further, other)
             hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
@@ -432,7 +431,7 @@ class _Screen(Part):
         """Draw the choice of the picture's face above it, and return the face."""
         page = self.page
         mapped = not self.uploaded and shown is not None and page.mapped(shown)
-        face = faces.choose(self.panel, shown, mapped, tuple(page.more_faces(shown)))
+        face = faces.choose(self.panel, shown, self.uploaded, mapped, tuple(page.more_faces(shown)))
         run_panel.rest(page.family if face == faces.BUDGET else "")
         return face
 
