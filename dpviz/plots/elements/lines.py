@@ -20,7 +20,8 @@ from dpviz.plots.elements.readout import Values, needed, readout
 from dpviz.plots.elements.style import ArmStyle
 
 P = ParamSpec("P")
-MAX_POINTS, FLAT = 1000, 40  # per trace; and of a constant
+MAX_POINTS = 1000  # per trace
+FLAT, FEW = 100, 40  # of more points of a constant, so few are drawn
 HELD = 101  # steps of a staircase that can be hovered over, beside those at which it climbs
 # Values beyond these are drawn there, and the figure says so. A diverged run reaches 1e200.
 FLOOR, CEILING = 1e-12, 1e12
@@ -273,11 +274,11 @@ def held_lines(lines: Sequence[Line]) -> list[Line]:
 def downsample(position: np.ndarray, y: np.ndarray, points: int = MAX_POINTS) -> np.ndarray:
     """Indices, ascending and at most `points`, of the first, the last, and the extremes within bins of equal width.
 
-    Of a constant, forty. position (k,) : where the points are drawn along the axis, ascending (the logarithm of x,
+    Of a long constant, forty. position (k,) : where the points are drawn along the axis, ascending (the logarithm of x,
     on a log axis).
     """
     if len(y) > FLAT and y.min() == y.max():
-        return np.unique(np.linspace(0, len(y) - 1, FLAT).round().astype(int))
+        return np.unique(np.linspace(0, len(y) - 1, FEW).round().astype(int))
     if len(y) <= points:
         return np.arange(len(y))
     bins = points // 2 - 1
