@@ -102,7 +102,7 @@ def calls(package: Path) -> Iterator[tuple[str, list[str], ast.Call]]:
         for node in ast.walk(tree(source)) if nearest == package else ():
             if isinstance(node, ast.Call) and node.args:
                 said_by = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-                if said_by in SAID_BY:
+                if said_by in SAID_BY and isinstance(node.args[0], ast.Constant | ast.JoinedStr | ast.IfExp):
                     yield SAID_BY[said_by], names_of(node.args[0]), node
 
 

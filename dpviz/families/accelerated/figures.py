@@ -16,7 +16,7 @@ from dpviz.families.accelerated.certificate import Certificate
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, chart
 from dpviz.plots.elements.lines import Line, Mark, Turn, downsample, line_figure, turned
 from dpviz.plots.elements.parts import area
 from dpviz.plots.elements.style import ArmStyle
@@ -24,7 +24,6 @@ from dpviz.plots.landscape import Background
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearProblem
 
-chart = worded(__package__)
 RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1
 START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10 as in the paper's figure 1
 _SPECTRUM = 20  # eigenvalues, log-uniform in [μ, L], where a problem does not state its own
@@ -66,7 +65,12 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             lines.append(Line(momentum, rates, text, ArmStyle(color, dash), value=False))
             marks.append(Mark(best, lowest, text, color))
     figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
-    return chart("momentum_rates", figure)
+    return chart(
+        figure,
+        "Rate against momentum",
+        "Contraction rate of heavy ball and Nesterov against momentum, for three step sizes; the best is marked",
+        "Without noise, distances shrink by ρ in every step. Heavy ball wants less momentum than Nesterov.",
+    )
 
 
 def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
@@ -111,7 +115,12 @@ def heavy_ball_on_quadratic(
         notes=["thin lines: the paper's curve, not a bound on this error"] if published else [],
         height=style.ALONE,
     )
-    return chart("heavy_ball_on_quadratic", figure)
+    return chart(
+        figure,
+        "Error against the number of steps",
+        "Exact error of heavy ball on a quadratic against T, for five momenta; the best T is marked",
+        "Exact expectation (replaces Theorem 3.5) on diag(μ, 1); T steps share the budget.",
+    )
 
 
 def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, condition: str = "") -> Chart:
@@ -125,7 +134,13 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
     """
     title = "Error on a quadratic" if exact else f"Bound on the excess loss{condition}"
     parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)
-    return chart("decomposition", _stacked(parts, title, f"No error bound is known for {method.title}."))
+    return chart(
+        _stacked(parts, title, f"No error bound is known for {method.title}."),
+        "What limits accuracy",
+        "Error after each step, split into optimisation, privacy noise and batch noise",
+        "The error bound after all steps, split into what it consists of. What remains of the start shrinks with "
+        "more steps, privacy noise grows with them, and batch noise comes from looking at m rows only.",
+    )
 
 
 def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure:
@@ -224,7 +239,13 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
         notes=[] if certificate else ["no worst-case certificate; exact curve for quadratics only"],
         height=style.ALONE,
     )
-    return chart("worst_case", figure)
+    return chart(
+        figure,
+        "Heavy ball: certificate and exact curve",
+        "Certified worst-case bound of heavy ball, if there is one, and its exact error on a quadratic",
+        "The certificate holds for every objective with these constants and this starting error, the exact curve "
+        "for a quadratic.",
+    )
 
 
 # ----------------------------------------------------------------------------------- where runs should be in a plane

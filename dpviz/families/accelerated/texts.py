@@ -16,13 +16,19 @@ WORDS: dict[str, str] = TEXTS["WORDS"]
 def batches(m: int, n: int) -> str:
     """How batches are drawn, in words."""
     if m == n:
-        return phrase("all_rows")
-    return phrase("batches", m=m, n=n)
+        return "None: every step uses all rows."
+    return (
+        f"Each step draws m = {m:,} of n = {n:,} rows, uniformly, without replacement, afresh and independently "
+        "of everything else. Which rows were drawn stays secret; that is what makes sampling help privacy."
+    )
 
 
 def composition(noise: str, sampled: bool) -> str:
     """Which theorems turn the noise of the steps into the guarantee of the run."""
-    return phrase(f"{noise}_composition", amplified=phrase("amplified") if sampled else "")
+    return phrase(
+        f"{noise}_composition",
+        amplified=(", amplified by sampling without replacement (Balle, Barthe, Gaboardi 2018)") if sampled else "",
+    )
 
 
 def condition(assumed: Sequence[str]) -> str:
@@ -35,8 +41,11 @@ def bound(assumed: Sequence[str], released: bool = False) -> str:
     released : whether L is from a private release."""
     chance = f", but for the chance of {short(UNDERESTIMATE)} that the released L is too small" if released else ""
     if not assumed:
-        return phrase("bound", chance=chance)
-    return phrase("assumed_bound", condition=condition(assumed).strip(), chance=chance)
+        return f"Upper bound on the mean for every data set{chance}; real runs are usually far better."
+    return (
+        f"Upper bound on the mean **{condition(assumed).strip()}**, which is assumed: less than what follows from "
+        f"the ranges{chance}. Runs may end above it."
+    )
 
 
 def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, assumed: Sequence[str] = ()) -> str:
@@ -46,7 +55,7 @@ def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, a
     second derivative of the loss. assumed : see `bound`.
     """
     sizes = "d counts" if missing == "drop" else "n and d count"
-    words = [phrase("enforced", sizes=sizes)]
+    words = [(f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known.")]
     if missing:
         words.append(phrase(f"missing_{missing}"))
     words.append(phrase(f"smoothness_{source or 'known'}", quarter="/4" * (curvature < 1)))

@@ -17,7 +17,7 @@ from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, provenance, worded
+from dpviz.plots.elements.chart import Chart, chart, provenance
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, held_lines, line_figure, one_band
 from dpviz.plots.elements.parts import on_curve
 from dpviz.plots.elements.style import ArmStyle
@@ -27,7 +27,6 @@ from dpviz.privacy import events, tradeoffs
 from dpviz.privacy.accounting import accountants, closed_forms
 from dpviz.problems.tuning.tuning import TuningFacts
 
-chart = worded(__package__)
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 POINTS = 300  # along the axis of trainings
 SMALL_PART = 20  # of a whole fall, a twentieth is little
@@ -163,7 +162,13 @@ def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.
 def bias_and_noise(found: Forecast) -> Chart:
     """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
     they meet, trainings buy what drowns in noise. The level advised is marked."""
-    return chart("bias_and_noise", _bias_and_noise(found))
+    return chart(
+        _bias_and_noise(found),
+        "Bias beside noise",
+        "Length of the planned bias against the bias level, beside the length of the noise",
+        "The planned bias of a step's gradient, A√(ωP/d) with A = 0.5 declared for the mean loss, beside the "
+        "length of its noise, σ√d. Right of where they meet bias shows; left of it, trainings buy what drowns.",
+    )
 
 
 def _bias_and_noise(found: Forecast) -> go.Figure:
@@ -200,7 +205,13 @@ def trainings_by_level(found: Forecast) -> Chart:
         limits=others[:1],
         marks=on_curve(levels, takes, _levels(found), BIAS.color),
     )
-    return chart("trainings_by_level", figure)
+    return chart(
+        figure,
+        "What it takes",
+        "Trainings of a run against the bias level",
+        "The first step's batch is known exactly, later ones are taken as 60 % of it or less: they reuse points. "
+        "No training costs privacy.",
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- the theory
@@ -223,7 +234,13 @@ def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: flo
         marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": found.method.iterations}, BIAS.color),
         limits=[Limit(landscape.gap, "at the start")],
     )
-    return chart("bound_by_steps", figure)
+    return chart(
+        figure,
+        "How many steps?",
+        "Three bounds on the final loss against the number of steps",
+        "More steps get nearer, and each of them then gets less of the budget. The published bound is linear in "
+        "bias and noise, its constants are unknown and taken as 1 (E8).",
+    )
 
 
 def random_stopping(mu: float, delta: float) -> Chart:
@@ -245,7 +262,14 @@ def random_stopping(mu: float, delta: float) -> Chart:
         Axes("Mean number of tries E K", "μ₀ of each try", log_x=True, log_y=True),
         limits=[Limit(mu, f"one try: μ = {short(mu)}")],
     )
-    return chart("random_stopping", figure)
+    return chart(
+        figure,
+        "Stop at random, and keep it secret",
+        "Budget of each try against the mean number of tries, for two laws",
+        "How exact each try may be if only the best of K random tries is released, K is drawn at random and "
+        "**nobody learns it**. For who can count the trainings the promise does not hold, so there is no run of "
+        "it here.",
+    )
 
 
 def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], delta: float) -> Chart:
@@ -257,7 +281,14 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
             epsilons = _epsilons(plan, delta)
             lines.append(Line(np.arange(len(epsilons)), epsilons, label, styles[label]))
     axes = Axes("Step t", f"ε at δ = {short_up(delta)}", from_zero=True, bound="upper")
-    return chart("epsilon_by_step", line_figure(held_lines(lines), axes), planned=PLANNED)
+    return chart(
+        line_figure(held_lines(lines), axes),
+        "ε after each step",
+        "ε at δ of what a run has released after each step, one line per method",
+        "What the steps so far have told, all of them together, exactly: costs of Gaussian steps add up as "
+        "squares of μ, so half of the steps tell more than half of ε. Random search tells all at once, and its ε "
+        f"is smaller: a choice among few settings tells less than Gaussian noise of the same μ could. {PLANNED}",
+    )
 
 
 def _epsilons(plan: Plan, delta: float) -> np.ndarray:
@@ -272,7 +303,13 @@ def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
     """Smallest rate of missed users against the rate of false alarms, of the best attacker on a whole run of each
     private method; the diagonal is guessing."""
     released = {label: tradeoffs.tradeoff(plan.events, RATES) for label, plan in plans.items() if plan.private}
-    return chart("attacks", attackers({label: (missed, styles[label]) for label, missed in released.items()}))
+    return chart(
+        attackers({label: (missed, styles[label]) for label, missed in released.items()}),
+        "What an attacker can do",
+        "Lowest possible rate of missed users against the rate of false alarms, one line per method",
+        "No test of whether one user was replaced lies below its curve, whatever else the attacker knows. Random "
+        "search is a choice among few settings, so tests of it are weaker than its μ allows.",
+    )
 
 
 # -------------------------------------------------------------------------------------------------------------- the run
@@ -302,7 +339,15 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
         if_empty="No step has been taken so far.",
         not_private=style.marked(statuses),
     )
-    return chart("signal_and_noise", figure, provenance([own, *statuses.values()]), label=label, privacy=privacy)
+    return chart(
+        figure,
+        "Is less bias worth a training?",
+        "Length of the mean gradient, of its bias bound and of the noise in every step",
+        f"{label}, medians. Where the bound on the bias (for a mean loss of norm 0.5) is below the noise, further "
+        "trainings buy nothing that can be seen. Where the mean gradient is below the noise, steps are mostly "
+        f"noise. {privacy}",
+        provenance=provenance([own, *statuses.values()]),
+    )
 
 
 def _noise(along: np.ndarray, noise: float) -> Line:
@@ -341,7 +386,13 @@ def paths(
     box = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
     frame["shapes"] += [box | dict(zip(("x0", "x1", "y0", "y1"), ends.T.ravel().tolist(), strict=True))]
     figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
-    return chart("paths", figure, provenance(lane.privacy for lane in lanes.values()), privacy=privacy)
+    return chart(
+        figure,
+        "Where did the settings go?",
+        "Two settings: a dot for every run, the way of the first, and the box",
+        f"A dot for every run, the way of the first one, and the edges of the box. {privacy}",
+        provenance=provenance(lane.privacy for lane in lanes.values()),
+    )
 
 
 def _at(points: np.ndarray) -> dict[str, np.ndarray]:
@@ -379,7 +430,16 @@ def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: i
     drawn = np.concatenate([curve.truth, curve.losses])  # the band may be far wider
     room = 0.25 * float(np.ptp(drawn)) + 1e-9
     figure.update_yaxes(range=[float(drawn.min()) - room, float(drawn.max()) + room])
-    return chart("process", figure, "not private", step=step)
+    return chart(
+        figure,
+        "What does the process see?",
+        f"The validation loss along one setting at step {step:,}",
+        "The mean loss through the first run's setting, with what the Gaussian process expects of it, two "
+        "standard deviations on both sides, and the points that it rests on, which lie beside the curve. Between "
+        "points far away it is often sure and wrong: the slope at θ_t is all that is used. **Not private**: it "
+        "reads the validation losses.",
+        provenance="not private",
+    )
 
 
 def nothing(why: str) -> go.Figure:

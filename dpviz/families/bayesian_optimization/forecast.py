@@ -50,7 +50,7 @@ class Advice:
     def why(self) -> str:
         """The reason, in sentences."""
         if self.noise == 0:
-            return planning.phrase("no_noise", level=short(self.level))
+            return f"Without noise every bias shows: take a small bias level, such as {short(self.level)}."
         words = [f"A step's noise is about {short(self.noise)} long.", self._beside_bias()]
         if self.swamped:
             words.append("The noise is long beside the clip: more users, fewer steps or a larger budget help more.")
@@ -58,11 +58,17 @@ class Advice:
 
     def _beside_bias(self) -> str:
         if self.balance < LEAST:
-            return planning.phrase("short_bias", balance=short(self.balance), level=short(self.level))
+            return (
+                f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
+                f"problem gained nothing below {short(self.level)}."
+            )
         if self.balance > MOST:
             much = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
             return f"It would hide more bias, {much}, but then the process is trusted with most of the gradient."
-        return planning.phrase("balanced", level=short(self.level))
+        return (
+            f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for "
+            "trainings whose gain drowns in the noise."
+        )
 
 
 def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = AMPLITUDE) -> Advice:

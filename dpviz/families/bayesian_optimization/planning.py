@@ -40,15 +40,27 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
     total = noise * math.sqrt(facts.d)
     if total <= clip / 2:
         return ()
-    return (phrase("noise_and_clip", noise=short(total), clip=short(clip)),)
+    return (
+        (
+            f"The noise is about {short(total)} long in every step, and no gradient is longer than the clip, "
+            f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget."
+        ),
+    )
 
 
 def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
     """What to be warned of in the surrogate's settings."""
     found, surrogate = [], batches.surrogate
     if surrogate.noise < facts.observation_sd**2:
-        found.append(phrase("little_noise", assumed=short(surrogate.noise), real=short(facts.observation_sd**2)))
+        found.append(
+            f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
+            f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
+            "points come too near, and noise is taken for slopes."
+        )
     chosen = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
     if chosen and batches.closed_form() is None:
-        found.append(phrase("no_batch", most=short(batches.most)))
+        found.append(
+            f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take that "
+            "many. Raise the bias level, or allow repeats."
+        )
     return tuple(found)

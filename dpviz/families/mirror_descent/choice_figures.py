@@ -15,7 +15,7 @@ from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, chart
 from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
 from dpviz.plots.elements.parts import show_errors
 from dpviz.plots.elements.style import ArmStyle
@@ -24,7 +24,6 @@ from dpviz.privacy.mechanisms import noise_scale
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 
-chart = worded(__package__)
 OURS = ArmStyle(style.PALETTE["private"], "solid")
 LOWER = ArmStyle(style.PALETTE["private"], "dash")
 PAPER = ArmStyle(style.PALETTE["spent"], "solid")
@@ -58,7 +57,13 @@ def split(
         height=SPLIT_HEIGHT,
     )
     formula = "ln d osc" if budget.pure else "(ln d)^(2/3) (K osc²)^(1/3)"
-    return chart("split", figure, rounds=rounds, best=best, formula=formula)
+    return chart(
+        figure,
+        "Between the players",
+        "Part of the bound on the gap that the split decides, and the whole bound, against x's share of the budget",
+        f"Vertex sampling, {rounds:,} rounds. Best split: φ = {best:.2f} for x. Its share grows with its number "
+        f"of strategies and of draws and with the range of its gradients, as {formula}.",
+    )
 
 
 def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None) -> Chart:
@@ -83,7 +88,14 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
         height=style.ALONE,
     )
     noise = "Laplace" if budget.pure else "Gaussian"
-    return chart("certificate", figure, change=short_up(facts.gap_change), method=presets.CERTIFIED, noise=noise)
+    return chart(
+        figure,
+        "For a certificate of the gap",
+        "Width that a certificate adds to the gap, and how much shorter steps get, against its share of the budget",
+        "The gap of the output is a diagnostic, unless a part of the budget pays for it: one row moves it by at "
+        f"most {short_up(facts.gap_change)}/n. The method “{presets.CERTIFIED}” releases it once, at the end, "
+        f"with {noise} noise, plus so much that the sum is an upper bound with 95 % confidence.",
+    )
 
 
 def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = ()) -> Chart:
@@ -108,7 +120,14 @@ def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequenc
         height=style.ALONE,
     )
     paid = f"Spent on them: ε = {' + '.join(map(short, costs_paid))}. " if costs_paid else ""
-    return chart("group_shares", figure, paid=paid)
+    return chart(
+        figure,
+        "For the groups' shares",
+        "Error of the smallest share, and how much noisier the run gets, against the ε that buys the shares",
+        "Shares are declared here, or bought for an ε that comes off the run's budget (Laplace noise of scale "
+        f"2/ε on the numbers of rows). {paid}Worth it where both curves are low: a wrong share re-weights its "
+        "group by as much.",
+    )
 
 
 def rows_for_gap(
@@ -150,8 +169,14 @@ def rows_for_gap(
     bias = theory.sampling_bias(planning.players(facts, draws))
     why = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     told = [f"{name}: {f'{math.ceil(count):,}' if count else 'not in reach'}" for name, count in needed.items()]
-    words = {"target": short(target), "needed": "; ".join(told), "n": facts.n, "why": why}
-    return chart("rows_for_gap", figure, **words), needed
+    made = chart(
+        figure,
+        f"Rows for a gap of {short(target)}",
+        "Expected gap against the number of rows, by the bound and by measured medians, with the target",
+        f"Rows needed: {'; '.join(told)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up to "
+        "100,000, the best split.",
+    )
+    return made, needed
 
 
 def paper_beside(
@@ -176,7 +201,13 @@ def paper_beside(
     )
     lowest = smallest(figure, (DIRECT, PAPERS))
     told = "; ".join(f"{name} {short_up(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
-    return chart("paper_beside", figure, lowest=told, draws=draws)
+    return chart(
+        figure,
+        "The paper's bound and ours",
+        "Bound on the gap against the rounds: direct with all rows, direct in a single pass, the paper's, Lemma 4.2",
+        f"Lowest: {told}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its privacy cap); its other terms are "
+        "regret and the bias of gradients.",
+    )
 
 
 def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, float]]:
@@ -215,7 +246,20 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> 
             Line(cost[bias > ROUNDING], bias[bias > ROUNDING], "bias-reduced oracle, draws on average", reduced)
         )
     figure = _marked(lines, measured, f"Bias of the gradients{NOT_PRIVATE}")
-    return chart("gradient_bias" if measured.bound.any() else "no_gradient_bias", figure, "not private", words=words)
+    caption = "Gradients are linear here, so the bias is 0: what is drawn is the error of the simulation."
+    if measured.bound.any():
+        caption = (
+            "Largest coordinate of E ∇F(x̂, ŷ) - ∇F(x, y). Bounds: 2 L₂/K per player with second derivatives, 4 L₁/√K "
+            "without (Appendix D; by E2 neither is needed for the gap). The bias-reduced oracle has the bias of many "
+            "draws at the cost of few."
+        )
+    return chart(
+        figure,
+        "Bias of this game's gradients",
+        "Measured bias of the gradients against draws, two bounds, and the bias-reduced oracle",
+        f"{caption} {words}",
+        provenance="not private",
+    )
 
 
 def gradient_spread(measured: SamplingBias, words: str = "") -> Chart:
@@ -227,7 +271,14 @@ def gradient_spread(measured: SamplingBias, words: str = "") -> Chart:
         lines.append(Line(measured.draws.astype(float), measured.bound, "bound", bound))
     lines += _points(measured)
     figure = _marked(lines, measured, f"Mean squared error of x's gradient{NOT_PRIVATE}")
-    return chart("gradient_spread", figure, "not private", words=words)
+    return chart(
+        figure,
+        "Spread of x's gradient",
+        "Mean squared largest error of x's gradient against draws, and its bound",
+        "Mean of ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞, and its bound 2 (2 L₂/K)² + 4 L₁² (1 + ln 2d)/K. It falls like "
+        f"1/K, the squared bias like 1/K². {words}",
+        provenance="not private",
+    )
 
 
 def tails(draws: Sequence[int]) -> Chart:
@@ -240,7 +291,13 @@ def tails(draws: Sequence[int]) -> Chart:
         shown = exact > 1e-9
         lines.append(Line(excess[shown], exact[shown], f"K = {size}", ArmStyle(color, "solid")))
         lines.append(Line(excess[bound > 1e-9], bound[bound > 1e-9], f"bound, K = {size}", ArmStyle(color, "dash")))
-    return chart("tails", line_figure(lines, Axes("Excess α", "Probability", log_y=True), height=style.ALONE))
+    return chart(
+        line_figure(lines, Axes("Excess α", "Probability", log_y=True), height=style.ALONE),
+        "How rarely drawn vertices overshoot",
+        "Probability that drawn vertices exceed a value by so much, exact and by the lemma, for four numbers of draws",
+        "Lemma 3.2: h(x̂) exceeds h(x) + 2 L₁/K by α with probability at most exp(-K α²/(2 L₀²)); for the "
+        "absolute value twice that (erratum E9). Solid: exact, for h = ⟨c, x⟩ with c = ±1 and uniform x.",
+    )
 
 
 def _points(measured: SamplingBias) -> list[Line]:

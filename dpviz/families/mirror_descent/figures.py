@@ -15,14 +15,13 @@ from dpviz.numbers import short_up
 from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, chart
 from dpviz.plots.elements.lines import Line, Mark, line_figure
 from dpviz.plots.elements.parts import show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.games import GameFacts
 
-chart = worded(__package__)
 ROUND = "Round t"
 LONGEST = 4096  # rounds, in the figure of bounds against T
 
@@ -65,7 +64,14 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
         notes=[*(["single pass: bound for the population"] if single else []), *([nothing] if vacuous else [])],
         if_empty=nothing if vacuous else "No bound is known for these methods.",
     )
-    return chart("gap_bounds", figure)
+    return chart(
+        figure,
+        "Predicted gap",
+        "Upper bound on the expected duality gap after each round, one line per method",
+        "Upper bound on the expected gap on the data (in a single pass, on the population), for every data set; "
+        "real runs are usually far better. Direct analysis; methods without a line have no such bound, or one "
+        "that says nothing.",
+    )
 
 
 def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling = planning.USUAL) -> Chart:
@@ -74,7 +80,12 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
     loose."""
     figure = _bound_by_rounds(facts, budget, sampling)
     loose = " In practice a quarter of T* does better, because the bound is loose there." * bool(figure.data)
-    return chart("bound_by_rounds", figure, loose=loose)
+    return chart(
+        figure,
+        "How many rounds?",
+        "Bound on the duality gap against the number of rounds, or the noise of the other methods",
+        f"The bound if the whole budget is spread over T rounds.{loose}",
+    )
 
 
 def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling) -> go.Figure:
@@ -140,7 +151,12 @@ def accounting_gain(rows: Mapping[str, float], words: str = "") -> Chart:
     frame = style.layout(Axes("ε of the same draws", ""), height=style.ALONE) | {"hovermode": "closest"}
     frame["yaxis"] |= {"type": "category", "autorange": "reversed", "automargin": True}
     frame["xaxis"] |= {"range": [0.0, 1.12 * float(values.max(initial=1e-9))]}
-    return chart("accounting_gain", go.Figure({"data": [bars], "layout": frame}), words=words)
+    return chart(
+        go.Figure({"data": [bars], "layout": frame}),
+        "What the paper's step really costs",
+        "ε of the paper's step size by four accountings",
+        f"{words} What is left over could have bought larger steps.",
+    )
 
 
 def rho_by_position(plan: Plan, label: str = "") -> Chart:
@@ -154,7 +170,13 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
         notes=["the guarantee is that of block 1; no draw reads the last block"],
         height=style.ALONE,
     )
-    return chart("rho_by_position", figure, label=label)
+    return chart(
+        figure,
+        f"Who pays how much: {label}",
+        "ρ of a row against its position in the single pass",
+        "A row only pays in the draws after its own block; the guarantee is that of the first block. An "
+        "individual reading, not the guarantee of the run.",
+    )
 
 
 def maurey(measured: SamplingBias) -> Chart:
@@ -180,4 +202,9 @@ def maurey(measured: SamplingBias) -> Chart:
     )
     if shown.any():
         show_errors(figure, points.name, measured.mean[shown], measured.standard_error[shown])
-    return chart("maurey", figure)
+    return chart(
+        figure,
+        "Bias against the number of draws",
+        "Measured sampling bias against draws K, with the exact line and the bound",
+        "Mean of ½‖x̂‖² - ½‖x‖² over 2,000 simulated draws at uniform x, two standard errors.",
+    )

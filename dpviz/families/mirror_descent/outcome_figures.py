@@ -17,12 +17,11 @@ from dpviz.families.mirror_descent.figures import ROUND
 from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, provenance, worded
+from dpviz.plots.elements.chart import Chart, chart, provenance
 from dpviz.plots.elements.lines import MAX_POINTS, Line, line_figure
 from dpviz.plots.elements.parts import area
 from dpviz.plots.elements.style import ArmStyle
 
-chart = worded(__package__)
 _PATTERNS = ("", "/", ".", "x", "-")
 _LINE = 64  # characters of a name that fit on a line of a legend; what needs more than two lines is cut
 _SHORT_NAME = 16  # characters of which three names fit side by side
@@ -82,7 +81,13 @@ def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy:
         notes=["thin lines: player y"] if any(line.width < 2 for line in lines) else [],
         height=height,
     )
-    return chart("mixtures", drawn, provenance(lane.privacy for lane in trace.lanes.values()), privacy=privacy)
+    return chart(
+        drawn,
+        "Mixed strategies",
+        "Weight of each strategy in the mixture, the heaviest first, one line per method and player",
+        f"What the players play on average: medians of the ordered weights. {privacy}",
+        provenance=provenance(lane.privacy for lane in trace.lanes.values()),
+    )
 
 
 def plain(text: str) -> str:
@@ -126,7 +131,13 @@ def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limi
         Axes("True share of rows", "Synthetic share"), notes=notes, not_private=True, legend_entries=len(traces)
     )
     figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
-    return chart("marginals", figure, "not private", words=words)
+    return chart(
+        figure,
+        "Marginals, true and synthetic",
+        "Synthetic against true share of every marginal cell, with the diagonal",
+        f"{words}",
+        provenance="not private",
+    )
 
 
 def error_histogram(
@@ -151,7 +162,13 @@ def error_histogram(
         labels=False,  # all end at the axis
     )
     figure.update_traces(line_shape="hv")
-    return chart("error_histogram", figure, "not private", privacy=privacy)
+    return chart(
+        figure,
+        "Errors of all cells",
+        "Histogram of the errors of all marginal cells",
+        f"Differences between synthetic and true shares, over all runs; the worst counts. {privacy}",
+        provenance="not private",
+    )
 
 
 _BARS = (
@@ -198,4 +215,10 @@ def group_losses(
     )
     frame["xaxis"] |= {"type": "category", "unifiedhovertitle": {"text": "%{x}"}}
     figure = go.Figure({"data": traces, "layout": frame | {"barmode": "group"}})
-    return chart("group_losses", figure, "not private", words=caption)
+    return chart(
+        figure,
+        "Loss per group",
+        "Loss of every group: mean, as the game weighs it, and of two models without privacy",
+        f"{caption}",
+        provenance="not private",
+    )

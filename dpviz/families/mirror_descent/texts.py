@@ -30,15 +30,27 @@ OWN = "Vertex sampling"  # the family's method, by its label
 def batches(single_pass: bool, batch: int, n: int) -> str:
     """Which rows a round reads, in words."""
     if not single_pass:
-        return phrase("all_rows", n=n)
-    return phrase("blocks", batch=batch, n=n)
+        return f"None: every round uses all n = {n:,} rows, and a row's weight in the sums grows with the rounds."
+    return (
+        f"Each round has its own block of {batch:,} of n = {n:,} rows, in a fixed public order. A row is read "
+        "once, so it pays only in the draws after its block; there is no amplification by sampling, and none is "
+        "claimed."
+    )
 
 
 def composition(accounting: planning.Accounting) -> str:
     """Which theorems turn draws into the guarantee of the run."""
     if accounting == "paper":
-        return phrase("paper_composition")
-    return phrase("composition")
+        return (
+            "Every draw is the exponential mechanism, counted as 4 L₀ τ/B-DP; advanced composition over 2KT "
+            "draws (Dwork, Roth 2014, Corollary 3.21), as in Proposition 4.1. The accountants show what it "
+            "really costs."
+        )
+    return (
+        "Every draw is the exponential mechanism with bounded range η, which is η-DP and costs at most η²/8 in "
+        "ρ; costs add up over draws, each given all earlier ones (adaptive composition). Gaussian noise: μ² adds "
+        "up. Number of rounds and step sizes are fixed before the run."
+    )
 
 
 def constants(
@@ -54,10 +66,13 @@ def constants(
     released = [DECLARED[thing] for thing in things if thing in bought]
     words = [f"Declared: {', '.join(names)}."] * bool(names)
     if released:
-        words.append(phrase("released", names=", ".join(released)))
-    words.append(phrase("clipped", outside="becomes “other”" if "categories" in things else "is clipped"))
+        words.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
+    words.append(
+        f"What lies outside {'becomes “other”' if 'categories' in things else 'is clipped'}, which bounds every "
+        "gradient whatever the data are."
+    )
     if "shares" in things:
-        words.append(phrase("wrong_shares"))
+        words.append("Wrong shares reweight the groups and never break privacy.")
     return " ".join([*words, phrase(f"missing_{missing}")] if missing else words)
 
 
@@ -67,7 +82,7 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
     found : what the methods that have a plan may be expected to reach. chosen : labels of those that will run.
     """
     if not budget.private:
-        return phrase("free")
+        return "Without privacy there is nothing to pay for: play the weights themselves."
     if found is None or not found.medians:
         return ""
     best, uniform = found.best, f"uniform play: {_gap(found.uniform)}"
@@ -75,16 +90,31 @@ def recommend(found: Expectation | None, budget: Budget, chosen: Collection[str]
     absent = "It is" if len(best) == 1 else "They are"
     add = "" if set(best) & set(chosen) else f" {absent} not chosen: add {best[0]} under “Methods”."
     if not found.inside:
-        return phrase("elsewhere", best=_list(best, "and"), reached=reached, uniform=uniform, add=add)
+        return (
+            "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
+            f"generated data {_list(best, 'and')} had the smallest error, about {reached} ({uniform}).{add}"
+        )
     if best[0] in found.useless:
-        return phrase("useless", uniform=uniform)
+        return (
+            f"Expect no method to do better than not playing here ({uniform}): more rows or budget are needed. On "
+            "generated data, medians at default settings, interpolated to your rows, budget, strategies and "
+            "rounds."
+        )
     words = [f"Prefer {_list(best, 'or')}: expect an error of about {reached}.{add}"]
     if OWN in chosen and OWN in found.medians and OWN not in best:
         words.append(f"{OWN}: about {_gap(found.medians[OWN])}.")
     idle = [label for label in found.useless if label in chosen]
     if idle:
         words.append(f"No better than not playing ({uniform}): {', '.join(idle)}.")
-    return " ".join([*words, phrase("source")])
+    return " ".join(
+        [
+            *words,
+            (
+                "On generated data, medians at default settings, interpolated to your rows, budget, strategies and "
+                "rounds."
+            ),
+        ]
+    )
 
 
 def _list(words: Sequence[str], last: str) -> str:
@@ -107,12 +137,19 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     idle = f" No better than not playing ({played}): {', '.join(useless)}." if useless else ""
     if own == best:
         return f"{best} has the smallest error here, {short(gaps[best])}.{idle} {phrase('tuning')}"
-    return phrase("beaten", best=best, own=own, least=short(gaps[best]), other=short(gaps[own]), idle=idle)
+    return (
+        f"{best} beats {own} here, {short(gaps[best])} against {short(gaps[own])}: at this size the simpler "
+        f"method wins.{idle} On private data, choosing by such results is tuning, which the budget does not cover."
+    )
 
 
 def certified(label: str, bound: float, added: float) -> str:
     """What a released certificate says, and of what it is a function. added : to the noisy gap, in the bound."""
-    return phrase("certified", label=label, bound=short_up(bound), confidence=100 * CONFIDENCE, added=short(added))
+    return (
+        f"{label}, first run: the gap here is at most {short_up(bound)}, with {100 * CONFIDENCE:.0f} % confidence "
+        f"over the certificate's own noise. Released, and paid for by the budget; {short(added)} of it is a "
+        "margin for that noise."
+    )
 
 
 def _gap(value: float) -> str:
@@ -139,14 +176,20 @@ def worst(
     as the game sees them; counts : (G,) rows found; shares : (G,) those that the game divides by.
     """
     highest, seen = int(np.nanargmax(means)), int(np.argmax(weighed))
-    text = phrase(
-        "worst", group=groups[highest], label=label, loss=short(means[highest]), rows=_rows(int(counts[highest]))
+    text = (
+        f"**{groups[highest]}** is worst off with {label}: of all groups it has the highest mean loss, "
+        f"{short(means[highest])} ({_rows(int(counts[highest]))})."
     )
     if seen == highest:
         return text
     found = counts / counts.sum()
     product = f"{short(means[seen])} × {short(found[seen])} / {short(shares[seen])} = {short(weighed[seen])}"
-    return phrase("seen", text=text, group=groups[seen], product=product)
+    return (
+        f"{text} The game sees **{groups[seen]}** as the worst instead: it plays for the mean times found share / "
+        f"share in the game, {product}. The game cannot play for the means themselves: how many rows a group has "
+        "depends on the data, so one row could move a mean by an amount that nothing declared bounds. Better "
+        "shares, known from elsewhere or bought with a part of the budget, bring the two together."
+    )
 
 
 def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray, tolerance: float) -> str:
@@ -159,7 +202,10 @@ def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray,
     ]
     if not parts:
         return ""
-    return phrase("shares_differ", shares=", ".join(parts))
+    return (
+        f"Shares in the game against those found: {', '.join(parts)}. A group counts found / in the game times as "
+        "much as its mean loss says; the guarantee holds all the same."
+    )
 
 
 def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None, private: Losses) -> str:
@@ -171,31 +217,23 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
     fairness = fairest.average - average.average
     gain = average.highest - fairest.highest
     lines = [
-        phrase(
-            "fairness",
-            gain=short(gain, 2),
-            before=short(average.highest),
-            after=short(fairest.highest),
-            rise=short(max(fairness, 0.0), 2),
-            average=short(average.average),
-            fairest=short(fairest.average),
+        (
+            f"**Price of fairness**, without privacy: the highest mean loss of a group falls by {short(gain, 2)} "
+            f"(from {short(average.highest)} to {short(fairest.highest)}), the mean over all rows rises by "
+            f"{short(max(fairness, 0.0), 2)} (from {short(average.average)} to {short(fairest.average)})."
         )
     ]
     reached = fairest
     if in_game is not None:
         lines.append(
-            phrase("shares_price", highest=short(in_game.highest), change=_change(in_game.highest - reached.highest))
+            f"**Price of the shares**, without privacy: the game itself ends at {short(in_game.highest)}, "
+            f"{_change(in_game.highest - reached.highest)}."
         )
         reached = in_game
     lines.append(
-        phrase(
-            "privacy_price",
-            label=label,
-            highest=short(private.highest),
-            highest_change=_change(private.highest - reached.highest),
-            average=short(private.average),
-            average_change=_change(private.average - reached.average),
-        )
+        f"**Price of privacy**, with {label}: the highest mean loss of a group is {short(private.highest)}, "
+        f"{_change(private.highest - reached.highest)}; the mean over all rows is {short(private.average)}, "
+        f"{_change(private.average - reached.average)}."
     )
     return "\n".join(f"- {line}" for line in lines)
 
@@ -217,8 +255,11 @@ def guessing(label: str, found: Rates, guess: Rates, rows: int) -> str:
     numbers = {"error": short(100 * error), "guessed": guessed, "wrong": short(100 * wrong)}
     parts = [phrase("guessing", label=label, useless=": it is no better" * useless, **numbers)]
     if alike:
-        parts.append(phrase("predicts_yes", selected=short(100 * selected), end=0 if selected < FEW else 1))
-    return " ".join([*parts, phrase("say_more")])
+        parts.append(
+            f"It predicts yes for {short(100 * selected)} % of all rows: selection and true-positive rates near "
+            f"{0 if selected < FEW else 1} come from that, and do not say how fairly groups are treated."
+        )
+    return " ".join([*parts, ("More budget, more rows or a larger radius can let a model say more.")])
 
 
 def _change(difference: float) -> str:

@@ -20,13 +20,12 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, chart
 from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
 from dpviz.plots.elements.parts import area, limit_across
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
-chart = worded(__package__)
 # Of a step's kind: word, colour, marker. Colour is never alone.
 KINDS: Mapping[int, tuple[str, str, str]] = {
     GRADIENT: ("gradient step", style.PALETTE["private"], "circle"),
@@ -98,7 +97,12 @@ def by_share(compared: Compared) -> Chart:
         marks=marks,
         height=BY_SHARE_HEIGHT,
     )
-    return chart("by_share", figure, phase=compared.phase)
+    return chart(
+        figure,
+        "Between gradients and Hessians",
+        "Times less noise until a method waits two steps and until it is proven, against the share of Hessians",
+        f"{compared.phase}. Below the line there is less noise than it takes.",
+    )
 
 
 def stopping_test(
@@ -111,8 +115,13 @@ def stopping_test(
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     figure = _steps(trace, label, metric, tolerance, title, log_y)
-    said = {"heading": heading, "title": title, "label": label, "words": words}
-    return chart("stopping_test", figure, trace.lanes[label].privacy, **said)
+    return chart(
+        figure,
+        heading,
+        f"{heading} {title} in every step of every run, with its tolerance and the kind of step",
+        f"{label}: {words}",
+        provenance=trace.lanes[label].privacy,
+    )
 
 
 def _steps(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
@@ -184,7 +193,13 @@ def spent_by_purpose(
     of the objective. ceiling : the most that a run may be charged, in the same unit. words : of the caption.
     """
     figure = _spent(trace, label, purposes, ceiling, before=before, title=title)
-    return chart("spent_by_purpose", figure, trace.lanes[label].privacy, label=label, words=words)
+    return chart(
+        figure,
+        "What the budget went to",
+        "Privacy spent after each step, stacked by purpose, and the ceiling",
+        f"{label}: {words}",
+        provenance=trace.lanes[label].privacy,
+    )
 
 
 def _spent(
@@ -251,12 +266,24 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
         if_empty="No method with a waiting time.",
         labels=len(lines) > 1,
     )
-    return chart("waiting_times", figure)
+    return chart(
+        figure,
+        "Waiting time and rows",
+        "Waiting time against the number of rows, one line per method",
+        "How long a run waits at a flat place, if you had more or fewer rows at the same budget: noise falls "
+        "with 1/n. Methods on batches are left out.",
+    )
 
 
 def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart:
     """Noise of the released gradient and Hessian over what each test tolerates, r_g and r_H per method; a line at 1."""
-    return chart("noise_against_tolerances", _ratios(ratios))
+    return chart(
+        _ratios(ratios),
+        "Noise against the tolerances",
+        "Noise over tolerance of both tests, for every method",
+        "A run stops where a noisy number is within its tolerance. Left of the line the noise allows that; far "
+        "right of it no place looks flat, however good it is.",
+    )
 
 
 def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:

@@ -171,8 +171,9 @@ def cut_short(asked: int, iterations: int) -> tuple[str, ...]:
     if iterations >= asked:
         return ()
     return (
-        phrase(
-            "fewer_iterations", asked=short(asked), given=short(iterations), less=short(math.sqrt(asked / iterations))
+        (
+            f"The analysis asks for {short(asked)} iterations. With {short(iterations)} its promise to finish is "
+            f"given up, for {short(math.sqrt(asked / iterations))} times less noise; the privacy is the same."
         ),
     )
 
@@ -182,7 +183,12 @@ def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
     if not facts.assumed:
         return ()
     named = ", ".join(f"{a.symbol} = {short(a.declared)} where {short(a.follows)} follows" for a in facts.assumed)
-    return (phrase("assumed_constants", named=named),)
+    return (
+        (
+            f"Assumed, not known: {named} from the loss for every data set. Steps, their number and what a run comes "
+            "to rest on it; the privacy does not."
+        ),
+    )
 
 
 def filtered(

@@ -24,8 +24,11 @@ TESTS: dict[str, str] = TEXTS["TESTS"]
 def batches(m: int, n: int) -> str:
     """How batches are drawn, in words."""
     if m == n:
-        return phrase("all_rows")
-    return phrase("batches", m=m, n=n)
+        return "None: every step uses all rows. Methods on mini-batches say so by the letter B."
+    return (
+        f"Methods with the letter B draw m = {m:,} of n = {n:,} rows in each step, without replacement, one batch "
+        "for gradient and Hessian. Which rows were drawn stays secret; that is what makes sampling help privacy."
+    )
 
 
 def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
@@ -35,7 +38,14 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
     left out, too.
     """
     sizes = "n and d count" if missing in ("", "fill") else "d counts"
-    words = [phrase("constants", sizes=sizes), _following(problem), *_stated(problem)]
+    words = [
+        (
+            "Ranges and categories are enforced, and rows longer than 1 are scaled to it, whatever the data are; "
+            f"{sizes} as known."
+        ),
+        _following(problem),
+        *_stated(problem),
+    ]
     return " ".join([*words, phrase(f"missing_{missing}")] if missing else words)
 
 
@@ -63,13 +73,16 @@ def _stated(problem: nonconvex.NonconvexModel) -> list[str]:
             continue
         if symbol in assumed:
             follows = short(assumed[symbol].follows)
-            found.append(phrase("assumed", symbol=symbol, value=short(value), follows=follows))
+            found.append(
+                f"{symbol} = {short(value)} is declared and **assumed**: {follows} follows from the loss. Steps, "
+                "their number and what runs come to rest on it; privacy does not."
+            )
         elif symbol == "Γ" and problem.gap_cost is not None:
-            found.append(phrase("released", value=short(value)))
+            found.append(f"Γ = {short(value)} is from a release, and too small with probability 0.001 at most.")
         else:
-            found.append(phrase("holds", symbol=symbol, value=short(value)))
+            found.append(f"{symbol} = {short(value)} is declared, and holds: it is no less than what follows.")
     if problem.hessian_bound == "spectral":
-        found.append(phrase("published_sensitivity"))
+        found.append("The sensitivity of the Hessian is the published one, larger than what follows from the loss.")
     return found
 
 
@@ -145,16 +158,19 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
     passed, targets = ("both tests pass", "α and ε_H") if asks else ("its gradient looks small", "α above all")
     if stopping.light == "green":
         rests = " and ".join(f"{a.symbol} = {short(a.declared)}" for a in forecast.assumed)
-        condition = phrase("condition", rests=rests, s="es" * (len(forecast.assumed) == 1))
+        condition = f"This holds if {rests} do{'es' * (len(forecast.assumed) == 1)}: assumed, not known."
         return f"{waiting}, until {passed}.{f' {condition}' if rests else ''}"
     if stopping.too_short:
         steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
-        return phrase("too_short", who=forecast.name, in_a_row=stopping.in_a_row, steps=steps)
+        return (
+            f"{forecast.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No "
+            "budget and no rows turn that green: only more “Steps at most”."
+        )
     begin = f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise."
     if stopping.recognised:
-        begin = phrase("on_the_way", waiting=waiting, passed=passed)
+        begin = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
     if math.isinf(forecast.factor):
-        return phrase("never_green", begin=begin)
+        return f"{begin} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
     either = ""
     if forecast.all_rows:  # the noise of batches falls in another way
         larger = advice.budget_for(plan, forecast.factor)
@@ -162,14 +178,9 @@ def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
     turned = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
-    return phrase(
-        "less_noise",
-        begin=begin,
-        factor=short_up(forecast.factor),
-        turned=turned,
-        either=either,
-        comma="," * (not asks),
-        targets=targets,
+    return (
+        f"{begin} {short_up(forecast.factor)} times less noise {turned}{either}; or looser "
+        f"targets{',' * (not asks)} {targets}."
     )
 
 

@@ -136,8 +136,9 @@ class Advice:
             told = "No function of the kind was measured"
             return f"{told}: this is what the bound says, and runs may end otherwise." if self.exact else f"{told}."
         where = "like this one" if self.expected.inside else "of the kind, but of another size or with other settings,"
-        return planning.phrase(
-            "runs", where=where, least=short(self.choice.least[0], 2), begin=short(self.expected.start, 2)
+        return (
+            f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least[0], 2)} "
+            f"(median), from {short(self.expected.start, 2)} at the start."
         )
 
     def _bound(self) -> str:
@@ -167,10 +168,16 @@ class Advice:
             )
         )
         term = 2 * step * math.sqrt(chosen.epochs[0])
-        told = planning.phrase("noise", step=short(step, 2), epoch=short(epoch, 2))
+        told = (
+            f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in "
+            f"a step, and {short(epoch, 2)} times in the mean of an epoch."
+        )
         if not self.exact:
             return told
-        return planning.phrase("noise_in_bound", told=told, term=short(term, 2))
+        return (
+            f"{told} The bound makes {short(term, 2)} of that: it counts errors of running sums twice in every "
+            "step, and lets those of fresh estimates average out."
+        )
 
     @property
     def facts(self) -> ValueFacts:

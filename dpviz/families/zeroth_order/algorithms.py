@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dpviz.experiments.plan import Plan
-from dpviz.families.zeroth_order import planning, theory
+from dpviz.families.zeroth_order import theory
 from dpviz.families.zeroth_order.conversion import Conversion, Oracle, Path, directions_field
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.privacy.budgets import Budget
@@ -180,7 +180,11 @@ class VarianceReduced(Conversion):
     def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
         notes = [*super()._notes(facts, layout, private)]
         if not facts.exact:
-            notes.append(planning.phrase("faster"))
+            notes.append(
+                "Values may move faster than L times the distance here. Clipping bounds what a row can change, "
+                "but changes of the gradient are then underestimated. That adds up over an epoch; with the naive "
+                "oracle it does not."
+            )
         if not private:  # then there is no noise to compare
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]

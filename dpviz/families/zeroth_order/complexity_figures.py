@@ -14,11 +14,10 @@ from dpviz.families.zeroth_order.theory import Setting
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, chart
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_figure
 from dpviz.plots.elements.style import ArmStyle
 
-chart = worded(__package__)
 STYLES = (  # of `complexity.WAYS`
     ArmStyle(style.PALETTE["private"], "solid"),
     ArmStyle(style.PALETTE["private"], "dash"),
@@ -91,7 +90,12 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
     )
     counts = {name: short_up(count, 2) if count < math.inf else "beyond 10¹¹" for name, count in needed.items()}
     rows_by_name = "; ".join(f"{name} {count}" for name, count in counts.items())
-    return chart("rows_needed", figure, accuracy=short(accuracy), rows=rows_by_name), needed
+    return chart(
+        figure,
+        "How many rows does it take?",
+        "Rows needed against the stationarity, for four methods",
+        f"Rows at ε = {short(accuracy)}: {rows_by_name}.",
+    ), needed
 
 
 def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
@@ -116,7 +120,13 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
         marks=marks,
         notes=[f"here: free from μ = {short(own[0])} on, orthonormal {short(own[1])}"],
     )
-    return chart("free_privacy", figure)
+    return chart(
+        figure,
+        "When is privacy free?",
+        "The region of budgets in which privacy costs no rows",
+        "Above a line, the private term of the rate is the smaller one: privacy then costs no more than a "
+        "constant factor of rows. As published from μ = √d ε/L on, with orthonormal directions from ε/L on.",
+    )
 
 
 def _verdict(mu: float, thresholds: list[float]) -> str:
@@ -150,7 +160,15 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
         turns=[Turn(length, f"T = {length:,}")],
     )
     published, root, with_moves = (f"{favoured_from(kind, moves):,}" for kind, _, moves, _ in CURVES)
-    return chart("crossover", figure, published=published, root=root, with_moves=with_moves)
+    return chart(
+        figure,
+        "What does the bound make of it?",
+        "Private term of the bound with running sums over that with fresh estimates, against the steps",
+        "What the bound makes of the same noise: it counts the error of running sums twice in every step, and "
+        f"lets that of fresh estimates average out. So it favours running sums only from T = {published} on as "
+        f"published, {root} with the square root, {with_moves} if batches follow the moves. It is no statement "
+        "about noise, nor about runs.",
+    )
 
 
 def _terms(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
@@ -189,7 +207,13 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
         notes=["thick: mean of an epoch; thin: a step"],
         labels=False,
     )
-    return chart("noise_ratio", figure)
+    return chart(
+        figure,
+        "How much noise do running sums save?",
+        "Noise of running sums over that of fresh estimates, against the steps of an epoch",
+        "Exact, at equal rows and directions, for moves of r/T: noise in the estimate of a step, and in the mean "
+        "of an epoch's estimates. Below 1 running sums have less of it.",
+    )
 
 
 def measured_ends(expected: Expectation) -> Chart:
@@ -206,4 +230,9 @@ def measured_ends(expected: Expectation) -> Chart:
         limits=[Limit(expected.start, "the start")],
         labels=False,
     )
-    return chart("measured_ends", figure, words=texts.MEASURED if expected.inside else texts.MEASURED_ELSEWHERE)
+    return chart(
+        figure,
+        "What do runs show?",
+        "Objective at the end of runs, median, against the steps of an epoch",
+        f"{texts.MEASURED if expected.inside else texts.MEASURED_ELSEWHERE}",
+    )

@@ -17,14 +17,13 @@ from dpviz.families.zeroth_order.theory import Bound
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, worded
+from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, chart
 from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_drawing, line_figure
 from dpviz.plots.elements.parts import limit_across
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
 from dpviz.problems.values.value_problem import ValueFacts
 
-chart = worded(__package__)
 # The parts of the bound: word, colour, pattern. Colour is never alone.
 PARTS = (
     ("way to go", style.PALETTE["private"], ""),
@@ -36,6 +35,19 @@ ERRORS = 2.0  # standard errors on both sides
 FACTORS = (1 / 16, 1, 64)  # of the present dimension: between them, the noise is a power of it
 
 
+AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
+    "stationarity_bound": (
+        "Is it a stationary place?",
+        "Goldstein stationarity within r, from above: a mixture of gradients at 20 points, at a few epochs. Up to "
+        "1,000 rows say which mixture is short, up to 3,000 others how long it is. The band is the sampling error of "
+        "that length, not the spread of the runs; 0 would mean that the gradients of these rows cancel exactly.",
+    ),
+    "smoothed_gradient_norm": (
+        "Is the smoothed gradient small?",
+        "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs: it bounds the Goldstein stationarity within "
+        "r. The band is the estimate's own sampling error, not the spread of the runs; below 0 it is as good as 0.",
+    ),
+}
 STATIONARITY = {  # what is looked at, and the metric of its standard error
     "stationarity_bound": "stationarity_error",
     "smoothed_gradient_norm": "smoothed_gradient_error",
@@ -58,7 +70,13 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
         if_empty="No method with epochs.",
         height=style.SMALL,
     )
-    return chart("noise_of_an_epoch", drawn)
+    return chart(
+        drawn,
+        "Noise along an epoch",
+        "Noise on each coordinate in the steps of an epoch, one line per method",
+        "Standard deviation of what is added to each coordinate of g_t. With a tree it follows the binary digits "
+        "of t; fresh estimates have the same noise in every step.",
+    )
 
 
 def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
@@ -105,7 +123,13 @@ def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu
         limits=[Limit(mu, f"whole run μ = {short_up(mu, 4)}")],
         if_empty="No method with epochs.",
     )
-    return chart("watched", figure)
+    return chart(
+        figure,
+        "What the first steps tell",
+        "Privacy of what the first steps of an epoch release, one line per method",
+        "What somebody has learned who watches the first t steps of an epoch only. Sums that are correlated give "
+        "their secrets away little by little; the guarantee is for all of them.",
+    )
 
 
 READINGS: Mapping[str, Callable[[float, float], float]] = {
@@ -132,7 +156,13 @@ def readings(mu: float, delta: float) -> Chart:
         lines, Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"), turns=[Turn(delta, f"δ = {short(delta)}")]
     )
     figure.update_xaxes(tickvals=_DELTAS[::8], ticktext=[short(one) for one in _DELTAS[::8].tolist()])
-    return chart("readings", figure)
+    return chart(
+        figure,
+        "ε of the whole run, read in three ways",
+        "ε against δ: exactly, through zCDP, and by the paper's formula",
+        "The same noise, read as (ε, δ). The exact curve is what holds; the formula that the paper uses is an "
+        "upper bound on it (E13).",
+    )
 
 
 def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
@@ -154,7 +184,14 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
         lines, Axes("Step t", "Length of g_t; thin: of its noise", log_y=True), if_empty="No method with epochs."
     )
     status = worst(plan.privacy for plan in plans.values() if plan.private)
-    return chart("norms", figure, status, privacy=privacy)
+    return chart(
+        figure,
+        "How much of it was noise?",
+        "Length of the noisy gradients of every method, and of their noise alone",
+        "Where both lines run together, what was released is mostly noise: only the sum of many of them can say "
+        f"where to go. {privacy}",
+        provenance=status,
+    )
 
 
 def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequence[str] = ()) -> Chart:
@@ -163,7 +200,15 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
     guess = f" {texts.GUESS}" * (bool(bounds) and facts.guessed)
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
     figure = _stacked(bounds, facts.lipschitz, texts.rests_on(facts.guessed))
-    return chart("bound_parts", figure, guess=guess, left_out=left_out)
+    return chart(
+        figure,
+        "What the bound promises",
+        "The three parts of each method's bound, and the line beyond which it says nothing",
+        "Promised of a random epoch's average, for the mean over all rows that might be drawn, if these are "
+        "independent and the learner takes the steps that theory asks for (g₀ = 1 plus the oracle's error). That "
+        "error counts twice in running sums; in fresh estimates it averages out over an epoch. Constants of ours "
+        f"(Derivations, 5).{guess}{left_out}",
+    )
 
 
 def _stacked(bounds: Mapping[str, Bound], lipschitz: float, condition: str) -> go.Figure:
@@ -220,4 +265,11 @@ def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], priv
         if_empty="Nothing has been looked at so far.",
         not_private=True,
     )
-    return chart(f"at_{metric}", figure, "not private", privacy=privacy)
+    heading, caption = AT_EPOCHS[metric]
+    return chart(
+        figure,
+        heading,
+        f"{heading} One line per method, at a few epochs",
+        f"{caption} {privacy}",
+        provenance="not private",
+    )

@@ -12,14 +12,13 @@ from dpviz.families.zeroth_order import algorithms, figures, planning, theory
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import Chart, worded
+from dpviz.plots.elements.chart import Chart, chart
 from dpviz.plots.elements.lines import Line, Turn, line_figure, turned
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.matrix_factorisation import tree_nodes
 from dpviz.problems.values.value_problem import ValueFacts
 
-chart = worded(__package__)
 SUMS: dict[theory.Sums, tuple[str, ArmStyle]] = {
     "independent": ("Independent noise", ArmStyle(style.GREY, "dash")),
     "published": ("Binary tree, published noise", ArmStyle(style.PALETTE["spent"], "dot")),
@@ -40,7 +39,14 @@ def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: 
         figure = _noise_of_sums(method, facts, budget)
     except UserError as error:
         figure = figures.nothing(str(error))
-    return chart("running_sums", figure)
+    return chart(
+        figure,
+        "Noise of every running sum",
+        "Noise in the running sums of an epoch, one line for every way to add up",
+        "Noise in the running sums of an epoch, for every way to add them up, at your settings; and what "
+        "estimating afresh in every step would have. Its square grows with t if noise is independent, and with a "
+        "tree as log² t.",
+    )
 
 
 def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> go.Figure:
@@ -137,7 +143,13 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
         text |= {"xanchor": "right", "xshift": -3} if text["x"] > 0.8 * length else {}
     frame["annotations"] += labels
     frame["shapes"] += shapes
-    return chart("tree", go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}}))
+    return chart(
+        go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}}),
+        "Where does a row land in the tree?",
+        "The nodes of the tree of one epoch; those that the row enters and those that the step sums stand out",
+        "Every bar is a released node, over the steps whose changes it sums; all epochs are alike. Right "
+        "children are never needed and never released (E6).",
+    )
 
 
 def _nodes_in_words(count: int) -> str:

@@ -32,7 +32,10 @@ def clipped(share: float, mass: float, label: str) -> str:
     """How often, and how much, differences of values were clipped where a run ended."""
     if not share:
         return "no difference of values over 2r at the end of any run: L holds there."
-    return phrase("clipped", share=short(100 * share, 2), label=label, mass=short(100 * mass, 2))
+    return (
+        f"{short(100 * share, 2)} % of the differences of values over 2r at the end of “{label}” are beyond L; to "
+        f"clip them there takes away {short(100 * mass, 2)} % of their sum."
+    )
 
 
 def renyi(mu: float) -> str:

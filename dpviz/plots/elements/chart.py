@@ -46,6 +46,21 @@ class Chart:
         return in_words(self.drawn)
 
 
+def chart(
+    drawn: go.Figure | Drawing,
+    heading: str,
+    alt: str,
+    caption: str,
+    *,
+    provenance: Provenance = "settings",
+    to_download: Callable[[], go.Figure] | None = None,
+) -> Chart:
+    """Return a figure with its words; the caption says so where the curves depend on settings alone."""
+    if provenance == "settings":
+        caption = f"{caption} {SETTINGS_ONLY}"
+    return Chart(drawn, heading, alt, caption, provenance, to_download)
+
+
 def worded(package: str) -> Callable[..., Chart]:
     """A function that joins a figure to its words, which `[CHARTS.<name>]` of the package's `texts.toml` has: heading,
     alt and caption, with the given values where braces name them. What depends on settings alone says so."""

@@ -93,7 +93,13 @@ class LineSearch(WholeTable):
         blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
-            notes += (planning.phrase("blind_search", times=short(blindness)),)
+            notes += (
+                (
+                    f"Where the gradient is nearly small, the noise of the line search is {short(blindness)} times "
+                    "what it tests: it accepts steps that are too long. More rows, more budget or fewer iterations "
+                    "make it see."
+                ),
+            )
         resolved = {**self._resolved(facts), "search_blindness": blindness}
         schedule = {"search_epsilon": planning.in_each(stretches, epsilons)}
         return planning.filtered(purse, stretches, facts, budget, resolved, notes, **schedule)
