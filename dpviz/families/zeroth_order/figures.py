@@ -45,7 +45,8 @@ AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
     "smoothed_gradient_norm": (
         "Is the smoothed gradient small?",
         "An estimate of ‖∇F̂_r‖ from 4,000 rows at most, at a few epochs: it bounds the Goldstein stationarity within "
-        "r. The band is the estimate's own sampling error, not the spread of the runs; below 0 it is as good as 0.",
+        "r. The band is the estimate's own sampling error, not the spread of the runs; below 0 it cannot be told from "
+        "0.",
     ),
 }
 STATIONARITY = {  # what is looked at, and the metric of its standard error
