@@ -100,6 +100,11 @@ def mean(family: str, start: str, arm: str, metric: str = "") -> float:
 
 
 @EVERY
+def test_the_menu_has_room_for_the_name(family: str, preset: Preset) -> None:
+    assert len(preset.name) <= 43, family
+
+
+@EVERY
 def test_a_preset_survives_its_text_and_plans_within_its_budget(family: str, preset: Preset) -> None:
     experiment, plans = preset.experiment, preset.experiment.plans()
     assert [other.slug for other in families.presets()[family]].count(preset.slug) == 1

@@ -102,6 +102,9 @@ const stepsOf = (lines) => [...new Set(lines.flatMap((line) => line.map(({ x }) 
 const valueAt = (line, x) =>
   line[0].x <= x && x <= line[line.length - 1].x ? short.format(line.findLast((at) => at.x <= x).y) : "";
 
+// The method, or methods, of a line, without what its label says of its end.
+const nameOf = ([{ trace }]) => plain(Array.isArray(trace.meta) ? trace.meta.join(" = ") : trace.name);
+
 // The values of all lines at the step that the arrow keys have come to, to be read out.
 function walk(node, by) {
   const lines = linesOf(node);
@@ -113,7 +116,7 @@ function walk(node, by) {
   const x = steps[place];
   const values = lines
     .filter((line) => valueAt(line, x))
-    .map((line) => `${plain(line[0].trace.name)} ${valueAt(line, x)}`);
+    .map((line) => `${nameOf(line)} ${valueAt(line, x)}`);
   let said = node.querySelector(":scope > output");
   if (!said) {
     said = document.createElement("output");
@@ -133,7 +136,7 @@ function table(node) {
   let rows;
   if (lines.length) {
     rows = stepsOf(lines).map((x) => [short.format(x), ...lines.map((line) => valueAt(line, x))]);
-    rows.unshift([title(xaxis), ...lines.map(([{ trace }]) => plain(trace.name))]);
+    rows.unshift([title(xaxis), ...lines.map(nameOf)]);
   } else {
     const shown = node.calcdata.filter(([{ trace }]) => trace._input.name && trace.type === "scatter");
     rows = shown.flatMap((points) =>
