@@ -241,7 +241,7 @@ NUMBERS: dict[tuple[str, str], list[Quantity]] = {
         of_plan("DP-GIBO", "facts.n"),
     ],
     ("bayesian_optimization", "Figure 2, right: a"): [of_plan("DP-GIBO", "facts.d")],
-    ("bayesian_optimization", "Figure 2, right, on"): [of_plan("DP-GIBO", "facts.d")],
+    ("bayesian_optimization", "Figure 2, right: even"): [of_plan("DP-GIBO", "facts.d")],
     ("bayesian_optimization", "Real data"): [of_plan("DP-GIBO", "facts.n")],
     ("bayesian_optimization", "Figure 3"): [
         of_runs("DP-GIBO", metric="trainings"),
