@@ -42,7 +42,7 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import columns, plain, sentence, show_table
 from dpviz.ui.terms import TERMS
-from dpviz.ui.uploads.file import File, chosen_file
+from dpviz.ui.uploads.file import File, read_file
 
 TABLES = resources.data(__package__, "tables.toml")
 COLUMNS = NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
@@ -171,7 +171,7 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
     """Names and number of rows of a file; its values are forgotten before anything is drawn of them."""
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(texts.FROM_A_FILE)
-        file = chosen_file(panel.page, Names)
+        file = read_file(panel.page, Names)
         if file is None:
             return
         file.frame = file.frame[[]]
