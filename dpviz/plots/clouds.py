@@ -14,7 +14,7 @@ SHAPE = 0.85  # height of a frame, as a share of its width
 BANDS = 12  # bands of the ground, equally large
 _VISIBLE = 0.99  # share of all positions inside the frame; the others are drawn at its edge
 _ROOM = 0.08  # share of the range, on either side
-_FULL = 32767  # number that stands for the edge of the frame
+_FULL = 32767  # number at the edge of the frame
 _FAR = 1e4  # half frames: an ellipse that large is invisible
 
 

@@ -46,9 +46,9 @@ def sheet(before: Sequence[Curve], axes: Axes, reach: tuple[float, float]) -> Sh
     """Return the axes of `asked` as a sheet to draw on; the drawn curve starts where the first known one does."""
     x, y = Ruler(axes.x, *_ends(axes, reach), axes.log_x), Ruler.of(axes.y, _room(before, axes))
     first = before[0]
-    known = list(zip(x.place(first.x).tolist(), y.place(first.y).tolist(), strict=True))
+    points = list(zip(x.place(first.x).tolist(), y.place(first.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, known, known[0], handles, HEIGHT)
+    return Sheet(x, y, points, points[0], handles, HEIGHT)
 
 
 def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:

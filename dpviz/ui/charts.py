@@ -58,12 +58,12 @@ def alone(chart: Chart, key: str, pale: bool = False, group: str = "", leads: co
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:
     """Draw charts with their keys two by two, side by side; return them."""
-    drawn = []
+    result = []
     for start in range(0, len(charts), 2):
         for column, (chart, key) in zip(st.columns(2, gap="medium"), charts[start : start + 2], strict=False):
             with column:
-                drawn.append(show(chart, key))
-    return drawn
+                result.append(show(chart, key))
+    return result
 
 
 def download(content: str, make: Callable[[], bytes], file_name: str, key: str) -> None:

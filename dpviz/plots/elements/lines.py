@@ -123,19 +123,19 @@ def line_drawing(
     labels : whether names are at the ends of the lines, where there is room; else in a legend.
     """
     lines = [replace(line, y=bounding(line.y, axes.bound)) for line in lines]
-    drawn = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
-    if not drawn:
+    visible = merged([line for line in (drawable(line, axes.log_x) for line in lines) if len(line.x)])
+    if not visible:
         return {"data": [], "layout": style.layout(replace(axes, from_zero=False), notes=[if_empty])}
-    notes = [*notes, *_clipped(drawn, axes.log_y)]
+    notes = [*notes, *_clipped(visible, axes.log_y)]
     scale = Scale(axes.log_x, axes.log_y)
-    span = (min(line.x[0] for line in drawn), max(line.x[-1] for line in drawn))
+    span = (min(line.x[0] for line in visible), max(line.x[-1] for line in visible))
     frame_height = height - style.top_margin(notes, axes.y) - style.BOTTOM
     width = 0.0 if limits else least(height)  # with limits no room inside: their labels are at the ends of short lines
-    view = first_view(drawn) if axes.log_y else {}
+    view = first_view(visible) if axes.log_y else {}
     opening = opening_range(
-        drawn, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
+        visible, [*(limit.value for limit in limits), *(mark.y for mark in marks)], scale, view, axes.from_zero
     )
-    ends = tips([line for line in drawn if line.legend], span, opening, scale, width, axes.bound) if labels else []
+    ends = tips([line for line in visible if line.legend], span, opening, scale, width, axes.bound) if labels else []
     is_labelled = fits(ends, frame_height)
     if ends and not is_labelled and height <= style.SMALL:
         ends = [replace(end, number="") for end in ends]
@@ -145,7 +145,7 @@ def line_drawing(
         notes=notes,
         opening=opening,
         not_private=not_private,
-        legend_entries=0 if is_labelled or height <= style.SMALL else sum(line.legend for line in drawn),
+        legend_entries=0 if is_labelled or height <= style.SMALL else sum(line.legend for line in visible),
         height=height,
     )
     frame["yaxis"] |= view
@@ -154,14 +154,14 @@ def line_drawing(
     if is_labelled:
         frame["margin"] |= {"r": margin(ends)}
     label_parts = draw(ends if is_labelled else [], frame_height, axes.log_x, axes.log_y)
-    levels = [_level(line) for line in drawn if line.until]
+    levels = [_level(line) for line in visible if line.until]
     for texts, shapes in (label_parts, turned(turns, axes.log_x), ([], levels)):
         frame["annotations"] += texts
         frame["shapes"] += shapes
-    traces = [trace for line in drawn for trace in band(line, scale)]  # before all lines, so that none is covered
-    curves, has_readout = _curves(drawn, scale, opening, axes.bound)
+    traces = [trace for line in visible for trace in band(line, scale)]  # before all lines, so that none is covered
+    curves, has_readout = _curves(visible, scale, opening, axes.bound)
     if not has_readout and not axes.log_x:
-        frame["hoverdistance"] = _hover_distance(drawn)
+        frame["hoverdistance"] = _hover_distance(visible)
     traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
     return {"data": traces, "layout": frame}
 

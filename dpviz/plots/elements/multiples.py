@@ -25,14 +25,14 @@ def small_multiples(
 ) -> go.Figure:
     """Return a figure with a panel for every line except references, which are grey in all panels. All panels zoom
     together."""
-    drawn = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
-    if not drawn:
+    visible = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
+    if not visible:
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
-    panels = [line for line in drawn if not line.style.reference] or drawn
+    panels = [line for line in visible if not line.style.reference] or visible
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    scale, view = Scale(False, axes.log_y), first_view(drawn) if axes.log_y else {}
-    opening = opening_range([replace(line, band=True) for line in drawn], (), scale, view, from_zero=False)
+    scale, view = Scale(False, axes.log_y), first_view(visible) if axes.log_y else {}
+    opening = opening_range([replace(line, band=True) for line in visible], (), scale, view, from_zero=False)
     all_notes = [*notes, *([style.in_frame(not_private)] if not_private else [])]
     frame = style.layout(axes, notes=all_notes, opening=opening)
     height = rows * _PANEL + (rows - 1) * _ABOVE
@@ -45,7 +45,7 @@ def small_multiples(
     for i, line in enumerate(panels):
         number = str(i + 1) if i else ""
         panel_axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        greys = [replace(other, style=_OTHERS, width=1.0) for other in drawn if other is not line]
+        greys = [replace(other, style=_OTHERS, width=1.0) for other in visible if other is not line]
         traces += [curve(grey, scale, "") | _SILENT | panel_axes for grey in greys]
         traces += [part | panel_axes for part in band(replace(line, band=True), scale)]
         traces.append(curve(line, scale, hover_format(opening)) | panel_axes)

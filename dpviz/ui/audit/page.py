@@ -23,7 +23,6 @@ from dpviz.ui.audit import results, texts
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run, runner
 from dpviz.ui.terms import TERMS
 
@@ -292,7 +291,8 @@ class _Screen(Part):
         """Offer the charts as a file, and a program that runs the same audit."""
         run = self.run
         if run is not None and not run.job.active and run.progress is not None and self.shows(run):
-            downloads.figures(self.panel, partial(_charts, run, self.threshold(run)))
+            charts = partial(results.all_charts, run.auditing, run.progress, self.threshold(run))
+            downloads.figures(self.panel, lambda: list(charts().values()))
         if self.auditing is not None:
             with st.expander("The same in Python", icon=":material/code:"):
                 st.code(_python(self.auditing), language="python")
@@ -302,12 +302,6 @@ class _Screen(Part):
         st.markdown(explain.document(audit, "about.md"))
         st.markdown(explain.document(audit, "limits.md"))
         explain.theory("audit", privacy)
-
-
-def _charts(run: AuditRun, threshold: float | None) -> Shown:
-    """Return the charts of a finished audit, for a file."""
-    assert run.progress is not None
-    return list(results.all_charts(run.auditing, run.progress, threshold).values())
 
 
 def _python(auditing: Auditing) -> str:

@@ -128,7 +128,7 @@ class File:
             cache.clear()
 
     def column(self, name: str) -> ColumnInfo:
-        """Return what is known of the column `name`."""
+        """Return the declared contents of the column `name`."""
         return next(column for column in self.columns if column.name == name)
 
     def key(self, name: str, rows: Hashable) -> str:
