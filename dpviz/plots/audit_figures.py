@@ -1,4 +1,4 @@
-"""Figures of an audit: what an attack achieved, beside what the claimed guarantee allows every attack."""
+"""Figures of an audit: results of an attack, and the limits that the claimed guarantee sets to every attack."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ _PLANNED = ArmStyle(style.PALETTE["theory"], "longdash")
 _GUESSING = ArmStyle(style.GREY, "dot")
 _MEASURED = ArmStyle(style.PALETTE["private"], "dot")
 _WORLDS = (style.PALETTE["private"], style.PALETTE["spent"])
-_MARKS = (style.PALETTE["private"], style.PALETTE["theory"])  # of the attacker's threshold, and the visitor's
+_MARKS = (style.PALETTE["private"], style.PALETTE["theory"])  # colours of the attacker's threshold, and the visitor's
 
 
 def roc(
@@ -29,12 +29,12 @@ def roc(
     planned: np.ndarray,
     thresholds: Mapping[str, tuple[float, float]],
 ) -> go.Figure:
-    """True against false positive rate of an attack at every threshold, with its band.
+    """Return a figure of true against false positive rate of an attack at every threshold, with its band.
 
-    All arrays at RATES. true_rates, low, high : measured, and the band at each threshold by itself. claim : the largest
-    that the claim allows any attack; what lies above refutes it, and is shaded. planned : the same of the noise that
-    keeps the claim, which may be more than it asks for. thresholds : places (false, true positive rate) by the name of
-    who chose the threshold.
+    All arrays at RATES. true_rates, low, high : measured rates, and the band at each threshold by itself.
+    claim : largest rates that the claim allows any attack; rates above, which would refute it, are shaded.
+    planned : largest rates that the noise of the plan allows, which may be less than the claim does.
+    thresholds : points (false, true positive rate) by the name of who chose the threshold.
     """
     lines = [
         Line(RATES, RATES, "guessing", _GUESSING, width=1.5),
@@ -64,13 +64,14 @@ def rising_bound(
     upper: np.ndarray,
     claim: float,
     symbol: str,
-    found: int | None = None,
+    refuted_at: int | None = None,
 ) -> go.Figure:
-    """The proven lower bound on ε or μ against the number of runs on each data set, below or above the claim.
+    """Return a figure of the proven lower bound on ε or μ against the number of runs on each data set, with the claim.
 
-    runs (k,), ascending : at which it was looked. bounds : what is proven at each. estimates, upper : the same number
-    without its margin of error, and with the margin upwards; infinite where the event was never seen on one side.
-    symbol : "ε" or "μ". found : the runs after which the claim was refuted.
+    runs (k,), ascending : at each look. bounds : proven bound at each. estimates, upper : the same number without its
+    margin of error, and with the margin upwards; infinite where the event was never seen on one side. symbol : "ε" or
+    "μ".
+    refuted_at : number of runs after which the claim was refuted.
     """
     finite = np.isfinite(estimates)
     cap = 2 * max([claim, *bounds.tolist(), *estimates[finite].tolist()])
@@ -85,14 +86,15 @@ def rising_bound(
         lines,
         Axes("Runs on each data set", f"Lower bound on {symbol}", log_x=True, from_zero=True, bound="lower"),
         limits=[Limit(claim, f"claimed {symbol} = {short_up(claim)}")],
-        turns=[] if found is None else [Turn(float(found), f"refuted after {found:,} runs")],
+        turns=[] if refuted_at is None else [Turn(float(refuted_at), f"refuted after {refuted_at:,} runs")],
         notes=notes,
         height=style.ALONE,
     )
 
 
 def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapping[str, float]) -> go.Figure:
-    """How often each score of the attacker was seen in both worlds, and thresholds as vertical lines.
+    """Return a figure of how often each score of the attacker was seen in both worlds, with thresholds as vertical
+    lines.
 
     edges (k+1,) : of the bins. shares : (k,) of the runs in each bin, by the name of the world. thresholds : by the
     name of who chose them.
@@ -100,9 +102,9 @@ def scores(edges: np.ndarray, shares: Mapping[str, np.ndarray], thresholds: Mapp
     centres = ((edges[1:] + edges[:-1]) / 2).round(6)
     frame = style.layout(Axes("Score of a run", "Share of runs", from_zero=True), legend_entries=len(shares))
     frame |= {"barmode": "overlay", "bargap": 0.0}
-    texts, shapes = turned([Turn(at, name) for name, at in thresholds.items()])
-    for place, text in enumerate(texts):
-        text["yshift"] -= 16 * place  # lines that are close to each other
+    texts, shapes = turned([Turn(threshold, name) for name, threshold in thresholds.items()])
+    for index, text in enumerate(texts):
+        text["yshift"] -= 16 * index  # for thresholds close to each other
         if text["x"] > (edges[0] + edges[-1]) / 2:
             text |= {"xanchor": "right", "xshift": -3}
     frame["annotations"] += texts

@@ -11,17 +11,17 @@ from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.style import DASHES, DOTS, GREY, HUES, ArmStyle, arm_styles, marked
 
 HEIGHT = 390  # pixels
-BANDS = 2  # lines up to which all have their bands
+BANDS = 2  # largest number of lines with bands
 
 
 def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -> go.Figure:
-    """Medians, with bands from 10 to 90 % where there are few; it says so if some of it reads raw data."""
+    """Return a figure of medians, with bands from 10 to 90 % if there are few; marked if some of it reads raw data."""
     sides = list(dict.fromkeys(curve.side for curve in curves))
     lines: list[Line] = []
     for curve in curves:
         low, median, high = curve.quantiles.T if len(curves) <= BANDS else (None, curve.quantiles[:, 1], None)
-        look = _look(curve, sides.index(curve.side), {line.style for line in lines})
-        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", look, low, high))
+        style = _style(curve, sides.index(curve.side), {line.style for line in lines})
+        lines.append(Line(curve.x, median, f"{curve.side}: {curve.method}", style, low, high))
     return line_figure(
         lines,
         Axes(x_title, y_title, log_y=log_y),
@@ -31,10 +31,11 @@ def compared(curves: Sequence[Curve], x_title: str, y_title: str, log_y: bool) -
     )
 
 
-def _look(curve: Curve, place: int, taken: Collection[ArmStyle]) -> ArmStyle:
-    """The look of the method on its page; if that is taken, another dash for the run, the `place`th; or another hue."""
-    own = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
+def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
+    """Return the method's style on its page; if that is used, another dash, by the number of the run, or another
+    hue."""
+    usual = ArmStyle(GREY, DOTS[0], True) if curve.arm is None else arm_styles([curve.arm])[curve.arm.label]
     dashes = DASHES if curve.private else DOTS
-    wanted = [replace(own, dash=dashes[(place + i) % len(dashes)]) for i in range(len(dashes))]
-    others = [replace(look, color=other) for other in HUES for look in wanted]
-    return next((look for look in [own, *wanted, *others] if look not in taken), own)
+    dashed = [replace(usual, dash=dashes[(run + i) % len(dashes)]) for i in range(len(dashes))]
+    others = [replace(style, color=hue) for hue in HUES for style in dashed]
+    return next((style for style in [usual, *dashed, *others] if style not in used), usual)

@@ -1,4 +1,4 @@
-"""The pictures of the public objects in a notebook: the figures of the pages, with what may be published of them."""
+"""Charts of the public objects in a notebook: the figures of the pages, with what may be published of them."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -29,41 +29,42 @@ from dpviz.sweeps.sweep_result import SweepResult
 
 NOTHING = "These methods release no series of data that are not public. figure(diagnostics=True) reads the raw data."
 _ONE = ArmStyle(style.PALETTE["private"], "solid")
-_libraries = 0  # pictures so far: the first brings plotly.js, which the others of a notebook use
+_charts_shown = 0  # the first chart of a notebook brings plotly.js, which the others use
 
 
 def figure(subject: Any, diagnostics: bool) -> go.Figure:
-    """The picture of an object, with a template of its own, and with arrays. Raises UserError where nothing may be
-    drawn."""
+    """Return the figure of an object, with a template of its own, and with arrays. Raises UserError where nothing
+    may be drawn."""
     plain = chart(subject, diagnostics).figure
-    drawn = on_white(plain)
-    for trace, before in zip(drawn.data, plain.data, strict=True):
-        trace.update({name: before[name] for name in ("x", "y", "z") if name in before and before[name] is not None})
-    return drawn
+    result = on_white(plain)
+    for trace, source in zip(result.data, plain.data, strict=True):
+        trace.update({name: source[name] for name in ("x", "y", "z") if name in source and source[name] is not None})
+    return result
 
 
 def html(subject: Any) -> str:
-    """What a notebook shows: the object in a line, its picture, and what may be published of it."""
-    global _libraries
+    """Return a notebook's display of an object: the object in a line, its figure, and what may be published of it."""
+    global _charts_shown
     line = f"<p><code>{escape(_line(subject))}</code></p>"
     try:
-        drawn = chart(subject, False)
+        picture = chart(subject, False)
     except UserError as error:
         return f"{line}<p>{escape(str(error))}</p>"
-    library: bool = not _libraries
-    _libraries += 1
-    picture = pio.to_html(on_white(drawn.figure), full_html=False, include_plotlyjs=library, include_mathjax=False)
-    return f"{line}<p><strong>{escape(drawn.heading)}</strong></p>{picture}<p>{bold(drawn.caption)}</p>"
+    is_first: bool = not _charts_shown
+    _charts_shown += 1
+    plot = pio.to_html(on_white(picture.figure), full_html=False, include_plotlyjs=is_first, include_mathjax=False)
+    return f"{line}<p><strong>{escape(picture.heading)}</strong></p>{plot}<p>{bold(picture.caption)}</p>"
 
 
 def page(subjects: Sequence[Any], settings: str, diagnostics: bool) -> str:
-    """Pictures of several objects, then the settings, as a page that opens offline. Raises UserError as `figure`."""
+    """Return a page with figures of several objects, then the settings, that opens offline. Raises UserError as
+    `figure`."""
     return to_html([chart(subject, diagnostics) for subject in subjects], settings)
 
 
 @singledispatch
 def chart(subject: object, _diagnostics: bool) -> Chart:
-    """The chart of an object. Raises UserError where nothing may be drawn."""
+    """Return the chart of an object. Raises UserError where nothing may be drawn."""
     raise TypeError(f"There is no picture of {type(subject).__name__}.")
 
 
@@ -107,20 +108,19 @@ def _(subject: Trace, diagnostics: bool) -> Chart:
     name = next(iter(headlined(trace)), None) or next(iter(trace.metrics), None)
     if name is None:
         raise UserError(NOTHING, title="Nothing to draw")
-    few, metric = trace.only(pictured(trace, name, PRIVATE)), trace.metrics[name]
-    statuses = few.statuses(metric)
-    caption = (
-        f"{metric.label}: median of the runs, with a band from 10 to 90 %. {_said(statuses.values(), subject.public)}"
-    )
-    drawn = run_figures.convergence(few, name, _styles(subject))
-    return Chart(drawn, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
+    visible, metric = trace.only(pictured(trace, name, PRIVATE)), trace.metrics[name]
+    statuses = visible.statuses(metric)
+    status_text = _status_text(statuses.values(), subject.public)
+    caption = f"{metric.label}: median of the runs, with a band from 10 to 90 %. {status_text}"
+    drawing = run_figures.convergence(visible, name, _styles(subject))
+    return Chart(drawing, metric.label, f"{metric.label} by step", caption, provenance(statuses.values()))
 
 
 def _styles(trace: Trace) -> dict[str, ArmStyle]:
-    """As on the page, where the trace knows its methods."""
-    known = arm_styles(trace.arms)
+    """Return a style for each label, the same as on the page if the trace knows its methods."""
+    by_label = arm_styles(trace.arms)
     hues = iter(style.HUES * len(trace.lanes))
-    return {label: known.get(label) or ArmStyle(next(hues), "solid") for label in trace.lanes}
+    return {label: by_label.get(label) or ArmStyle(next(hues), "solid") for label in trace.lanes}
 
 
 @chart.register
@@ -134,29 +134,29 @@ def _(subject: SweepResult, diagnostics: bool) -> Chart:
     title, symbol, log = result.axis
     statuses = [curve.status for curve in result.curves.values() if curve.ends]
     label = subject.metric.label if subject.metric is not None else ""
-    said = _said(statuses, subject.public, subject.price)
-    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {said}"
-    drawn = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
-    return Chart(drawn, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
+    status_text = _status_text(statuses, subject.public, subject.price)
+    caption = f"{label}: median of all runs, with a band from 10 to 90 %.{where} {status_text}"
+    drawing = sweep_figures.against(result, title, label, symbol=symbol, log_x=log)
+    return Chart(drawing, f"{label} against {title}", f"{label} against {title}", caption, provenance(statuses))
 
 
 @chart.register
 def _(subject: Verdict, _diagnostics: bool) -> Chart:
     practice = subject.runs - subject.looks[-1].runs
     runs, bounds = np.array([(look.runs + practice, look.bound) for look in subject.looks], dtype=float).T
-    drawn = line_figure(
+    drawing = line_figure(
         [Line(runs, bounds, "proven", _ONE, width=3.0)],
         Axes("Runs on each data set", f"Lower bound on {subject.symbol}", log_x=True, from_zero=True, bound="lower"),
         limits=[Limit(subject.claim, f"claimed {subject.symbol} = {short_up(subject.claim)}")],
     )
     caption = f"{subject.sentence()} The data sets are made up, so nobody's data are read."
-    return Chart(drawn, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
+    return Chart(drawing, "What is proven", "Proven lower bound by the number of runs, and the claim", caption)
 
 
-def _said(statuses: Any, public: bool, price: str = "") -> str:
-    """What may be published of curves. price : what all of it costs together."""
-    found = worst(statuses)
-    if found == "not private":
+def _status_text(statuses: Any, public: bool, price: str = "") -> str:
+    """Return what may be published of curves with these statuses, in words. price : cost of all of it together."""
+    status = worst(statuses)
+    if status == "not private":
         return f"**Not private**: {'it reads the raw data, which are public' if public else 'it reads your raw data'}."
-    adds_up = f" Publishing all of it: {price}." if price else ""
-    return f"**{found.capitalize()}**: each run of each method at its own budget.{adds_up}"
+    total = f" Publishing all of it: {price}." if price else ""
+    return f"**{status.capitalize()}**: each run of each method at its own budget.{total}"

@@ -1,4 +1,4 @@
-"""The objective in a plane of two public directions, as contours, and on it where the runs of every method are."""
+"""The objective in a plane of two public directions, as contours, with the positions of every method's runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,19 +33,19 @@ class Background:
 
 
 def evaluated(problem: Problem, x: np.ndarray, y: np.ndarray) -> Background:
-    """The objective of a problem over its first two coordinates, where the others are 0."""
-    places = np.zeros((len(x) * len(y), problem.facts.d))
-    places[:, 0], places[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
-    values = problem.evaluate({"x": places}, expensive=False)["objective"]
+    """Return the objective of a problem over its first two coordinates, where the others are 0."""
+    points = np.zeros((len(x) * len(y), problem.facts.d))
+    points[:, 0], points[:, 1] = np.tile(x, len(y)), np.repeat(y, len(x))
+    values = problem.evaluate({"x": points}, expensive=False)["objective"]
     return Background(x, y, values.reshape(len(y), len(x)))
 
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """Where the runs of one method are, (R, 2), and the way of the first of them, (k, 2)."""
+    """Positions of the runs of one method, (R, 2), and the path of the first of them, (k, 2)."""
 
-    places: np.ndarray
-    way: np.ndarray
+    points: np.ndarray
+    path: np.ndarray
 
 
 def landscape(
@@ -58,12 +58,15 @@ def landscape(
     heading: str,
     caption: str,
 ) -> Chart | None:
-    """Contours of what is minimised, called `what`, over the first two coordinates, and where the runs of every method
-    are; None before the first step. Reads the raw data."""
+    """Return a chart of the objective's contours over the first two coordinates, with the positions of every method's
+    runs.
+
+    None before the first step. what : name of the objective. Reads the raw data.
+    """
     clouds = {
-        label: Cloud(lane.output["x"][:, :2], np.array(lane.path["x"])[:, :2])
-        for label, lane in trace.lanes.items()
-        if "x" in lane.output and lane.path.get("x")
+        label: Cloud(arm_trace.output["x"][:, :2], np.array(arm_trace.path["x"])[:, :2])
+        for label, arm_trace in trace.lanes.items()
+        if "x" in arm_trace.output and arm_trace.path.get("x")
     }
     if not clouds:
         return None
@@ -79,7 +82,7 @@ def contours(
     *,
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Contours of the objective, and on them a dot for every run of every method. Reads the raw data.
+    """Return a figure of the objective's contours, with a dot for every run of every method. Reads the raw data.
 
     The objective is lowest where it is dark; the start is marked.
     """
@@ -99,13 +102,14 @@ def contours(
             "hovertemplate": "f = %{z:.4~r}<extra></extra>",
         }
     ]
-    drawn = [
+    cloud_traces = [
         _cloud(label, cloud, styles[label].color, _CLOUD[number % len(_CLOUD)], ends)
         for number, (label, cloud) in enumerate(clouds.items())
     ]
-    traces += [trace for parts in drawn for trace in parts[:-1]] + [parts[-1] for parts in drawn]  # dots above all ways
+    traces += [trace for parts in cloud_traces for trace in parts[:-1]]
+    traces += [parts[-1] for parts in cloud_traces]  # dots above all paths
     layout = style.layout(Axes(*directions), not_private=True, legend_entries=max(2, len(clouds)), height=height)
-    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, words would stand on the contours
+    above = {"x": 0, "y": 1, "yanchor": "bottom"}  # the frame: inside it, the text would be on the contours
     layout["annotations"] = [note | above for note in layout["annotations"]]
     layout["margin"] |= {"t": style.top_margin([""], directions[1])}
     layout["xaxis"] = axis(directions[0], False) | {"range": ends[0].tolist(), "zeroline": False}
@@ -114,16 +118,17 @@ def contours(
 
 
 def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) -> list[dict[str, Any]]:
-    """A line for the way of the first run and a dot for every run; what has left the picture is drawn at its edge."""
-    way, places = (np.clip(points, ends[:, 0], ends[:, 1]).astype(np.float32) for points in (cloud.way, cloud.places))
+    """Return a line for the path of the first run and a dot for every run; points outside the frame are drawn at its
+    edge."""
+    path, points = (np.clip(part, ends[:, 0], ends[:, 1]).astype(np.float32) for part in (cloud.path, cloud.points))
     common = {"type": "scatter", "legendgroup": label}
-    line = common | {"mode": "lines", "x": way[:, 0], "y": way[:, 1], "showlegend": False, "hoverinfo": "skip"}
+    line = common | {"mode": "lines", "x": path[:, 0], "y": path[:, 1], "showlegend": False, "hoverinfo": "skip"}
     edge = {"color": "#FFFFFF", "width": 1}
     return [
         line | {"line": {"color": "#FFFFFF", "width": 4}, "meta": AGAIN},
         line | {"line": {"color": color, "width": 1.5}, "name": f"{label}, way of the first run"},
         common
-        | {"mode": "markers", "x": places[:, 0], "y": places[:, 1], "name": label, "showlegend": True}
+        | {"mode": "markers", "x": points[:, 0], "y": points[:, 1], "name": label, "showlegend": True}
         | {"marker": {"color": color, "symbol": symbol, "size": 10, "opacity": 0.9, "line": edge}}
         | {"hovertemplate": f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"},
     ]

@@ -1,4 +1,4 @@
-"""The chart of a lesson: what was, and what came of it, on axes that are there before the reader predicts."""
+"""The chart of a lesson: curves before and after the change, on axes that are there before the reader predicts."""
 
 from collections.abc import Sequence
 
@@ -12,42 +12,43 @@ from dpviz.plots.elements.lines import Line, line_figure
 from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
-ROOM = 120.0  # times above and below the known curves that a guess has on a log axis: more than any answer asks for
-HANDLES = 6  # of a curve that the reader draws
+ROOM = 120.0  # factor above and below the known curves on a log axis: more than any answer needs
+HANDLES = 6  # handles of the curve that the reader draws
 HEIGHT = 400  # pixels
 
 
 def told(
     before: Sequence[Curve], after: Sequence[Curve], names: tuple[str, str], axes: Axes, guess: Curve | None = None
 ) -> go.Figure:
-    """The curves of both sides; those before in grey as soon as there is something to compare them with.
+    """Return a figure of the curves of both sides; those before the change are grey if there are any after it.
 
-    after : none before they are shown. names : of the two sides. guess : what the reader has drawn.
+    after : empty until they may be seen. names : of the two sides. guess : the curve that the reader has drawn.
     """
-    lines = _lines(before, names[0], faint=bool(after)) + _lines(after, names[1], faint=False)
+    lines = _lines(before, names[0], is_faint=bool(after)) + _lines(after, names[1], is_faint=False)
     if guess is not None:
         lines.append(Line(guess.x, guess.y, guess.name, ArmStyle(PALETTE["second"], DASHES[2])))
     return _figure(lines, axes)
 
 
 def asked(before: Sequence[Curve], name: str, axes: Axes, reach: tuple[float, float]) -> go.Figure:
-    """The curves before, on axes that have room for what comes after wherever it lies: they shall not say it.
+    """Return a figure of the curves before the change, with room on all sides, so that the axes do not reveal those
+    after it.
 
-    name : of the side. reach : both ends of the horizontal axis after.
+    name : of the side. reach : both ends of the horizontal axis after the change.
     """
-    figure = _figure(_lines(before, name, faint=False), axes, labels=False)
+    figure = _figure(_lines(before, name, is_faint=False), axes, labels=False)
     figure.update_xaxes(range=_ends(axes, reach), uirevision=str(reach))
     figure.update_yaxes(axis(axes.y, axes.log_y, _room(before, axes)))
     return figure
 
 
 def sheet(before: Sequence[Curve], axes: Axes, reach: tuple[float, float]) -> Sheet:
-    """The same axes, to draw on; the drawn curve begins where the first of the known ones does."""
+    """Return the axes of `asked` as a sheet to draw on; the drawn curve starts where the first known one does."""
     x, y = Ruler(axes.x, *_ends(axes, reach), axes.log_x), Ruler.of(axes.y, _room(before, axes))
     first = before[0]
-    known = list(zip(x.place(first.x).tolist(), y.place(first.y).tolist(), strict=True))
+    points = list(zip(x.place(first.x).tolist(), y.place(first.y).tolist(), strict=True))
     handles = tuple((np.arange(1, HANDLES + 1) / HANDLES).tolist())
-    return Sheet(x, y, known, known[0], handles, HEIGHT)
+    return Sheet(x, y, points, points[0], handles, HEIGHT)
 
 
 def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:
@@ -56,7 +57,8 @@ def _ends(axes: Axes, reach: tuple[float, float]) -> tuple[float, float]:
 
 
 def _room(curves: Sequence[Curve], axes: Axes) -> Range:
-    """Room above and below what is known; zero is on it, as a curve may fall to nothing."""
+    """Return a vertical range with room above and below the curves; a linear one has zero, as a curve may fall to
+    nothing."""
     values = np.concatenate([curve.y[np.isfinite(curve.y)] for curve in curves] or [np.ones(1)])
     if axes.log_y:
         values = values[values > 0] if (values > 0).any() else np.ones(1)
@@ -75,14 +77,14 @@ def _figure(lines: Sequence[Line], axes: Axes, labels: bool = True) -> go.Figure
     )
 
 
-def _lines(curves: Sequence[Curve], name: str, faint: bool) -> list[Line]:
-    found = []
-    for place, curve in enumerate(curves):
+def _lines(curves: Sequence[Curve], name: str, is_faint: bool) -> list[Line]:
+    lines = []
+    for index, curve in enumerate(curves):
         style = (
-            ArmStyle(GREY, DASHES[1 + place % (len(DASHES) - 1)])
-            if faint
-            else ArmStyle(HUES[place % len(HUES)], DASHES[0])
+            ArmStyle(GREY, DASHES[1 + index % (len(DASHES) - 1)])
+            if is_faint
+            else ArmStyle(HUES[index % len(HUES)], DASHES[0])
         )
         label = f"{curve.name}, {name}" if curve.name else name
-        found.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not faint))
-    return found
+        lines.append(Line(curve.x, curve.y, label, style, low=curve.low, high=curve.high, band=not is_faint))
+    return lines

@@ -1,4 +1,4 @@
-"""Ghosts: the lines of earlier pictures, faint and dotted, beneath the lines of the present one."""
+"""Lines of earlier pictures, faint and dotted, beneath the lines of the present one."""
 
 import html
 from collections.abc import Collection, Iterator, Sequence
@@ -15,15 +15,15 @@ from dpviz.plots.elements.lines import Line, Scale, tips
 from dpviz.plots.elements.style import ArmStyle
 
 OPACITY = 0.38
-DECADES = 2.0  # that a log axis grows downwards, at most
-MOST = 10  # labels beside a figure with pinned lines, if there is room
-_ROOM = 0.03  # of the height, beside pinned lines at its edge
+DECADES = 2.0  # largest downward growth of a log axis
+MAX_LABELS = 10  # next to a figure with pinned lines, if there is room
+_ROOM = 0.03  # share of the height between pinned lines and the edge
 _DASH, _EMPTY = "dot", "circle-open"
 
 
 @dataclass(frozen=True, eq=False)
 class PinnedLine:
-    """A line of an earlier picture, or its dots: x and y (k,), the methods that it stands for, its colour."""
+    """A line of an earlier picture, or its dots: x and y (k,), names of its methods, and colour."""
 
     x: np.ndarray
     y: np.ndarray
@@ -34,7 +34,7 @@ class PinnedLine:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """What is kept of an earlier picture.
+    """The parts of an earlier picture that a pin keeps.
 
     axes : the titles of both. pinned_lines : of its methods with privacy. not_private : whether they read the raw data.
     """
@@ -45,51 +45,53 @@ class Drawn:
 
 
 def taken(figure: go.Figure, references: Collection[str]) -> Drawn:
-    """What is kept of a picture; `references` are methods without privacy, which do not depend on the budget."""
+    """Return the parts of a picture that a pin keeps; not `references`, methods without privacy, which depend on no
+    budget."""
     pinned_lines = []
     for trace in _named(figure):
         names = _names(trace)
         if not set(names) <= set(references):
             color = trace.line.color or trace.marker.color
             pinned_lines.append(PinnedLine(np.array(trace.x), np.array(trace.y), names, color, trace.mode == "markers"))
-    marked = any(note.text == style.in_frame(True) for note in figure.layout.annotations)
-    return Drawn(_axes(figure), tuple(pinned_lines), marked)
+    reads_data = any(note.text == style.in_frame(True) for note in figure.layout.annotations)
+    return Drawn(_axes(figure), tuple(pinned_lines), reads_data)
 
 
-def same_axes(figure: go.Figure, drawn: Drawn) -> bool:
-    """Whether an earlier picture has the axes of a figure, so that its lines may stand there."""
-    return drawn.axes == _axes(figure)
+def same_axes(figure: go.Figure, picture: Drawn) -> bool:
+    """Return whether an earlier picture has the axes of a figure, so that its lines fit there."""
+    return picture.axes == _axes(figure)
 
 
 def over(figure: go.Figure, pinned: Sequence[tuple[str, Drawn]]) -> go.Figure:
-    """The figure with the pinned lines of pictures that have its axes, by the name of each picture.
+    """Return the figure with the pinned lines of pictures that have its axes.
 
-    Of each picture those of the methods that the figure shows, or all if it shows none of them. The figure's own ranges
-    grow to hold them; their labels stand at their own ends, as far as there is room.
+    pinned : pictures with their names. Of each, the lines of the methods that the figure shows, or all if it shows none
+        of them. The figure's ranges grow to hold them; their labels are at their ends, as far as there is room.
     """
-    fitting = [(name, drawn) for name, drawn in pinned if same_axes(figure, drawn)]
-    shown = [(name, line) for name, drawn in fitting for line in _alike(drawn, figure)]
-    if not shown or figure.layout.yaxis.range is None:  # nothing is drawn there yet
+    matches = [(name, picture) for name, picture in pinned if same_axes(figure, picture)]
+    pinned_lines = [(name, line) for name, picture in matches for line in _alike(picture, figure)]
+    if not pinned_lines or figure.layout.yaxis.range is None:  # without a range, the figure is still empty
         return figure
-    found = go.Figure(figure)
-    labelled = any(shape.name == NAME for shape in figure.layout.shapes)
-    before = len(found.data)
-    found.add_traces([_trace(name, line) for name, line in shown])
-    ground = sum(trace.type == "contour" for trace in found.data)  # beneath the lines, and above the ground
-    found.data = (*found.data[:ground], *found.data[before:], *found.data[ground:before])
-    if not shown[0][1].dots:
-        shown_range = _grown(found, [line.y for _, line in shown])
-        if labelled:
-            _label(found, shown, shown_range)
-    if any(drawn.not_private for _, drawn in fitting):  # where some curves were named, it is true of others now
-        others = (note for note in found.layout.annotations if note.name != "not private")
+    result = go.Figure(figure)
+    has_labels = any(shape.name == NAME for shape in figure.layout.shapes)
+    count = len(result.data)
+    result.add_traces([_trace(name, line) for name, line in pinned_lines])
+    ground = sum(trace.type == "contour" for trace in result.data)
+    # Pinned lines are beneath the figure's lines, and above its ground.
+    result.data = (*result.data[:ground], *result.data[count:], *result.data[ground:count])
+    if not pinned_lines[0][1].dots:
+        y_range = _grow(result, [line.y for _, line in pinned_lines])
+        if has_labels:
+            _label(result, pinned_lines, y_range)
+    if any(picture.not_private for _, picture in matches):  # a mark that names curves would be incomplete now
+        others = (note for note in result.layout.annotations if note.name != "not private")
         marks = style.layout(Axes("", ""), not_private=True)["annotations"]
-        found.layout.annotations = (*others, *map(go.layout.Annotation, marks))
-    return found
+        result.layout.annotations = (*others, *map(go.layout.Annotation, marks))
+    return result
 
 
 def _named(figure: go.Figure) -> Iterator[go.Scatter]:
-    """The lines and dots that have names of their own."""
+    """Yield the lines and dots that have names of their own."""
     return (
         trace
         for trace in figure.data
@@ -105,10 +107,10 @@ def _axes(figure: go.Figure) -> tuple[str, str]:
     return str(figure.layout.xaxis.title.text), str(figure.layout.yaxis.title.text)
 
 
-def _alike(drawn: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
-    """The pinned lines of the methods that a figure shows; all, if it shows none of them."""
+def _alike(picture: Drawn, figure: go.Figure) -> Sequence[PinnedLine]:
+    """Return the pinned lines of the methods that a figure shows; all, if it shows none of them."""
     live = {name for trace in _named(figure) for name in _names(trace)}
-    return [line for line in drawn.pinned_lines if live.intersection(line.names)] or drawn.pinned_lines
+    return [line for line in picture.pinned_lines if live.intersection(line.names)] or picture.pinned_lines
 
 
 def _title(name: str, line: PinnedLine) -> str:
@@ -117,8 +119,8 @@ def _title(name: str, line: PinnedLine) -> str:
 
 
 def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
-    look = {"marker": {"color": line.color, "symbol": _EMPTY, "size": 9}} if line.dots else {}
-    return look | {
+    marker = {"marker": {"color": line.color, "symbol": _EMPTY, "size": 9}} if line.dots else {}
+    return marker | {
         "type": "scatter",
         "mode": "markers" if line.dots else "lines",
         "x": line.x,
@@ -132,36 +134,37 @@ def _trace(name: str, line: PinnedLine) -> dict[str, Any]:
     }
 
 
-def _grown(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
-    """Make the vertical axis hold the pinned lines; a log axis goes at most two decades below its own lines."""
+def _grow(figure: go.Figure, pinned_lines: Sequence[np.ndarray]) -> Range:
+    """Make the vertical axis hold the pinned lines, a log axis at most two decades below its range; return its
+    range."""
     log = figure.layout.yaxis.type == "log"
     values = np.concatenate([values[np.isfinite(values) & ((values > 0) | (not log))] for values in pinned_lines])
     low, high = (float(end) for end in figure.layout.yaxis.range)
     if len(values):
         ends = np.array([values.min(), values.max()], dtype=float)
         lowest, highest = (np.log10(ends) if log else ends).tolist()
-        room, least = _ROOM * (high - low), low - DECADES if log else -np.inf
-        low, high = min(low, max(lowest, least) - room), max(high, highest + room)
-    grown = Range(low, high, log)
-    figure.update_yaxes(axis(figure.layout.yaxis.title.text, log, grown))
-    return grown
+        room, limit = _ROOM * (high - low), low - DECADES if log else -np.inf
+        low, high = min(low, max(lowest, limit) - room), max(high, highest + room)
+    y_range = Range(low, high, log)
+    figure.update_yaxes(axis(figure.layout.yaxis.title.text, log, y_range))
+    return y_range
 
 
-def _label(figure: go.Figure, shown: Sequence[tuple[str, PinnedLine]], shown_range: Range) -> None:
-    """Labels at the ends of all lines, those of pins as far as there is room."""
+def _label(figure: go.Figure, pinned_lines: Sequence[tuple[str, PinnedLine]], y_range: Range) -> None:
+    """Draw labels at the ends of all lines, those of pins as far as there is room."""
     layout = figure.layout
-    scale = Scale(layout.xaxis.type == "log", shown_range.log)
+    scale = Scale(layout.xaxis.type == "log", y_range.log)
     height = layout.height - layout.margin.t - layout.margin.b
-    own = [trace for trace in _named(figure) if trace.opacity != OPACITY]
-    lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in own]
-    for name, line in shown:
-        look = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
-        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), look))
-    found = tips(lines, _span(figure), shown_range, scale, least(layout.height))
-    ends = found[: len(own)]
-    for more in found[len(own) :]:
-        if fits([*ends, more], height, MOST):
-            ends.append(more)
+    traces = [trace for trace in _named(figure) if trace.opacity != OPACITY]
+    lines = [Line(trace.x, trace.y, trace.name, ArmStyle(trace.line.color, trace.line.dash)) for trace in traces]
+    for name, line in pinned_lines:
+        faint = ArmStyle(style.with_opacity(line.color, OPACITY), _DASH)
+        lines.append(Line(line.x, line.y, html.escape(_title(name, line), quote=False), faint))
+    all_ends = tips(lines, _span(figure), y_range, scale, least(layout.height))
+    ends = all_ends[: len(traces)]
+    for end in all_ends[len(traces) :]:
+        if fits([*ends, end], height, MAX_LABELS):
+            ends.append(end)
     texts, shapes = draw(ends, height, scale.log_x, scale.log_y)
     notes = (note for note in layout.annotations if note.name != NAME)
     layout.annotations = (*notes, *map(go.layout.Annotation, texts))
@@ -170,6 +173,6 @@ def _label(figure: go.Figure, shown: Sequence[tuple[str, PinnedLine]], shown_ran
 
 
 def _span(figure: go.Figure) -> tuple[float, float]:
-    """The ends of the horizontal axis, which no figure of a run sets: those of its lines."""
+    """Return the ends of the horizontal axis, which are those of its lines: no figure of a run sets them."""
     ends = np.array([[trace.x[0], trace.x[-1]] for trace in _named(figure)], dtype=float)
     return float(ends[:, 0].min()), float(ends[:, 1].max())

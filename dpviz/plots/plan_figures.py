@@ -1,4 +1,4 @@
-"""Figures of plans: what a budget buys, drawn before anything runs. They depend on settings only, never on data."""
+"""Figures of plans, drawn before anything runs. They depend on settings only, never on data."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,8 +22,8 @@ from dpviz.privacy.ledger import Filter
 STEP = "Step t"
 BY_SELECTION = "These methods add no noise: what is random is which answers they select."
 NO_BOUND = "No error bound is known for these methods."
-CHECKPOINTS = 25  # iterations at which the accountants are asked
-READ_AT = 12  # the same, of every method, for the picture beside the run
+CHECKPOINTS = 25  # iterations at which the accountants are evaluated
+READ_AT = 12  # the same, for every method, in the chart next to the run
 PLANNED = "At each step: if a stop there was planned. Else the whole plan counts, or the ε so far added up."
 QUICKEST: tuple[Method, ...] = ("gdp", "basic", "zcdp", "optimal", "rdp", "pld")
 ROUNDING = 1e-9
@@ -50,12 +50,12 @@ def noise_schedule(
     title: str = "",
     limits: Sequence[Limit] = (),
 ) -> Chart:
-    """Scale of the noise in each step, on a log axis: b_t of Laplace noise, standard deviation σ_t of Gaussian noise.
+    """Return a chart of the noise scale in each step, on a log axis: b_t of Laplace noise, σ_t of Gaussian noise.
 
     One line per method and named noise, of those that differ; steps without noise are left out, and a method that adds
     noise once is a point. Arms without privacy draw no noise and are left out. Of private methods that add no noise a
-    note says that they randomise by selection. words : of the caption. noise : by label and name, (T,) what is drawn in
-    place of the plans' own. title : of the axis, if it is another one.
+    note says that they randomise by selection. words : text of the caption. noise : by label and name, (T,) noise to
+    draw instead of the plans' own. title : of the axis, if it is another one.
     """
     private = {label: plan for label, plan in plans.items() if plan.private}
     noise = {label: plan.noise for label, plan in private.items()} if noise is None else noise
@@ -63,7 +63,7 @@ def noise_schedule(
     noisy = {line.group for line in lines}
     selecting = [label for label in private if label not in noisy]
     symbols = sorted({symbol for label in noisy for symbol in _noise_symbols(private[label])})
-    drawn = line_drawing(
+    drawing = line_drawing(
         lines,
         Axes(STEP, title or f"Noise scale {' or '.join(symbols)}".rstrip(), log_y=True),
         notes=[f"no noise, but random selections: {', '.join(selecting)}"] if selecting else [],
@@ -72,21 +72,21 @@ def noise_schedule(
         height=height,
     )
     alt = "Scale of the noise in each step, one line per method"
-    return Chart(drawn, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
+    return Chart(drawing, "Noise per step", alt, f"{words} {SETTINGS_ONLY}")
 
 
-def _noise_lines(noise: Mapping[str, np.ndarray], label: str, look: ArmStyle) -> list[Line]:
-    """The different noise scales of a method where they are above 0; those after the first are thin."""
-    named: dict[bytes, list[str]] = {}
+def _noise_lines(noise: Mapping[str, np.ndarray], label: str, arm_style: ArmStyle) -> list[Line]:
+    """Return the different noise scales of a method where they are above 0; those after the first are thin."""
+    names_by_scale: dict[bytes, list[str]] = {}
     for name, scale in noise.items():
         if (scale > 0).any():
-            named.setdefault(scale.tobytes(), []).append(name)
+            names_by_scale.setdefault(scale.tobytes(), []).append(name)
     lines = []
-    for i, names in enumerate(named.values()):
+    for i, names in enumerate(names_by_scale.values()):
         scale = noise[names[0]]
         steps = np.flatnonzero(scale > 0)
-        title = f"{label}, {' and '.join(names)}" if len(named) > 1 else label
-        lines.append(Line(steps + 1, scale[steps], title, look, width=1.0 if i else 2.0, group=label))
+        title = f"{label}, {' and '.join(names)}" if len(names_by_scale) > 1 else label
+        lines.append(Line(steps + 1, scale[steps], title, arm_style, width=1.0 if i else 2.0, group=label))
     return lines
 
 
@@ -105,11 +105,12 @@ def privacy_spent(
     remark: str = "",
     after: str = "step",
 ) -> Chart:
-    """Privacy spent after each step in a currency that adds up by itself, with the budget's limit drawn and labelled.
+    """Return a chart of the privacy spent after each step in a currency that adds up by itself, with the budget's
+    limit.
 
     Left out: arms without privacy, and arms whose events cost infinity in this currency. Starts at what was released
-    before the run, to learn one of the problem's constants. Of methods that stop by themselves, the most that they
-    spend, which a note says. remark : on the budget, in the caption. after : what it is spent after each of.
+    before the run, to learn one of the problem's constants. Of methods that stop by themselves, it shows the largest
+    amount that they can spend, and a note says so. remark : on the budget, in the caption. after : word for a step.
     """
     symbol, title = UNITS[currency].symbol, f"Cumulative {UNITS[currency].label}"
     lines = []
@@ -118,10 +119,10 @@ def privacy_spent(
             spent = plan.spent(currency)
             if np.isfinite(spent[-1]):
                 lines.append(Line(np.arange(len(spent)), spent, label, styles[label]))
-    words = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
-    bound = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
+    axes, if_empty = Axes(STEP, title, from_zero=True, bound="upper"), f"No method has a finite {symbol}."
+    limits = [] if limit is None else [Limit(limit, f"budget {symbol} = {short_up(limit, 4)}")]
     alt = f"Privacy spent after each {after}, one line per method, and the budget"
-    return _spent(lines, plans, words, bound, alt, remark)
+    return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=remark)
 
 
 def epsilon_spent(
@@ -133,65 +134,68 @@ def epsilon_spent(
     remark: str = "",
     after: str = "step",
 ) -> Chart:
-    """ε at δ spent after some of the steps, by the quickest accountant that shows that the budget is kept, with its
-    limit.
+    """Return a chart of ε at δ spent after some of the steps, with its limit.
 
-    Arms without privacy are left out. remark, after : as of `privacy_spent`.
+    It is read by the quickest accountant that shows that the budget is kept. Arms without privacy are left out. remark,
+    after : as of `privacy_spent`.
     """
     lines = []
     for label, plan in plans.items():
         if not plan.private:
             continue
         steps = _some_steps(plan, READ_AT)
-        before = accountants.total(plan.facts.released, "epsilon")
-        keeps = (m for m in QUICKEST if before + accountants.epsilon(plan.events, delta, m) <= limit * (1 + ROUNDING))
-        method = next(keeps, None) or accountants.tightest(plan.events, delta, plan.facts.released).method
-        curve = before + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
+        start = accountants.total(plan.facts.released, "epsilon")
+        keeping = (m for m in QUICKEST if start + accountants.epsilon(plan.events, delta, m) <= limit * (1 + ROUNDING))
+        method = next(keeping, None) or accountants.tightest(plan.events, delta, plan.facts.released).method
+        curve = start + np.append(0.0, _epsilon_curve(plan, steps, delta, method))
         if np.isfinite(curve[-1]):
             lines.append(Line(np.append(0, steps), curve, label, styles[label]))
-    words = (
-        Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
-        "No accountant gives a finite ε: these methods have no privacy.",
-    )
+    axes = Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper")
+    if_empty = "No accountant gives a finite ε: these methods have no privacy."
     alt = f"ε spent after each {after}, one line per method, and the budget"
-    bound = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
-    return _spent(lines, plans, words, bound, alt, f"{remark} {PLANNED}")
+    limits = [Limit(limit, f"budget ε = {short_up(limit, 4)}")]
+    return _spent(lines, plans, axes, if_empty, limits=limits, alt=alt, remark=f"{remark} {PLANNED}")
 
 
 def _spent(
     lines: Sequence[Line],
     plans: Mapping[str, Plan],
-    words: tuple[Axes, str],
+    axes: Axes,
+    if_empty: str,
+    *,
     limits: Sequence[Limit],
     alt: str,
     remark: str,
 ) -> Chart:
-    """The chart of what methods have spent. lines : at the steps that were read. words : its axes, and what stands in
-    place of lines."""
+    """Return the chart of the privacy that methods have spent.
+
+    lines : values at the steps that were read. if_empty : text in place of lines.
+    """
     stopping = [line.name for line in lines if plans[line.name].stops]
-    which = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
-    notes = [f"at most; {which}"] if stopping else []
+    stop_note = "all may stop sooner" if len(stopping) == len(lines) else f"may stop sooner: {', '.join(stopping)}"
+    notes = [f"at most; {stop_note}"] if stopping else []
     if lines and all(len(line.y) > 2 and line.y[1] == line.y[-1] > 0 for line in lines):
         notes.append("all of it is charged at the first step")
-    axes, if_empty = words
-    drawn = line_drawing(held_lines(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
-    return Chart(drawn, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
+    drawing = line_drawing(held_lines(lines), axes, notes=notes, limits=limits, if_empty=if_empty, height=style.SMALL)
+    return Chart(drawing, "Privacy spent", alt, f"{remark} {SETTINGS_ONLY}")
 
 
 def accountant_curves(plan: Plan, delta: float, after: str = "step of one method", words: str = "") -> Chart:
-    """ε at δ spent after each step of one plan, by every accountant that applies; the tightest at the end is bold.
+    """Return a chart of ε at δ spent after each step of one plan, by every accountant that applies.
 
-    The value at step t is the guarantee if one had planned to stop there. All are upper bounds on the same loss.
-    after : what it is spent after each of, in the text alternative. words : of the caption.
+    The tightest at the end is bold. The value at step t is the guarantee of a run that was planned to stop there. All
+    are upper bounds on the same loss.
+    after : word for a step, in the text alternative. words : text of the caption.
     """
     steps = _some_steps(plan, CHECKPOINTS)
-    before = accountants.total(plan.facts.released, "epsilon")  # the plan depends on it: only basic composition holds
+    # The plan depends on what was released before it, so that only basic composition holds.
+    start = accountants.total(plan.facts.released, "epsilon")
     curves = {}
     for method in accountants.METHODS:
-        curve = before + _epsilon_curve(plan, steps, delta, method)
+        curve = start + _epsilon_curve(plan, steps, delta, method)
         if np.isfinite(curve[-1]):
             curves[method] = curve
-    limit = plan.budget.limit_at(delta)  # where the budget is an ε that these curves must stay below
+    limit = plan.budget.limit_at(delta)  # None unless the budget is an ε at this δ
     figure = line_figure(
         accountant_lines(steps, curves),
         Axes(STEP, f"ε at δ = {short_up(delta, 4)}", from_zero=True, bound="upper"),
@@ -204,7 +208,7 @@ def accountant_curves(plan: Plan, delta: float, after: str = "step of one method
 
 
 def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> list[Line]:
-    """Staircases of ε after each of the steps (k,), by each accountant; that which is tightest at the end is bold."""
+    """Return staircases of ε after each of the steps (k,), by each accountant; the tightest at the end is bold."""
     tightest = min(curves, key=lambda method: curves[method][-1], default=None)
     return held_lines(
         [
@@ -221,8 +225,10 @@ def accountant_lines(steps: np.ndarray, curves: Mapping[Method, np.ndarray]) -> 
 
 
 def _some_steps(plan: Plan, count: int) -> np.ndarray:
-    """At most so many of a plan's steps, the first and the last among them; all if there are no more. They lie at the
-    squares, dense at the beginning: there ε climbs like a root, by equal parts from each to the next."""
+    """Return at most `count` of a plan's steps, the first and the last among them; all if there are no more.
+
+    They are at squares, dense at the beginning: ε climbs there like a root, by equal amounts from one to the next.
+    """
     if plan.iterations <= count:
         return np.arange(1, plan.iterations + 1)
     squares = (np.arange(1, count) / (count - 1)) ** 2
@@ -230,7 +236,7 @@ def _some_steps(plan: Plan, count: int) -> np.ndarray:
 
 
 def _epsilon_curve(plan: Plan, steps: np.ndarray, delta: float, method: Method) -> np.ndarray:
-    """(k,) ε at δ by one accountant after each of the steps, by the run alone."""
+    """Return (k,) ε at δ by one accountant after each of the steps, by the run alone."""
     if plan.worst_case is not None:
         return np.array([accountants.epsilon(plan.charged(step), delta, method) for step in steps.tolist()])
     counts = np.searchsorted(plan.charged_at, steps, side="right")
@@ -245,10 +251,10 @@ def error_bounds(
     start: float = math.inf,
     condition: str = "",
 ) -> Chart:
-    """Upper bound on the expected error after each step t = 0..T, on a log axis; bounds (T+1,) per arm.
+    """Return a chart of the upper bound on the expected error after each step t = 0..T, on a log axis.
 
-    start : the most that the error can be without a step; a bound above it says nothing. condition : what both rest on,
-        to be said behind them.
+    bounds (T+1,) : per arm. start : largest possible error without a step; a bound above it says nothing.
+    condition : of both, to be added to their texts.
     """
     lines = [Line(np.arange(len(bound)), bound, label, styles[label]) for label, bound in bounds.items()]
     vacuous = [label for label, bound in bounds.items() if bound[-1] > start]
@@ -264,9 +270,9 @@ def error_bounds(
 
 
 def _start(start: float, bounds: Iterable[np.ndarray], condition: str) -> list[Limit]:
-    """The line above which a bound says nothing, if one goes there."""
-    above = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
-    return [Limit(start, f"without a step: at most {short_up(start)}{condition}")] if above else []
+    """Return the limit above which a bound says nothing, if a bound exceeds it."""
+    is_exceeded = any((bound > (1 + 1e-9) * start).any() for bound in bounds)  # beyond rounding
+    return [Limit(start, f"without a step: at most {short_up(start)}{condition}")] if is_exceeded else []
 
 
 def bound_by_horizon(
@@ -277,11 +283,14 @@ def bound_by_horizon(
     start: float = math.inf,
     condition: str = "",
 ) -> Chart:
-    """Error bound after the last step against the number of steps T that share the budget; log axes.
+    """Return a chart of the error bound after the last step against the number of steps T that share the budget; log
+    axes.
 
-    The best T of each private arm is marked, and named in the legend. curves : numbers of steps (k,) and the bound for
-    each (k,), per arm. start : the most that the error can be without a step; a bound above it says nothing, and
-    its best T is no advice. condition : what both rest on, to be said behind them.
+    The best T of each private arm is marked, and named in the legend.
+
+    curves : numbers of steps (k,) and the bound for each (k,), per arm.
+    start : largest possible error without a step; a bound above it says nothing, and its best T is no advice.
+    condition : of both, to be added to their texts.
     """
     lines, marks = [], []
     for label, (horizons, bound) in curves.items():

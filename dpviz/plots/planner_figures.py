@@ -17,22 +17,24 @@ from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import accountant_lines
 from dpviz.privacy.accounting.accountants import Method
 
-LONGEST_NAME = 28  # letters beside a bar
-_OWN = ArmStyle(style.PALETTE["private"], "solid")
+MAX_NAME = 28  # letters next to a bar
+_NOISE = ArmStyle(style.PALETTE["private"], "solid")
 _THEORY = ArmStyle(style.PALETTE["theory"], "solid")
 
 
-def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, float], symbol: str) -> go.Figure:
-    """Noise scale in every mean against the number of steps that share the budget; the chosen number is marked. Where
-    no plan exists, scales are NaN, and the line has a gap."""
-    known = np.flatnonzero(np.isfinite(scales))
-    parts = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+def noise_by_steps(steps: np.ndarray, scales: np.ndarray, present: tuple[int, float], symbol: str) -> go.Figure:
+    """Return a figure of the noise scale in every mean against the number of steps that share the budget.
+
+    scales : (k,) NaN where no plan exists; the line has a gap there. present : number of steps and scale, to be marked.
+    """
+    indices = np.flatnonzero(np.isfinite(scales))
+    parts = np.split(indices, np.flatnonzero(np.diff(indices) > 1) + 1)
     mark = Mark(
-        float(chosen[0]), chosen[1], f"T = {chosen[0]:,}: {symbol} = {short(chosen[1])}", style.PALETTE["spent"]
+        float(present[0]), present[1], f"T = {present[0]:,}: {symbol} = {short(present[1])}", style.PALETTE["spent"]
     )
     return line_figure(
         [
-            Line(steps[part], scales[part], "noise in every mean", _OWN, legend=i + 1 == len(parts), value=False)
+            Line(steps[part], scales[part], "noise in every mean", _NOISE, legend=i + 1 == len(parts), value=False)
             for i, part in enumerate(parts)
         ],
         Axes("Steps T", f"Noise scale {symbol}", log_x=True, log_y=True),
@@ -41,10 +43,11 @@ def noise_by_steps(steps: np.ndarray, scales: np.ndarray, chosen: tuple[int, flo
 
 
 def noise_by_rows(rows: np.ndarray, scales: np.ndarray, target: float, needed: int, symbol: str) -> go.Figure:
-    """Noise scale against the number of rows, at the same share per batch; where it meets the target is marked."""
+    """Return a figure of the noise scale against the number of rows, at the same share per batch; the target is
+    marked."""
     mark = Mark(float(needed), target, f"n = {needed:,}", style.PALETTE["spent"])
     return line_figure(
-        [Line(rows, scales, "noise in every mean", _OWN, value=False)],
+        [Line(rows, scales, "noise in every mean", _NOISE, value=False)],
         Axes("Rows n", f"Noise scale {symbol}", log_x=True, log_y=True),
         limits=[Limit(target, f"wanted: {short(target)}")],
         marks=[mark],
@@ -58,9 +61,9 @@ def spent_by_steps(
     limit: float | None = None,
     affordable: int | None = None,
 ) -> go.Figure:
-    """ε at δ of a given noise after t steps, by every accountant; the tightest at the end is bold.
+    """Return a figure of ε at δ of a given noise after t steps, by every accountant; the tightest at the end is bold.
 
-    limit : the budget, where it is an ε at this δ; affordable : the steps that it lasts.
+    limit : the budget, if it is an ε at this δ. affordable : number of steps that it lasts.
     """
     empty = "No accountant gives a finite ε for this noise."
     lines = accountant_lines(steps, curves)
@@ -70,8 +73,9 @@ def spent_by_steps(
 def budget_by_steps(
     steps: np.ndarray, spent: np.ndarray, title: str, symbol: str, limit: float, affordable: int
 ) -> go.Figure:
-    """What a given noise has spent after t steps, in the number that the budget limits, and the steps that it lasts."""
-    lines = held_lines([Line(steps, spent, "spent by this noise", _OWN)]) if np.isfinite(spent).all() else []
+    """Return a figure of the spending of a given noise after t steps, in the currency of the budget, and how long it
+    lasts."""
+    lines = held_lines([Line(steps, spent, "spent by this noise", _NOISE)]) if np.isfinite(spent).all() else []
     empty = "This noise has no guarantee in the currency of the budget."
     return _against_budget(lines, title, symbol, limit, affordable, empty)
 
@@ -92,17 +96,17 @@ def _against_budget(
 
 
 def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = "") -> go.Figure:
-    """Horizontal bars with their values, the first on top; the `best` one stands out. No logarithm, so that lengths
+    """Return horizontal bars with their values, the first on top, `best` highlighted. No log axis, so that lengths
     compare."""
     names = list(values)
     colors = [style.PALETTE["private"] if name == best else style.GREY for name in names]
     frame = style.layout(Axes(title, ""), legend_entries=0, height=max(220, 34 * len(names) + 90))
     # A name may come from a link or a file: it is text, and no link.
     literal = [html.escape(name, quote=False) for name in names]
-    cut = [name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…" for name in names]
-    shown = [html.escape(name, quote=False) for name in cut]
+    short_names = [name if len(name) <= MAX_NAME else f"{name[: MAX_NAME - 1]}…" for name in names]
+    tick_texts = [html.escape(name, quote=False) for name in short_names]
     frame["yaxis"] = {"type": "category", "autorange": "reversed", "automargin": True}
-    frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": shown}
+    frame["yaxis"] |= {"tickmode": "array", "tickvals": list(range(len(names))), "ticktext": tick_texts}
     frame["xaxis"] = frame.get("xaxis", {}) | {"rangemode": "tozero"}
     frame["hovermode"] = "closest"
     trace = {
@@ -123,9 +127,9 @@ def bars(values: Mapping[str, float], title: str, best: str = "", unit: str = ""
 def proven_error(
     x: np.ndarray, bounds: np.ndarray, x_title: str, title: str, target: float, mark: tuple[float, float, str] | None
 ) -> go.Figure:
-    """The smallest proven error against the budget, or the rows, with the error that is wanted.
+    """Return a figure of the smallest proven error against the budget, or the rows, with the wanted error.
 
-    mark : a point of the plane, and its name.
+    target : the wanted error. mark : a point of the plane, and its name.
     """
     marks = [] if mark is None else [Mark(*mark, style.PALETTE["spent"])]
     return line_figure(
@@ -140,10 +144,10 @@ RATES = np.concatenate([np.linspace(0.0, 0.05, 51), np.linspace(0.06, 1.0, 95)])
 
 
 def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = "the noise below") -> go.Figure:
-    """False negative against false positive rate of the best attacker, at RATES: under the guarantee, and for a plan
-    of that name.
+    """Return a figure of false negative against false positive rate of the best attacker, at RATES.
 
-    Below its curve no attack exists. The diagonal is guessing.
+    guarantee : rates under the guarantee. plan : rates for a plan called `name`. Below its curve no attack exists. The
+        diagonal is guessing.
     """
     curves = {"any algorithm with this guarantee": (guarantee, ArmStyle(style.PALETTE["spent"], "solid"))}
     if plan is not None:
@@ -151,14 +155,15 @@ def tradeoff(guarantee: np.ndarray, plan: np.ndarray | None = None, name: str = 
     return attackers(curves)
 
 
-LOWER = 250  # pixels: it stands beside bars, with a legend below it
+LOWER = 250  # pixels: the chart is next to bars, with a legend below it
 
 
 def attackers(curves: Mapping[str, tuple[np.ndarray, ArmStyle]]) -> go.Figure:
-    """The same of several best attackers, by name; the diagonal is guessing."""
+    """Return a figure of false negative against false positive rate of several best attackers, by name; the diagonal
+    is guessing."""
     guessing = Line(RATES, 1 - RATES, "guessing", ArmStyle(style.GREY, "dot"), width=1.5)
     return line_figure(
-        [guessing, *(Line(RATES, missed, name, look) for name, (missed, look) in curves.items())],
+        [guessing, *(Line(RATES, missed, name, arm_style) for name, (missed, arm_style) in curves.items())],
         Axes("False positive rate", "False negative rate", from_zero=True),
         labels=False,  # all end in the same corner
         height=LOWER,
@@ -172,38 +177,42 @@ TWO = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["spen
 def two_densities(
     x: np.ndarray, densities: tuple[np.ndarray, np.ndarray], names: tuple[str, str], x_title: str
 ) -> go.Figure:
-    """The densities (k,) of a release on two neighbouring data sets, at x (k,), filled, as shares of the highest, which
-    holds the axis still: where they overlap, it cannot tell one data set from the other."""
+    """Return a figure of the densities (k,) of a release on two neighbouring data sets, at x (k,), filled.
+
+    Densities are shares of the highest, which holds the axis still. Where they overlap, the release cannot tell one
+    data set from the other.
+    """
     highest = max(density.max() for density in densities)
     shares = [density / highest for density in densities]
     lines = [
-        Line(x, share, name, look, low=np.zeros_like(share), high=share, value=False)
-        for share, name, look in zip(shares, names, TWO, strict=True)
+        Line(x, share, name, arm_style, low=np.zeros_like(share), high=share, value=False)
+        for share, name, arm_style in zip(shares, names, TWO, strict=True)
     ]
     return line_figure(lines, Axes(x_title, "Likelihood, highest = 1", from_zero=True), labels=False, height=HEIGHT)
 
 
 def price(epsilons: np.ndarray, bounds: np.ndarray, start: float, here: tuple[float, float], title: str) -> go.Figure:
-    """The proven error (k,) against ε (k,), both on log axes; the present ε, and its error, are marked.
+    """Return a figure of the proven error (k,) against ε (k,), both on log axes; the present ε, and its error, are
+    marked.
 
-    start : the error without a step, at most.
+    start : largest error without a step. here : the present ε, and its error.
     """
     figure = line_figure(
         [Line(epsilons, bounds, "bound at the best number of steps", TWO[0], value=False)],
         Axes("Privacy budget ε", title, log_x=True, log_y=True, bound="upper"),
-        limits=[Limit(start, f"without a step: {short_up(start)}")],  # it stands beside two other pictures
+        limits=[Limit(start, f"without a step: {short_up(start)}")],  # the chart is next to two others
         marks=[Mark(*here, f"You are here: ε = {short_up(here[0])}, {short_up(here[1])}", style.PALETTE["spent"])],
         labels=False,
         height=HEIGHT,
     )
-    beyond = here[0] ** 2 > epsilons[0] * epsilons[-1]  # the middle: words stand where there is room, below the curve
+    is_right = here[0] ** 2 > epsilons[0] * epsilons[-1]  # of the middle; the text has room towards it, below the curve
     figure.add_annotation(
         x=math.log10(here[0]),
         y=math.log10(here[1]),
         text="you are here",
         showarrow=False,
-        xanchor="right" if beyond else "left",
-        xshift=-8 if beyond else 0,
+        xanchor="right" if is_right else "left",
+        xshift=-8 if is_right else 0,
         yshift=-16,
     )
     return figure

@@ -15,9 +15,9 @@ from dpviz.plots.elements.lines import Drawing, Line, Mark, Turn, line_drawing, 
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.sweeps.sweep_result import Fit, Order, SweepResult
 
-MOST_CROSSOVERS = 2  # of two arms; more are noise
-_MARGIN = 0.06  # decades beside the first and the last budget, so that no dot is cut
-_ROUNDING = 1e-6  # a margin below is that of the arithmetic: without noise the law is exact
+MAX_CROSSINGS = 2  # of two arms; more are noise
+_MARGIN = 0.06  # decades outside the first and the last budget, so that no dot is cut
+_ROUNDING = 1e-6  # smaller margins are rounding errors: without noise the law is exact
 
 
 def against(
@@ -31,30 +31,30 @@ def against(
     log_y: bool | None = None,
     height: int = style.HEIGHT,
 ) -> go.Figure:
-    """Median of the metric at every value of the sweep, with a band from 10 to 90 %, for every arm.
+    """Return a figure of the metric's median at every value of the sweep, with a band from 10 to 90 %, for every arm.
 
-    Medians and bands are over all runs on all data sets; of more than two bands, that of the arm that ends best, of
-    those with privacy if there are any. On a log x axis the labels give each arm's growth, from three points on: the
-    exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 % interval. Where the
-    curve of the arm `compared` crosses that of another one with privacy, a mark shows the value, with a bar: a 95 %
-    interval over the runs, or over several data sets from the least to the largest; and small print says who is better
-    on which side, in how many.
+    Medians and bands are over all runs on all data sets. Of more than two bands only one is drawn: that of the arm that
+    ends best, of those with privacy if there are any. On a log x axis the labels give each arm's growth, from three
+    points on: the exponent of a power law where y is logarithmic too, else the growth per factor e; with its 95 %
+    interval. Where the curve of the arm `compared` crosses that of another one with privacy, a mark shows the value,
+    with a bar: a 95 % interval over the runs, or over several data sets from the lowest to the highest. Small print
+    says which arm is better on which side, in how many data sets.
 
-    x_title, symbol : the setting in words and as a symbol; y_title : as the metric says, if empty. compared : the first
-    arm, if empty. log_y : as the metric declares, if None.
+    x_title, symbol : the setting in words and as a symbol. y_title : as the metric says, if empty.
+    compared : the first arm, if empty. log_y : as the metric declares, if None.
     """
     log_y = (result.metric is not None and result.metric.scale == "log") if log_y is None else log_y
     styles = style.arm_styles(result.arms)
     lines, notes = one_band(*_lines(result, styles, log_x, log_y))
-    shown = [label for label in result.curves if not styles[label].reference] or list(result.curves)
-    compared = compared or next(iter(shown), "")
-    others = [label for label in shown if label != compared]
+    labels = [label for label in result.curves if not styles[label].reference] or list(result.curves)
+    compared = compared or next(iter(labels), "")
+    others = [label for label in labels if label != compared]
     better = "lower" if result.metric is None else result.metric.better
-    found = [_crossings(result, compared, other, symbol, styles[other].color, better) for other in others]
-    crossings = sorted((crossing for marked, _ in found for crossing in marked), key=lambda crossing: crossing.mark.x)
-    notes += [sentence for _, sentences in found for sentence in sentences]
-    alone = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
-    notes += ["one run; results vary"] if alone else []
+    by_pair = [_crossings(result, compared, other, symbol, styles[other].color, better) for other in others]
+    crossings = sorted((crossing for pair, _ in by_pair for crossing in pair), key=lambda crossing: crossing.mark.x)
+    notes += [sentence for _, sentences in by_pair for sentence in sentences]
+    has_single_run = any(len(samples) == 1 for label in result.curves for samples in result.series(label)[1])
+    notes += ["one run; results vary"] if has_single_run else []
     figure = line_figure(
         [*lines, *_guesses(result)],
         Axes(x_title, y_title or (result.metric.label if result.metric else ""), log_x=log_x, log_y=log_y),
@@ -91,24 +91,25 @@ def along_budget(
     bound: tuple[str, np.ndarray, np.ndarray] | None = None,
     height: int = style.HEIGHT,
 ) -> Drawing:
-    """Median of the metric at every budget, on an axis that is there before its points: dots while some are missing,
-    then lines, with bands as in `against`.
+    """Return a figure of the metric's median at every budget, on an axis that is there before its points.
 
-    turns : the present budget. ends : of the axis. level : the label of an arm without privacy, and where that ends.
-    bound : the label of an arm, budgets (k,), and the bound on it at each (k,).
+    It has dots while some points are missing, then lines, with bands as in `against`.
+
+    turns : the present budget. ends : of the axis. level : label of an arm without privacy, and its final value.
+    bound : label of an arm, budgets (k,), and the bound on the metric at each (k,).
     """
     log_y = result.metric is not None and result.metric.scale == "log"
     lines, best = _lines(result, styles, log_x=False, log_y=log_y)
-    complete = result.finished == result.points
-    lines = [replace(line, value=False, band=complete) for line in lines if len(line.x)]
-    lines, notes = one_band(lines, best) if complete else (lines, [])
-    marked = {line.name for line in lines}
+    is_complete = result.finished == result.points
+    lines = [replace(line, value=False, band=is_complete) for line in lines if len(line.x)]
+    lines, notes = one_band(lines, best) if is_complete else (lines, [])
+    dotted_names = {line.name for line in lines}
     if level is not None:
         lines.append(Line(np.array(ends), np.full(2, level[1]), level[0], styles[level[0]]))
     if bound is not None:
         label, values, heights = bound
-        look = ArmStyle(styles[label].color, "dashdot")
-        lines.append(Line(values, heights, f"bound, {label}", look, width=1.0, value=False))
+        bound_style = ArmStyle(styles[label].color, "dashdot")
+        lines.append(Line(values, heights, f"bound, {label}", bound_style, width=1.0, value=False))
     drawing = line_drawing(
         lines,
         Axes(x_title, "" if result.metric is None else result.metric.label, log_x=True, log_y=log_y),
@@ -122,14 +123,14 @@ def along_budget(
         low, high = math.log10(ends[0]) - _MARGIN, math.log10(ends[1]) + _MARGIN
         drawing["layout"]["xaxis"] |= {"range": [low, high]} | log_ticks(Range(low, high, True), across=True)
     for trace in drawing["data"]:
-        if marked.intersection(trace.get("meta") or [trace.get("name")]) and trace["mode"] == "lines":
-            trace["mode"] = "lines+markers" if complete else "markers"
+        if dotted_names.intersection(trace.get("meta") or [trace.get("name")]) and trace["mode"] == "lines":
+            trace["mode"] = "lines+markers" if is_complete else "markers"
     return drawing
 
 
 @dataclass(frozen=True)
 class _Crossing:
-    """A mark at the median of a crossing over the data sets, and its least and largest value."""
+    """A mark at the median of a crossing over the data sets, and the ends of its interval."""
 
     mark: Mark
     low: float
@@ -139,39 +140,42 @@ class _Crossing:
 def _crossings(
     result: SweepResult, one: str, other: str, symbol: str, color: str, better: str
 ) -> tuple[list[_Crossing], list[str]]:
-    """Where two arms change places, and sentences about it. better : as of a metric."""
-    found = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
-    sets = sum(order.data_sets for order in found)
-    if not found or (len(found) == 1 and len(found[0].leaders) < 2):
+    """Return the crossings of two arms, and sentences about them. better : as of a metric."""
+    orders = [_by_merit(order, one, other) if better == "higher" else order for order in result.orders(one, other)]
+    sets = sum(order.data_sets for order in orders)
+    if not orders or (len(orders) == 1 and len(orders[0].leaders) < 2):
         return [], []  # one of them is always better, as the curves show
-    first = found[0]
-    if len(first.leaders) > MOST_CROSSOVERS + 1:
+    first = orders[0]
+    if len(first.leaders) > MAX_CROSSINGS + 1:
         return [], [f"{one} and {other}: {len(first.leaders) - 1} crossings, no clear order"]
     several = f" in {first.data_sets} of {sets} data sets" if sets > 1 else ""
     word = "better" if better else "lower"
     sentences = [f"{sentence}{several}" for sentence in _sentences(first, one, other, symbol, word)]
-    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in found[1:])])
+    sentences[-1] = "; ".join([sentences[-1], *(_in_short(order, symbol) for order in orders[1:])])
     if len(first.leaders) < 2 or 2 * first.data_sets < sets:
         return [], sentences
     values, medians = result.medians(one)
     intervals = result.crossing_intervals(one, other)
-    if len(intervals) != first.places.shape[1]:  # over several data sets there are none
+    if len(intervals) != first.places.shape[1]:  # empty over several data sets
         intervals = tuple((float(row.min()), float(row.max())) for row in first.places.T)
     crossings = []
-    for places, sentence, (low, high) in zip(first.places.T, sentences, intervals, strict=True):
-        place = float(np.median(places))
-        mark = Mark(place, _height(values, medians, place), sentence, color, _about(symbol, places))
+    for points, sentence, (low, high) in zip(first.places.T, sentences, intervals, strict=True):
+        point = float(np.median(points))
+        mark = Mark(point, _height(values, medians, point), sentence, color, _about(symbol, points))
         crossings.append(_Crossing(mark, low, high))
     return crossings, sentences
 
 
 def _by_merit(order: Order, one: str, other: str) -> Order:
-    """An order of lower curves as one of higher curves."""
+    """Return an order of lower curves as one of higher curves."""
     return Order(tuple(other if leader == one else one for leader in order.leaders), order.places)
 
 
 def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> list[str]:
-    """Who is better where: one sentence for every crossing, or a single one without. word : better, or lower."""
+    """Return which arm is better on which side: a sentence for every crossing, or one without crossings.
+
+    word : "better" or "lower".
+    """
     best = order.leaders[0] if order.leaders else one
     worse = other if best == one else one
     if len(order.leaders) < 2:
@@ -186,7 +190,7 @@ def _sentences(order: Order, one: str, other: str, symbol: str, word: str) -> li
 
 
 def _in_short(order: Order, symbol: str) -> str:
-    """What holds on the data sets where the order is another one."""
+    """Return a short description of an order that holds on some of the data sets."""
     if len(order.leaders) < 2:
         return f"{order.leaders[0] if order.leaders else 'no difference'} throughout in {order.data_sets}"
     if len(order.leaders) == 2:
@@ -194,58 +198,58 @@ def _in_short(order: Order, symbol: str) -> str:
     return f"several crossings in {order.data_sets}"
 
 
-def _height(values: np.ndarray, medians: np.ndarray, place: float) -> float:
-    """The curve's height at a place between its points, straight in logarithms if they exist."""
-    x, at = (np.log(values), math.log(place)) if values[0] > 0 else (values, place)
+def _height(values: np.ndarray, medians: np.ndarray, point: float) -> float:
+    """Return the curve's height between its points, interpolated in logarithms if these exist."""
+    x, at = (np.log(values), math.log(point)) if values[0] > 0 else (values, point)
     if medians.min() > 0:
         return float(np.exp(np.interp(at, x, np.log(medians))))
     return float(np.interp(at, x, medians))
 
 
 def _lines(result: SweepResult, styles: Mapping[str, ArmStyle], log_x: bool, log_y: bool) -> tuple[list[Line], str]:
-    """The curves, and the arm that ends best."""
+    """Return the curves, and the arm that ends best."""
     lines = [_line(result, label, styles[label], log_x, log_y) for label in result.curves]
     sign = -1 if result.metric is not None and result.metric.better == "higher" else 1
-    known = [line for line in lines if len(line.y)]
-    known = [line for line in known if not line.style.reference] or known
-    ends = {line.group: sign * float(line.y[-1]) for line in known}
+    candidates = [line for line in lines if len(line.y)]
+    candidates = [line for line in candidates if not line.style.reference] or candidates
+    ends = {line.group: sign * float(line.y[-1]) for line in candidates}
     return lines, min(ends, key=lambda label: ends[label], default="")
 
 
 def _guesses(result: SweepResult) -> list[Line]:
-    """What a constant guess reaches in the metric, if that is known: the median over the data sets."""
-    found: dict[float, list[float]] = {}
+    """Return the metric's values of a constant guess, the median over the data sets, as a line; none if unknown."""
+    guesses_at: dict[float, list[float]] = {}
     for end in result.guesses.ends:
-        found.setdefault(end.place.value, []).append(float(end.samples[0]))
-    if result.guess is None or not found:
+        guesses_at.setdefault(end.place.value, []).append(float(end.samples[0]))
+    if result.guess is None or not guesses_at:
         return []
-    values = sorted(found)
-    heights = np.array([np.median(found[value]) for value in values])
+    values = sorted(guesses_at)
+    heights = np.array([np.median(guesses_at[value]) for value in values])
     return [Line(np.array(values), heights, result.guess.label, ArmStyle(style.GREY, "dot", True), width=1.0)]
 
 
-def _line(result: SweepResult, label: str, look: ArmStyle, log_x: bool, log_y: bool) -> Line:
+def _line(result: SweepResult, label: str, arm_style: ArmStyle, log_x: bool, log_y: bool) -> Line:
     values, samples = result.series(label)
-    if len({len(found) for found in samples}) == 1:
+    if len({len(sample) for sample in samples}) == 1:
         low, median, high = quantiles(np.array(samples)).T  # in one go: the figure is drawn while the sweep goes on
     else:
-        low, median, high = np.array([quantiles(found[None])[0] for found in samples]).reshape(-1, 3).T
+        low, median, high = np.array([quantiles(sample[None])[0] for sample in samples]).reshape(-1, 3).T
     growth = _growth(result, label, log_y) if log_x else ""
-    several = bool((high > low).any())  # of noise-free replicates, which agree, a band would show nothing
+    has_band = bool((high > low).any())  # replicates without noise agree: their band would show nothing
     return Line(
         values,
         median,
         f"{label}, {growth}" if growth else label,
-        look,
-        low=low if several else None,
-        high=high if several else None,
+        arm_style,
+        low=low if has_band else None,
+        high=high if has_band else None,
         group=label,
         value=not growth,
     )
 
 
 def _growth(result: SweepResult, label: str, log_y: bool) -> str:
-    """The law that is a straight line on these axes, with its 95 % interval; empty for fewer than three points."""
+    """Return the law that is a straight line on these axes, with its 95 % interval; "" for fewer than three points."""
     if len(result.medians(label)[0]) < 3:
         return ""
     power, log = result.laws(label)
@@ -255,7 +259,7 @@ def _growth(result: SweepResult, label: str, log_y: bool) -> str:
 
 
 def with_margin(fit: Fit) -> str:
-    """The slope with half the width of its 95 % interval: two digits after the point, or up to the margin's first."""
+    """Return the slope with half the width of its 95 % interval: two decimals, or up to the margin's first digit."""
     if fit.margin is None or not _ROUNDING <= fit.margin < math.inf:
         return f"{fit.slope:z.2f}"
     digits = max(2, -math.floor(math.log10(fit.margin)))
@@ -267,6 +271,6 @@ def _about(symbol: str, numbers: np.ndarray) -> str:
 
 
 def _round(numbers: np.ndarray) -> str:
-    """From the least to the largest, two significant digits each."""
+    """Return the lowest and the highest of the numbers, with two significant digits each."""
     ends = [short(float(number), 2) for number in (numbers.min(), numbers.max())]
     return " to ".join(dict.fromkeys(ends))

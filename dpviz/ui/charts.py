@@ -1,4 +1,4 @@
-"""A chart with all that belongs to it: heading, privacy badge, numbers as CSV, text alternative, caption."""
+"""A chart on the page: heading, privacy badge, numbers as CSV, text alternative, caption."""
 
 import html
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from dpviz.ui import components, explain, markdown, presenting, screen
 
 
 def show(chart: Chart, key: str) -> Chart:
-    """Draw one chart below its heading, with its badge and its numbers; the chart, for who collects what was drawn."""
+    """Draw a chart below its heading, with badge and numbers; return it, for lists of drawn charts."""
     if conditional(chart.provenance):
         say_condition(chart.figure, chart.provenance)
     with explain.heading(without_markup(chart.heading)):
@@ -32,7 +32,7 @@ def show(chart: Chart, key: str) -> Chart:
 
 
 def beside_heading(chart: Chart, key: str) -> None:
-    """The badge of a chart, and its numbers."""
+    """Draw the badge of a chart, and the button for its numbers."""
     if chart.provenance != "settings":
         explain.privacy_badge(chart.provenance)
     download(f"the chart “{chart.heading}”", partial(_csv, chart), f"dpviz_{key}.csv", f"{key}_csv")
@@ -41,53 +41,60 @@ def beside_heading(chart: Chart, key: str) -> None:
 def picture(
     chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None
 ) -> Chart:
-    """Draw one chart where another heading, or none, stands above it. pale : it belongs to earlier settings. group,
-    leads : as of `components.plot`."""
+    """Draw a chart with its caption, without heading.
+
+    pale : whether it belongs to earlier settings. group, leads : as in `components.plot`.
+    """
     alone(chart, key, pale, group, leads)
     st.caption(without_markup(chart.caption))
     return chart
 
 
 def alone(chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None) -> None:
-    """Draw one chart without its caption."""
+    """Draw a chart without heading and caption; arguments as in `picture`."""
     alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
     components.plot(sent(chart), key, alt, pale, group, leads)
 
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:
-    """Draw charts with their keys two by two, side by side."""
-    shown = []
+    """Draw charts with their keys two by two, side by side; return them."""
+    result = []
     for start in range(0, len(charts), 2):
         for column, (chart, key) in zip(st.columns(2, gap="medium"), charts[start : start + 2], strict=False):
             with column:
-                shown.append(show(chart, key))
-    return shown
+                result.append(show(chart, key))
+    return result
 
 
-def download(of: str, made: Callable[[], bytes], file_name: str, key: str) -> None:
-    """The numbers of what is shown below a heading as CSV, by a small button beside it. of : what is shown, as text."""
+def download(content: str, make: Callable[[], bytes], file_name: str, key: str) -> None:
+    """Draw a small button next to a heading for numbers as CSV.
+
+    content : what the numbers are of, in words. make : returns the file.
+    """
     st.download_button(
-        f"CSV *of {markdown.plain(of)}*",  # `appearance` keeps what is oblique for those who hear the page
-        made,
+        f"CSV *of {markdown.plain(content)}*",  # `appearance` hides oblique text from all but screen readers
+        make,
         file_name=file_name,
         mime="text/csv",
         key=key,
         type="tertiary",
         icon=":material/download:",
-        help=f"The numbers of {of}.",
+        help=f"The numbers of {content}.",
         on_click="ignore",
     )
 
 
 def plain(figure: go.Figure, key: str, alt: str) -> None:
-    """Only the chart; where its data change, lines move, zoom and menu stay. Its text alternative begins with `alt`,
-    what the chart is about, and goes on with what it shows now."""
+    """Draw only a figure, which moves where its data change; zoom and menu stay.
+
+    alt : subject of the figure, the beginning of its text alternative; what it shows now follows.
+    """
     chart = Chart(figure, "", alt, "")
     components.plot(_sent(chart), key, f"{alt}. {chart.words}")
 
 
 def sent(chart: Chart) -> dict[str, Any]:
-    """A chart as this visitor's browser is sent it; made once for each look of the page."""
+    """Return a chart as this visitor's browser receives it; computed once for each style of the page."""
     if (style := look()) not in chart.sent:
         chart.sent[style] = _sent(chart)
     drawing: dict[str, Any] = chart.sent[style]
@@ -95,7 +102,7 @@ def sent(chart: Chart) -> dict[str, Any]:
 
 
 def look() -> tuple[bool, bool]:
-    """Whether the screen is narrow, and whether the page is for a lecture hall."""
+    """Return the style of the page: whether the screen is narrow, and whether the page is for a lecture hall."""
     return screen.narrow(), presenting.on()
 
 
@@ -106,7 +113,7 @@ def _sent(chart: Chart) -> dict[str, Any]:
 
 
 def as_shown(figure: go.Figure) -> go.Figure:
-    """The figure as this visitor sees it: with a legend for labels on a narrow screen, enlarged in a lecture hall."""
+    """Return the figure for this visitor: with a legend for labels on a narrow screen, enlarged in a lecture hall."""
     if screen.narrow():
         figure = compact(figure)
     if presenting.on():
@@ -115,15 +122,15 @@ def as_shown(figure: go.Figure) -> go.Figure:
 
 
 def numbers(figure: go.Figure) -> pd.DataFrame:
-    """The curves of a figure as a tidy table: curve, x, y; the columns are named after the axes.
+    """Return the curves of a figure as a tidy table: curve, x, y; the columns are named after the axes.
 
-    Of heat maps the cells that are known: curve, x, y, value.
+    Of heat maps, the cells with a value: curve, x, y, value.
     """
     if figure.data and figure.data[0].type == "heatmap":
         return _cells(figure)
     parts = []
     for trace in figure.data:
-        if trace.type == "contour":  # the ground on which points are drawn
+        if trace.type == "contour":  # the background of points
             continue
         x, y = (np.asarray(values) for values in (trace.x, trace.y))
         if x.ndim and len(x) == len(y) and trace.meta not in (AGAIN, READOUT):
@@ -149,15 +156,17 @@ def _cells(figure: go.Figure) -> pd.DataFrame:
 
 
 def _name(trace: go.Scatter) -> str:
-    """The name of a curve; the two edges of a band carry the name of their curve."""
+    """Return the name of a curve; an edge of a band has the name of its curve, and which edge it is."""
     if trace.name or not trace.legendgroup:
         return html.unescape((trace.name or "").replace("<br>", " "))
     return f"{trace.legendgroup}, {'upper' if trace.fill else 'lower'} edge of the band"
 
 
 def _csv(chart: Chart) -> bytes:
-    """Its numbers, below what its frame says of them, or else its provenance: which are not private, or on what
-    condition."""
+    """Return the numbers of a chart as CSV, below marks of what is not private or private on a condition.
+
+    The marks are the annotations in the figure's frame, or else the provenance of the chart.
+    """
     figure = chart.to_download() if chart.to_download is not None else chart.figure
     notes = [note.text.replace("<br>", " ") for note in figure.layout.annotations if note.name == "not private"]
     marks = notes or [chart.provenance] * (chart.provenance not in ("settings", "private"))

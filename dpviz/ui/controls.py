@@ -1,7 +1,7 @@
-"""Widgets from declared ranges: a Specification says what can be set, this module draws it.
+"""Widgets from declared ranges: a Specification declares what can be set, this module draws it.
 
 A number is a slider for dragging and an input for the exact value. The input holds the value and is part of the
-address; the slider shows the same value, also where it lies between the points of its grid, and writes the input.
+address; the slider shows the same value, even between the points of its grid, and sets the input.
 """
 
 import math
@@ -28,7 +28,7 @@ S = TypeVar("S", bound=Specification)
 T = TypeVar("T")
 Bind = Literal["query-params"] | None  # how a control is bound to the address
 
-LOG_POINTS = 45  # at most, on a logarithmic slider
+LOG_POINTS = 45  # largest number on a logarithmic slider
 LINEAR_POINTS = 60
 # Round numbers within a decade, from fine to coarse: a slider takes the finest that keeps it short enough.
 MANTISSAS = (
@@ -37,34 +37,35 @@ MANTISSAS = (
     (1, 1.5, 2, 3, 5, 7),
     (1, 2, 5),
 )
-WHOLE = "draw_the_whole_page"  # in the session: controls were set from code, also such as are not drawn again alone
+WHOLE = "draw_the_whole_page"  # session key: controls were set from code, maybe outside the part drawn again alone
 SECTIONS = "What stands below. The link of the page remembers it."
-SEGMENTS = 5  # the most options that a segmented control shows
-SEGMENTS_LENGTH = 30  # characters of their labels that fit side by side in the sidebar
+SEGMENTS = 5  # largest number of options in a segmented control
+SEGMENTS_LENGTH = 30  # largest number of characters of their labels that fit side by side in the sidebar
 
 
 @dataclass(frozen=True)
 class Settings(Generic[S]):
-    """What was set for a Specification, to be built when all controls have been drawn: a mistake must hide none."""
+    """Values for a Specification, built only when all controls have been drawn, so that no mistake hides another."""
 
     cls: type[S]
     values: Mapping[str, Any]
 
     def build(self) -> S:
-        """The Specification; raises UserError if the values do not go together."""
+        """Return the Specification; raise UserError if the values do not go together."""
         with sentences(self.cls):
             return self.cls(**self.values)
 
 
 @dataclass(frozen=True)
 class Lead:
-    """A number that stands above the picture: drawn after the other controls, and again without them.
+    """A number above the picture: drawn after the other controls, and again without them.
 
-    place : in their order. name : of its control. into : takes its value, by the name of its setting. empty : as in
-    `Panel.number`.
+    position : in the order of these numbers. name : of the control's key. into : gets the value, by the name of its
+        setting.
+    empty : as in `Panel.number`.
     """
 
-    place: int
+    position: int
     control: Control
     name: str
     into: dict[str, Any]
@@ -72,7 +73,7 @@ class Lead:
 
     @property
     def value(self) -> Any:
-        """Its value now."""
+        """Present value."""
         return self.into[self.control.name]
 
 
@@ -80,12 +81,11 @@ class Panel:
     """The controls of one page in one rerun.
 
     page : prefix of all keys, which are also the names in the address.
-    query : the address that restores what was set, without defaults; complete after the last control was drawn.
+    query : settings of the address without defaults; complete after the last control was drawn.
     titles : the visible labels of the controls drawn so far, by name.
     mistakes : sentences about numbers out of range, each also shown at its control.
-    unread : titles of the controls for which the address that the visitor came with had no value.
-    leads : the numbers that are drawn above the picture. reads_leads : whether another control shows what follows from
-    one of these.
+    unread : titles of the controls whose value in the visitor's first address could not be used.
+    leads : the numbers above the picture. reads_leads : whether another control shows a consequence of one of them.
     """
 
     def __init__(self, page: str) -> None:
@@ -100,22 +100,22 @@ class Panel:
         self._written: set[str] = set()
 
     def key(self, name: str) -> str:
-        """The key of a control: `<page>_<name>`."""
+        """Return the key of a control: `<page>_<name>`."""
         return f"{self.page}_{name}"
 
     def copy(self) -> "Panel":
-        """For a part of the page that is drawn again without the controls drawn so far."""
+        """Return a copy for a part of the page that is drawn again without the controls drawn so far."""
         panel = copy(self)
         panel.query, panel.titles, panel._given = dict(self.query), dict(self.titles), dict(self._given)
         panel.mistakes, panel.unread = list(self.mistakes), list(self.unread)
         return panel
 
     def lead(
-        self, place: int, control: Control, into: dict[str, Any], *, prefix: str = "", empty: str = "by theory"
+        self, position: int, control: Control, into: dict[str, Any], *, prefix: str = "", empty: str = "by theory"
     ) -> None:
-        """Let a number be drawn above the picture; until then its value is the one that it will be drawn with.
+        """Let a number be drawn above the picture; until then, use the value that it will be drawn with.
 
-        Arguments as the fields of `Lead`; into takes the value under the control's name, without the prefix.
+        Arguments as the fields of `Lead`; `into` gets the value under the control's name, without the prefix.
         """
         key = self.key(prefix + control.name)
         value: Any = st.session_state.get(key, control.default)
@@ -123,27 +123,27 @@ class Panel:
             with suppress(ValueError):
                 value = float(st.query_params[key])
         into[control.name] = _whole(value) if control.type is int else value
-        self.leads.append(Lead(place, control, prefix + control.name, into, empty))
+        self.leads.append(Lead(position, control, prefix + control.name, into, empty))
 
     def draw_leads(self) -> None:
         """Draw the numbers above the picture, and pass their values on."""
-        for lead in sorted(self.leads, key=lambda lead: lead.place):
-            filled = st.session_state.get(self.key(lead.name), lead.value) is not None
+        for lead in sorted(self.leads, key=lambda lead: lead.position):
+            is_filled = st.session_state.get(self.key(lead.name), lead.value) is not None
             with st.container(key=self.key(f"lead_{lead.name}")):
-                value = self.number(lead.control, lead.name, empty=lead.empty, filled=filled, leads=True)
+                value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
             lead.into[lead.control.name] = value
 
     def led(self) -> list[Any]:
-        """The values of the numbers above the picture."""
+        """Return the values of the numbers above the picture."""
         return [lead.value for lead in self.leads]
 
     def lead_texts(self) -> dict[str, str]:
-        """The same in words, such as "ε = 2", by the titles of the controls."""
+        """Return the numbers above the picture in words, such as "ε = 2", by the titles of their controls."""
         values = {lead.control: lead.empty if lead.value is None else short(lead.value) for lead in self.leads}
         return {control.title: f"{control.symbol or control.label} = {value}" for control, value in values.items()}
 
     def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
-        """Draw the controls `names` of a Specification; their values by field name. Keys: `<page>_<prefix><field>`."""
+        """Draw the controls `names` of a Specification; return values by field name. Keys: `<page>_<prefix><field>`."""
         declared = {control.name: control for control in cls.controls()}
         return {name: self.control(declared[name], prefix + name) for name in names}
 
@@ -167,10 +167,11 @@ class Panel:
         leads: bool = False,
         on_change: Callable[[], None] | None = None,
     ) -> float | int | None:
-        """Slider and input; only an input where a value is optional, the range is that of a seed, or without `slider`.
+        """Draw slider and input; only an input for an optional value, a range like a seed's, or without `slider`.
 
-        empty : what an optional value is while nothing is entered. filled : an optional value is entered, and has a
-        slider, too. leads : whether the picture below follows its slider. on_change : of an input alone.
+        empty : placeholder, the meaning of an optional value without entry. filled : whether an optional value is
+            entered and so has a slider, too. leads : whether the picture below follows the slider. on_change : callback
+            of an input without slider.
         """
         points = grid(control) if slider and (filled or not control.optional) else ()
         if not points:
@@ -185,14 +186,14 @@ class Panel:
         return value
 
     def numbers(self, control: Control, name: str) -> tuple[float, ...] | None:
-        """Several numbers, as a text with commas between them."""
+        """Draw several numbers as a text with commas between them; return them, None if the text has other parts."""
         key, default = self.key(name), address_text(control.default)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
-        said = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
+        text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
-        value = _read_numbers(said)
+        value = _read_numbers(text)
         if value != control.default:
-            self.query[key] = said
+            self.query[key] = text
         self._show_mistake(control, value)
         return value
 
@@ -208,7 +209,7 @@ class Panel:
         default: Any = None if control.default is None else float(control.default)
         key = self.key(name)
         if beside_slider and key in st.session_state and streamlit_patches.differs(key, st.session_state[key]):
-            st.session_state[key] = st.session_state[key]  # sent once more: what its slider set may be lost on the way
+            st.session_state[key] = st.session_state[key]  # send it again: the value that its slider set may be lost
 
         def draw(bind: Bind) -> float | int | None:
             value = st.number_input(
@@ -230,23 +231,23 @@ class Panel:
         return self._bound(name, control.title, default, draw, _number_text, may_be_empty=control.optional)
 
     def again(self, control: Control, value: float) -> None:
-        """The slider of a number that has been drawn elsewhere, once more; moving it moves that one."""
+        """Draw the slider of a number a second time; moving it sets the same control."""
         self._slider(control, control.name, grid(control), value, "again")
 
     def _slider(
-        self, control: Control, name: str, points: tuple[float, ...], value: float | None, place: str = "slider"
+        self, control: Control, name: str, points: tuple[float, ...], value: float | None, suffix: str = "slider"
     ) -> None:
-        key = self.key(f"{name}_{place}")
-        points, shown = self._points(control, name, points, value)
-        if st.session_state.get(key) != shown:
-            st.session_state[key] = shown
-        # A value that is set from here is sent once, and lost if the page is drawn again at that moment; what the
-        # slider was born with is sent every time.
-        born = st.session_state.setdefault(f"{key}_born", shown)
+        key = self.key(f"{name}_{suffix}")
+        points, point = self._points(control, name, points, value)
+        if st.session_state.get(key) != point:
+            st.session_state[key] = point
+        # A value that is set here is sent once, and lost if the page is drawn again at that moment; the first value of
+        # the slider is sent every time.
+        first = st.session_state.setdefault(f"{key}_born", point)
         st.select_slider(
             control.title,
             options=points,
-            value=born if born in points else shown,
+            value=first if first in points else point,
             key=key,
             format_func=_point_text(points),
             help=control.help,
@@ -257,22 +258,23 @@ class Panel:
     def _points(
         self, control: Control, name: str, points: tuple[float, ...], value: float | None
     ) -> tuple[tuple[float, ...], float]:
-        """The stops of a slider, with a value of its own between those of the grid, and the one that it is at."""
-        own = self.key(f"{name}_own")
+        """Return the stops of a slider, with the exact value if it is between those of the grid, and the present
+        stop."""
+        extra_key = self.key(f"{name}_own")
         if value is not None and value not in points and not mistake(control, value):
-            st.session_state[own] = value  # stays among the points: they must not move while the slider is dragged
-        points = with_value(points, st.session_state.get(own))
+            st.session_state[extra_key] = value  # stays a stop, because stops must not move while the slider is dragged
+        points = with_value(points, st.session_state.get(extra_key))
         return points, nearest(points, control.default if value is None else value)
 
     def _leading_slider(self, control: Control, name: str, points: tuple[float, ...], value: float | None) -> None:
-        """A slider whose stops the browser draws while it is dragged."""
+        """Draw a slider whose stops the browser draws while it is dragged."""
         key, turn = self.key(f"{name}_slider"), self.key(f"{name}_turn")
-        points, shown = self._points(control, name, points, value)
+        points, point = self._points(control, name, points, value)
 
         def move() -> None:
             match st.session_state[key]["move"]:
-                case {"index": int(index), "turn": int(moved)} if 0 <= index < len(points):
-                    st.session_state[self.key(name)], st.session_state[turn] = float(points[index]), moved
+                case {"index": int(index), "turn": int(new_turn)} if 0 <= index < len(points):
+                    st.session_state[self.key(name)], st.session_state[turn] = float(points[index]), new_turn
 
         def press() -> None:
             st.session_state[self.key("pressed")] = name, points
@@ -281,8 +283,8 @@ class Panel:
             key,
             control.title,
             control.help,
-            [point_texts(points)[point] for point in points],
-            points.index(shown),
+            [*map(point_texts(points).__getitem__, points)],
+            points.index(point),
             turn=st.session_state.get(turn, 0),
             group=self.page,
             on_press=press,
@@ -301,27 +303,31 @@ class Panel:
         bar: bool = False,
         above: bool = False,
     ) -> str:
-        """One of `options` (value -> label): side by side if they are few and short, else a menu. bar : side by side in
-        any case, and over the whole width, and none need be chosen. above : side by side above what they are about,
-        without the label."""
+        """Draw one of `options` (value -> label): side by side if they are few and short, else a menu; return the
+        value.
+
+        bar : side by side in any case, over the whole width, and optional ("" for none).
+        above : side by side above their subject, without the label.
+        """
         text, values = {"": "", **options}.__getitem__, list(options)
         shared: Any = {"format_func": text, "key": self.key(name), "help": help, "on_change": on_change}
 
         def draw(bind: Bind) -> str:
             if bar:
-                look: Any = {"label_visibility": "collapsed", "width": "stretch"}
-                return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **look) or ""
+                style: Any = {"label_visibility": "collapsed", "width": "stretch"}
+                return st.segmented_control(label, values, default=default or None, bind=bind, **shared, **style) or ""
             if above or (len(options) <= SEGMENTS and sum(map(len, options.values())) <= SEGMENTS_LENGTH):
-                look = {"label_visibility": "collapsed" if above else "visible"}
-                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **look)
+                style = {"label_visibility": "collapsed" if above else "visible"}
+                return st.segmented_control(label, values, default=default, required=True, bind=bind, **shared, **style)
             return st.selectbox(label, values, index=values.index(default), bind=bind, **shared)
 
         return self._bound(name, label, default, draw, text, may_be_empty=bar)
 
     def sections(self, parts: Mapping[str, Callable[[], None]], first: str = "", keeps: bool = False) -> None:
-        """The sections of a page, by their titles: a bar, and the one that is open; only that one is computed.
+        """Draw the sections of a page, by their titles: a bar, and the open section; only that one is computed.
 
-        first : that is open at first. keeps : whether what was set in the others stays, in the address, too.
+        first : title of the section that is open at first. keeps : whether the settings of the other sections stay, in
+            the address, too.
         """
         outside = set(map(self.key, self.titles))
         for name in self.opened(parts, first):
@@ -331,57 +337,60 @@ class Panel:
             self._keep(outside)
 
     def heard(self, title: str) -> None:
-        """A heading for those who hear the page: what follows says it to those who see it."""
+        """Draw a heading for screen readers only: on the screen, the content below makes it unnecessary."""
         with st.container(key=self.key(f"heard_{title}")):
             st.header(title, anchor=False)
 
     def opened(self, titles: Iterable[str], first: str = "") -> Sequence[str]:
-        """Draw the bar of sections; the one that is open, if one is."""
-        chosen = self.choice("section", "Section", {title: title for title in titles}, first, SECTIONS, bar=True)
-        return (chosen,) if chosen else ()
+        """Draw the bar of sections; return the open one, or nothing, as a sequence."""
+        section = self.choice("section", "Section", {title: title for title in titles}, first, SECTIONS, bar=True)
+        return (section,) if section else ()
 
     def shows(self, section: str) -> bool:
-        """Whether this section is open, once the bar was drawn."""
+        """Return whether this section is open, once the bar was drawn."""
         return bool(st.session_state.get(self.key("section")) == section)
 
     def peek(self, control: Control, name: str) -> Any:
-        """What a choice or a number is set to, drawn or not."""
+        """Return the value of a choice or a number, drawn or not."""
         key = self.key(name)
         if key in st.session_state:
             value = st.session_state[key]
             return _whole(value) if control.type is int else value
-        said = st.query_params.get(key)
-        if said is not None and not control.options:
+        text = st.query_params.get(key)
+        if text is not None and not control.options:
             with suppress(ValueError):
-                return _whole(float(said)) if control.type is int else float(said)
-        return next((value for value, label in (control.options or {}).items() if label == said), control.default)
+                return _whole(float(text)) if control.type is int else float(text)
+        return next((value for value, label in (control.options or {}).items() if label == text), control.default)
 
     def _keep(self, outside: Collection[str]) -> None:
-        """Keep in the address what was set in controls of sections that are not drawn now. outside : keys of others."""
-        drawn, key = set(map(self.key, self.titles)), self.key("kept")
+        """Keep in the address the settings of sections that are not drawn now. outside : keys of controls of no
+        section."""
+        drawn_keys, key = set(map(self.key, self.titles)), self.key("kept")
         if key not in st.session_state:
-            came = (name for name in st.query_params if name.startswith(f"{self.page}_") and name not in outside)
-            st.session_state[key] = {name: st.query_params.get_all(name) for name in came}
-        kept: dict[str, str | list[str]] = st.session_state[key]
-        for name in drawn.difference(outside):
-            kept.pop(name, None)
+            names = (name for name in st.query_params if name.startswith(f"{self.page}_") and name not in outside)
+            st.session_state[key] = {name: st.query_params.get_all(name) for name in names}
+        stored: dict[str, str | list[str]] = st.session_state[key]
+        for name in drawn_keys.difference(outside):
+            stored.pop(name, None)
             if name in self.query:
-                kept[name] = self.query[name]
-        for name in kept.keys() - drawn:
-            self.query[name] = kept[name]
-            with suppress(StreamlitAPIException):  # where it was drawn just now, Streamlit keeps it this once
-                st.query_params[name] = kept[name]
+                stored[name] = self.query[name]
+        for name in stored.keys() - drawn_keys:
+            self.query[name] = stored[name]
+            with suppress(StreamlitAPIException):  # a control of the last drawing: Streamlit keeps its value this once
+                st.query_params[name] = stored[name]
 
     def named(self, name: str, label: str, options: Iterable[str], help: str, first: str = "") -> str:
-        """One of `options`, shown as they are; at first `first`, else the first of them, which also stands in for one
-        that is no longer among them."""
+        """Draw one of `options` as they are; return it.
+
+        At first `first`, else the first option, which also replaces a selected option that no longer exists.
+        """
         titles = {option: option for option in options}
         usual = first or next(iter(titles))
-        chosen = self.choice(name, label, titles, usual, help)
-        return chosen if chosen in titles else usual
+        selected = self.choice(name, label, titles, usual, help)
+        return selected if selected in titles else usual
 
     def switch(self, name: str, label: str, default: bool, help: str) -> bool:
-        """On or off; the label says what "on" means."""
+        """Draw a switch, whose label says what "on" means; return whether it is on."""
 
         def draw(_: Bind) -> bool:
             return st.toggle(label, value=default, key=self.key(name), help=help, bind="query-params")
@@ -389,7 +398,7 @@ class Panel:
         return self._bound(name, label, default, draw, lambda value: str(value).lower())
 
     def text(self, name: str, label: str, default: str, help: str) -> str:
-        """A few lines of text."""
+        """Draw a few lines of text; return them."""
 
         def draw(_: Bind) -> str:
             return st.text_area(label, value=default, key=self.key(name), help=help, bind="query-params")
@@ -397,14 +406,14 @@ class Panel:
         return self._bound(name, label, default, draw, str, may_be_empty=True)
 
     def several(self, name: str, label: str, options: Sequence[str], default: Sequence[str], help: str) -> list[str]:
-        """Any number of `options`, in their own order."""
+        """Draw a choice of any number of `options`; return them in their own order."""
         start, key = [option for option in options if option in default], self.key(name)
 
         def draw(_: Bind) -> list[str]:
-            chosen = st.pills(
+            selected = st.pills(
                 label, options, selection_mode="multi", default=start, key=key, help=help, bind="query-params"
             )
-            return [option for option in options if option in chosen]
+            return [option for option in options if option in selected]
 
         return self._bound(name, label, start, draw, list, may_be_empty=True)
 
@@ -424,11 +433,11 @@ class Panel:
         st.session_state[WHOLE] = True
 
     def say_unread(self) -> None:
-        """Tell who came with an address of which something could not be used; when all controls have been drawn."""
+        """Tell a visitor whose address had an unusable part; called when all controls have been drawn."""
         if self.unread:
             *first, last = self.unread
-            said = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
-            st.toast(said, icon=":material/link_off:", duration="long")
+            sentence = f"Part of this link could not be read. Check {', '.join(first)}{' and ' * bool(first)}{last}."
+            st.toast(sentence, icon=":material/link_off:", duration="long")
 
     def _bound(
         self,
@@ -440,7 +449,8 @@ class Panel:
         *,
         may_be_empty: bool = False,
     ) -> T:
-        """The value of a control that the address restores, as drawn by `draw`; text : the value in the address."""
+        """Return the value of a control that the address restores, as drawn by `draw`. text : returns the value's
+        form in the address."""
         value = draw(self._begin(name, title, default, text, may_be_empty))
         self._end(name)
         if value != default:
@@ -450,11 +460,11 @@ class Panel:
     def _begin(
         self, name: str, title: str, default: Any, text: Callable[[Any], str | list[str]], may_be_empty: bool = False
     ) -> Bind:
-        """Before a control is drawn: note its title, and put what was written to it into the address.
+        """Prepare the drawing of a control: note its title, and put a value set by `write` into the address.
 
-        Streamlit does that only for a control that has been drawn before, and for such a one refuses that we do it.
-        Returns how the control is bound to the address: not at first, where that holds an empty value for one that
-        has always some; some would be drawn without any.
+        Streamlit does the latter only for a control that has been drawn before, and then refuses that we do it.
+        Returns how the control is bound to the address: not bound at first if the address has an empty value for a
+        control that always has one, because Streamlit would draw some of these without any value.
         """
         self.titles[name] = title
         key = self.key(name)
@@ -471,7 +481,7 @@ class Panel:
         return "query-params"
 
     def _end(self, name: str) -> None:
-        """After a control was drawn: what Streamlit has left of its value in the address, it could use."""
+        """Note a control as unread if Streamlit, having drawn it, has dropped its value from the address."""
         key = self.key(name)
         if key in self._given:
             given, usual = self._given[key]
@@ -483,8 +493,9 @@ class Panel:
 class Part(ABC):
     """All of a page but its sidebar, which a change of its own controls draws again alone.
 
-    aside : the controls as the sidebar has left them. panel : these, and those that are drawn here. led : the values of
-    the numbers above the picture when the sidebar was drawn. again : whether it is drawn without the sidebar now.
+    aside : the controls that the sidebar has drawn. panel : these, and those that are drawn here.
+    led : values of the numbers above the picture when the sidebar was drawn.
+    again : whether it is now drawn without the sidebar.
     """
 
     aside: Panel
@@ -496,51 +507,53 @@ class Part(ABC):
         self.led = self.aside.led()
 
     def show(self) -> None:
-        """Draw it, and have it drawn again."""
-        st.fragment(self._drawn, key=self.aside.key("whole"))()
+        """Draw it, as a fragment that its own controls draw again."""
+        st.fragment(self._draw_again, key=self.aside.key("whole"))()
 
     @abstractmethod
     def draw(self) -> None:
         """Draw it once."""
 
     def draw_leads(self, all_read: bool = False) -> None:
-        """Draw the numbers above the picture. If the sidebar shows what follows from them, or `all_read`, the whole
-        page is drawn where they have changed."""
+        """Draw the numbers above the picture.
+
+        If they have changed, the whole page is drawn if the sidebar shows a consequence of them, or with `all_read`.
+        """
         with st.container(key=self.panel.key("leads"), horizontal=True, gap="medium", vertical_alignment="bottom"):
             self.panel.draw_leads()
         if self.again and (self.panel.reads_leads or all_read) and self.panel.led() != self.led:
             st.rerun()
 
-    def _drawn(self) -> None:
-        """Draw it, or the whole page if that is to change as well."""
-        asked = st.session_state.get(WHOLE)
-        if self.again and asked:
+    def _draw_again(self) -> None:
+        """Draw it, or the whole page if other parts of the page have to change as well."""
+        must_draw_whole = st.session_state.get(WHOLE)
+        if self.again and must_draw_whole:
             st.rerun()
         self.panel = self.aside.copy()
         self.draw()
         self.again = True
-        if asked:
+        if must_draw_whole:
             del st.session_state[WHOLE]
         streamlit_patches.page_drawn()
 
 
 @contextmanager
-def in_place(place: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
-    """Show a UserError raised inside as a message at `place` (or here); go on after the block, or raise it again.
+def in_place(container: DeltaGenerator | None = None, go_on: bool = True) -> Iterator[None]:
+    """Show a UserError raised inside as a message in `container` (or here); go on after the block, or raise it again.
 
-    It may quote names of a link or a file, so all of it is plain text.
+    The error may quote names of a link or a file, so all of it is plain text.
     """
     try:
         yield
     except UserError as error:
-        show = (place or st).info if isinstance(error, NotYet) else (place or st).error
+        show = (container or st).info if isinstance(error, NotYet) else (container or st).error
         show(sentence(str(error)), title=sentence(error.title))
         if not go_on:
             raise
 
 
 def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> str:
-    """What is wrong with a number, or with several, in a sentence; empty if nothing is."""
+    """Return a sentence on what is wrong with a number, or with several; "" if nothing is."""
     if control.count:
         low, high = control.each
         if isinstance(value, tuple) and len(value) == control.count and all(low <= x <= high for x in value):
@@ -557,7 +570,7 @@ def mistake(control: Control, value: float | int | tuple[float, ...] | None) -> 
 
 
 def grid(control: Control) -> tuple[float, ...]:
-    """The slider's points: round numbers, 1-2-5 where they are whole; both ends and the default are among them.
+    """Return the slider's points: round numbers, 1-2-5 where they are whole, with both ends and the default.
 
     Empty for a range so wide that a slider is of no use (a seed).
     """
@@ -578,14 +591,13 @@ def grid(control: Control) -> tuple[float, ...]:
 
 
 def with_value(points: tuple[float, ...], value: float | None) -> tuple[float, ...]:
-    """The grid points and, if there is one and it lies between them, a value of its own."""
+    """Return the grid points with `value` among them, if there is one."""
     return points if value is None or value in points else tuple(sorted((*points, value)))
 
 
 @lru_cache(maxsize=1000)
 def point_texts(points: tuple[float, ...]) -> Mapping[float, str]:
-    """The points as a slider shows them: with three digits where these say it all, else with as many as tell it from
-    the others."""
+    """Return the texts of a slider's points: three digits where these are exact, else enough to tell points apart."""
     points_by_text: dict[str, float] = {}
     for point in sorted(points, key=lambda point: float(f"{point:.3g}") != point):
         texts = (short(point, digits) for digits in range(3, 18))
@@ -594,13 +606,14 @@ def point_texts(points: tuple[float, ...]) -> Mapping[float, str]:
 
 
 def _point_text(points: tuple[float, ...]) -> Callable[[float], str]:
-    """The text of a point; of a former point, too: Streamlit asks for it where one page is cut short by the next."""
+    """Return a function for the text of a point; also of an old point: Streamlit needs it where one rerun interrupts
+    another."""
     texts = point_texts(points)
     return lambda point: texts.get(point) or short(point, 17)
 
 
 def nearest(points: Sequence[float], value: float) -> float:
-    """The grid point nearest to a value; by ratio, where all points are positive."""
+    """Return the grid point nearest to a value; by ratio where all points are positive."""
     if points[0] > 0:
         return min(points, key=lambda x: abs(math.log(x / max(value, points[0] / 10))))
     return min(points, key=lambda x: abs(x - value))
@@ -618,7 +631,7 @@ def _decades(low: float, high: float, mantissas: Sequence[float]) -> list[float]
 
 
 def _step(control: Control) -> float:
-    """What one press of the input's plus adds."""
+    """Return what one press of the input's plus adds."""
     if control.type is int:
         return 1.0
     if control.scale == "log" and control.default:
@@ -637,9 +650,9 @@ def _read_numbers(text: str) -> tuple[float, ...] | None:
         return None
 
 
-def _same(given: Sequence[str], left: Sequence[str]) -> bool:
-    """Whether two lists of an address say the same, in any order; numbers however they are written."""
-    return sorted(map(_read, given), key=str) == sorted(map(_read, left), key=str)
+def _same(given: Sequence[str], remaining: Sequence[str]) -> bool:
+    """Return whether two lists of an address are equal in any order; numbers may be written differently."""
+    return sorted(map(_read, given), key=str) == sorted(map(_read, remaining), key=str)
 
 
 def _read(text: str) -> float | str:

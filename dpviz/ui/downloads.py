@@ -1,4 +1,4 @@
-"""Taking results away: data, figures, a program."""
+"""Buttons that download data, figures and programs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +18,7 @@ from dpviz.sweeps.sweep_result import SweepResult
 from dpviz.ui.controls import Panel
 from dpviz.ui.links import address
 
-_KINDS = {  # of files, by how their names end
+_KINDS = {  # MIME type and icon of files, by the ending of their name
     "csv": ("text/csv", ":material/table:"),
     "ipynb": ("application/x-ipynb+json", ":material/data_object:"),
     "html": ("text/html", ":material/insert_chart:"),
@@ -28,20 +28,20 @@ _KINDS = {  # of files, by how their names end
 
 
 def programs(page: str, experiment: Experiment) -> None:
-    """The experiment as a program, a notebook, and settings for the shell, which hold no data and no seed of anybody's
-    own."""
+    """Offer the experiment as a program, a notebook, and settings for the shell; they hold no data and no secret
+    seed."""
     script, notebook = partial(export.to_script, experiment, page), partial(export.to_notebook, experiment)
     settings = partial(export.to_settings, experiment)
-    for label, made, ending, name, help in (
+    for label, make, ending, name, help in (
         ("Python script", script, "py", "script", "Prints the same table with the same seed, without a browser."),
         ("Notebook", notebook, "ipynb", "notebook", "For Jupyter: the same, cell by cell."),
         ("Settings (JSON)", settings, "json", "settings", "For `python -m dpviz run`, `sweep` or `plan` in the shell."),
     ):
-        _button(label, made, export.file_name(page, experiment, ending), f"{page}_{name}", help)
+        _button(label, make, export.file_name(page, experiment, ending), f"{page}_{name}", help)
 
 
 def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Callable[[], str]) -> None:
-    """What was planned for several analyses: to print, and to compute again."""
+    """Offer the plan of several analyses as a report to print, and as a notebook that computes it."""
     name = f"dpviz_{page}_{plan.content_hash()[:8]}"
     with st.container(horizontal=True):
         _button(
@@ -50,11 +50,11 @@ def analyses(page: str, plan: Analyses, notebook: Callable[[], str], report: Cal
         _button("Notebook", notebook, f"{name}.ipynb", f"{page}_notebook", "For Jupyter: computes these numbers again.")
 
 
-def pins(page: str, kept: Sequence[Pin]) -> None:
-    """The pins of a page: settings with names, without data and results."""
+def pins(page: str, pins: Sequence[Pin]) -> None:
+    """Offer the pins of a page: settings with names, without data and results."""
     _button(
         "Pins (JSON)",
-        partial(to_file, kept),
+        partial(to_file, pins),
         f"dpviz_{page}_pins.json",
         f"{page}_pins_json",
         "The settings of every pin, for another day or another person: load them here again.",
@@ -70,7 +70,7 @@ def run_files(
     *,
     charts: Callable[[], Sequence[Chart]],
 ) -> None:
-    """What may be shown: its values as CSV, ε read at `delta`, and the charts as a page."""
+    """Offer what may be shown of a run: values as CSV, with ε at `delta`, and the charts as a page."""
     _button(
         "Data (CSV)",
         partial(export.to_csv, trace, experiment, plans, delta),
@@ -88,7 +88,7 @@ def run_files(
 
 
 def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
-    """Every number of a sweep that may be shown, as CSV."""
+    """Offer every number of a sweep that may be shown, as CSV."""
     _button(
         "Sweep (CSV)",
         partial(export.sweep_to_csv, result, sweep),
@@ -98,21 +98,21 @@ def sweep(page: str, sweep: Sweep, result: SweepResult) -> None:
     )
 
 
-def figures(panel: Panel, drawn: Callable[[], Sequence[Chart]]) -> None:
-    """The figures of a page without a run as a page of their own, with the address that restores the settings."""
-    restores = address(panel)
+def figures(panel: Panel, charts: Callable[[], Sequence[Chart]]) -> None:
+    """Offer the charts of a page without a run as a page of their own, with the address that restores the settings."""
+    link = address(panel)
     _button(
         "Figures (HTML)",
-        lambda: to_html(drawn(), restores, title="dpviz"),
+        lambda: to_html(charts(), link, title="dpviz"),
         f"dpviz_{panel.page}.html",
         panel.key("html"),
         "The charts that are open now, in one file. For a PNG, use the camera in a chart's own menu.",
     )
 
 
-def _button(label: str, made: Callable[[], str], file_name: str, key: str, help: str) -> None:
-    """A file, made when it is asked for."""
+def _button(label: str, make: Callable[[], str], file_name: str, key: str, help: str) -> None:
+    """Draw a button for a file, which `make` returns when it is pressed."""
     mime, icon = _KINDS[file_name.rpartition(".")[2]]
     st.download_button(
-        label, lambda: made().encode(), file_name=file_name, mime=mime, key=key, icon=icon, help=help, on_click="ignore"
+        label, lambda: make().encode(), file_name=file_name, mime=mime, key=key, icon=icon, help=help, on_click="ignore"
     )

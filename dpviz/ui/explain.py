@@ -1,4 +1,4 @@
-"""Words that pages share: what is private, what is assumed, and the caption below a chart."""
+"""Texts that pages share: privacy status, assumptions, and captions of charts."""
 
 import re
 from collections.abc import Collection
@@ -23,25 +23,25 @@ REFERENCES = "Methods without privacy release nothing: **no value of theirs is p
 
 
 def readable(table: pd.DataFrame, digits: int = 4) -> Styler:
-    """A table whose numbers are written as everywhere; its columns are still sorted by value."""
+    """Return a table with its numbers in the form of all pages; its columns are still sorted by value."""
     return table.style.format(lambda cell: short(cell, digits) if isinstance(cell, Real) else str(cell), na_rep="–")
 
 
 def privacy_badge(status: Privacy | Literal["partly private"], help: str | None = None) -> None:
-    """Marks what the mechanism releases, what that rests on, and what is computed from the raw data."""
+    """Draw the mark of a privacy status: private, private on a condition, or computed from the raw data."""
     icon = "lock" if status == "private" else "lock_open" if conditional(status) else "visibility"
     st.badge(status, icon=f":material/{icon}:", color="green" if status == "private" else "orange", help=help)
 
 
 def heading(title: str) -> DeltaGenerator:
-    """A heading; what is drawn in it stands at the end of its line."""
+    """Draw a heading; return its row, which puts what is drawn in it at the end of the line."""
     row = st.container(horizontal=True, vertical_alignment="center", gap="small")
     row.subheader(title, anchor=False, width="stretch")
     return row
 
 
 def read_off(text: str) -> None:
-    """A number that was computed from the raw data, in words, with the mark of that behind it."""
+    """Show a number computed from the raw data, in words, with the mark “not private” behind it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(text, width="content")
         privacy_badge("not private")
@@ -54,28 +54,28 @@ KNEW_HELP = (
 )
 
 
-def taken_badge(what: str) -> None:
-    """Marks a declaration that was taken from the data."""
-    st.badge(f"{what} taken from the data: not private", icon=":material/visibility:", color="orange")
+def taken_badge(subject: str) -> None:
+    """Draw the mark of a declaration taken from the data. subject : what was declared, in words."""
+    st.badge(f"{subject} taken from the data: not private", icon=":material/visibility:", color="orange")
 
 
 def spread(replicates: int) -> str:
-    """How the curves of R runs are drawn."""
+    """Return the caption for the curves of R runs."""
     if replicates == 1:
         return "One run; results vary."
     return f"Median of {replicates} runs, 10-90 % band."
 
 
 def diagnostic(replicates: int, public: bool) -> str:
-    """The privacy status of a curve that reads the raw data."""
+    """Return the privacy status of a curve that reads the raw data."""
     if public:
         return "**Not private**: it reads the raw data, which are public here."
-    compose = f", and {replicates} runs compose" if replicates > 1 else ""
-    return f"**Not private**: it reads your raw data{compose}."
+    suffix = f", and {replicates} runs compose" if replicates > 1 else ""
+    return f"**Not private**: it reads your raw data{suffix}."
 
 
 def released(experiment: Experiment, replicates: int) -> str:
-    """The privacy status of a curve that follows from what each of these runs releases; see `Experiment.guarantee`."""
+    """Return the privacy status of a curve that follows from the releases of R runs; see `Experiment.guarantee`."""
     unit = experiment.problem.unit
     if experiment.condition:
         several = f" Publishing all {replicates} runs would compose." if replicates > 1 else ""
@@ -86,18 +86,18 @@ def released(experiment: Experiment, replicates: int) -> str:
 
 
 def only_if(status: Privacy) -> str:
-    """The status of releases that are private on a condition, in a sentence: "**Private only if known beforehand**"."""
+    """Return the status of releases that are private on a condition, such as "**Private only if known beforehand**"."""
     return f"**{status.replace('private if', 'Private only if')}**"
 
 
 def taken(read: Collection[str]) -> str:
-    """What was read from the data instead of being declared, as facts name it."""
-    named = sentence("; ".join(read))
-    return f"Not declared, but read from the data, which **no budget pays for**: {named}."
+    """Return a sentence about the facts, by name, that were read from the data instead of being declared."""
+    names = sentence("; ".join(read))
+    return f"Not declared, but read from the data, which **no budget pays for**: {names}."
 
 
 def protects(unit: str) -> str:
-    """Who is protected, from a problem's unit of protection."""
+    """Return who is protected, in a sentence, from a problem's unit of protection."""
     return (
         f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. If one person has several rows, each "
         "row is protected, not the person."
@@ -107,8 +107,11 @@ def protects(unit: str) -> str:
 def assumptions(
     protected: str, batches: str, composition: str, constants: str, screen: str, read: Collection[str] = ()
 ) -> None:
-    """The box that every page has: who is protected and what that rests on; read : the facts that were read from the
-    data instead of being declared."""
+    """Draw the box of assumptions that every page has.
+
+    read : names of the facts that were read from the data instead of being declared. The other arguments are its
+        sentences.
+    """
     with st.container(border=True):
         st.subheader("Assumptions")
         rows = {
@@ -122,14 +125,14 @@ def assumptions(
 
 
 def document(package: ModuleType, name: str) -> str:
-    """A text file of a package."""
+    """Return the text of a file in a package."""
     return resources.text(package.__name__, name)
 
 
 def theory(page: str, package: ModuleType) -> None:
-    """A package's THEORY.md: definitions, derivations and errata with sources; sent only while the box is open.
+    """Draw a package's THEORY.md: definitions, derivations and errata with sources; sent only while the box is open.
 
-    Its headings are two levels smaller than in the file: they stand inside a section of the page.
+    Its headings are two levels smaller than in the file, because they are inside a section of the page.
     """
     box = st.expander("Derivations and sources", key=f"{page}_theory", icon=":material/functions:", on_change="rerun")
     if box.open:
@@ -139,6 +142,7 @@ def theory(page: str, package: ModuleType) -> None:
 
 @cache
 def errata(package: ModuleType) -> str:
-    """Where the tool and the publication differ: the section "Errata" of a package's THEORY.md, without its heading."""
+    """Return the section "Errata" of a package's THEORY.md, where the tool and the publication differ, without
+    heading."""
     section = re.search(r"\n## [0-9. ]*Errata[^\n]*\n(.*?)(?=\n## |$)", document(package, "THEORY.md"), re.DOTALL)
     return section[1].strip() if section else ""

@@ -1,8 +1,8 @@
-"""The one list of family pages, from `families.toml`: what the menu and the start page say of each, and its page; the
-doors and cards of the start page.
+"""The only list of family pages, from `families.toml`: their texts in the menu and on the start page, and their pages;
+and the doors and cards of the start page.
 
-A page is imported when it is opened or asked for a preset, so that the first page of a visit waits for no other, and
-the menu for none.
+A page is imported only when it is opened or its presets are needed, so that the first page of a visit waits for no
+other page, and the menu for none.
 """
 
 from contextlib import suppress
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A family's page as others introduce it.
+    """Introduction of a family's page in the menu and on the start page.
 
-    name : of its packages in `dpviz.families` and `dpviz.ui`.
-    question : the words of its card on the start page.
+    name : of the family's packages in `dpviz.families` and `dpviz.ui`. question : text of its card on the start page.
     """
 
     name: str
@@ -33,11 +32,11 @@ class Entry:
 
     @property
     def address(self) -> str:
-        """The file that `st.Page` and `st.switch_page` take."""
+        """File of the page, for `st.Page` and `st.switch_page`."""
         return f"pages/{self.name}.py"
 
     def page(self) -> "FamilyPage":
-        """The page's description, from the family's own package in `dpviz.ui`."""
+        """Return the page's description, from the family's own package in `dpviz.ui`."""
         return cast("FamilyPage", import_module(f"dpviz.ui.{self.name}.page").PAGE)
 
 
@@ -45,12 +44,12 @@ FAMILIES = tuple(Entry(**family) for family in resources.data(__package__, "fami
 
 
 def named(name: str) -> Entry:
-    """The family of this name."""
+    """Return the family with this name."""
     return next(family for family in FAMILIES if family.name == name)
 
 
 def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry | str) -> None:
-    """One way into the tool: what it is for, and a button that opens the page; of a family, with its first preset."""
+    """Draw one way into the tool: its purpose, and a button that opens the page, a family's with its first preset."""
     with st.container(border=True, height="stretch"):
         st.subheader(f"{icon} {title}", anchor=False)
         st.markdown(text)
@@ -58,10 +57,10 @@ def door(key: str, icon: str, title: str, text: str, *, label: str, page: Entry 
 
 
 def card(family: Entry) -> None:
-    """What a family of methods is about, below the picture of its first preset."""
+    """Draw the subject of a family of methods below the picture of its first preset."""
     with st.container(border=True, height="stretch", gap="small", key=f"home_about_{family.name}"):
         theme = import_module("dpviz.ui.appearance").theme()
-        with suppress(FileNotFoundError):  # a new family has one when the pictures are made anew
+        with suppress(FileNotFoundError):  # a new family lacks one until the pictures are built again
             picture = resources.content(__package__, f"components/cards/{family.name}_{theme}.png")
             st.image(picture, width="stretch", alt=f"The picture of a run of {family.title.lower()}")
         st.subheader(family.title, anchor=False)
@@ -72,6 +71,7 @@ def card(family: Entry) -> None:
 def _open(key: str, label: str, page: Entry | str) -> None:
     if st.button(label, key=f"home_{key}", icon=":material/arrow_forward:"):
         if isinstance(page, Entry):
-            described = page.page()
-            import_module("dpviz.ui.experiment.presets").open_with(described.prefix, described.presets[0].experiment)
-        st.switch_page(page.address if isinstance(page, Entry) else page, query_params={})  # what is bound, too
+            presets, family_page = import_module("dpviz.ui.experiment.presets"), page.page()
+            presets.open_with(family_page.prefix, family_page.presets[0].experiment)
+        # Without the parameters of bound controls.
+        st.switch_page(page.address if isinstance(page, Entry) else page, query_params={})

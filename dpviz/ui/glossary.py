@@ -1,4 +1,4 @@
-"""The glossary on the pages: terms are explained where they stand, when somebody asks, and all of them in one list."""
+"""The glossary on the pages: terms are explained in place, on request, and all of them in one list."""
 
 import streamlit as st
 
@@ -6,13 +6,15 @@ from dpviz.ui import components
 from dpviz.ui.terms import GROUPS, Term
 
 PAGE, TAB = "pages/learn.py", "Glossary"
-TABS = "learn_tabs"  # the key, and the name in the address, of the tabs among which the glossary stands
-LIST = "glossary"  # in which no term is marked: it stands there
+TABS = "learn_tabs"  # key, and name in the address, of the tabs of lessons and glossary
+LIST = "glossary"  # key of the list, in which no term is marked
 
 
 def words(key: str, here: bool = False) -> None:
-    """Mark the terms that the page uses, and a button with all of them; once per page, whatever the page says. here :
-    the list of all terms is a tab of this very page."""
+    """Mark the terms that the page uses, and draw a button with all of them; once per page.
+
+    here : whether the list of all terms is a tab of this very page.
+    """
     if components.words(key, _open_tab if here else lambda: None) and not here:
         st.switch_page(PAGE, query_params={TABS: TAB})
 
@@ -22,7 +24,7 @@ def _open_tab() -> None:
 
 
 def listed() -> None:
-    """All terms, in groups."""
+    """Draw all terms, in groups."""
     with st.container(key=LIST):
         for group, terms in GROUPS.items():
             st.header(group, anchor=False)

@@ -16,9 +16,9 @@ from dpviz.ui.controls import Panel
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-EMBED = "embed"  # Streamlit's own
-PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"  # names in an address; the last is of several pins as one
-LESSON = "from_lesson"  # in the session: the address of the lesson that a page was opened from
+EMBED = "embed"  # a query parameter of Streamlit
+PACKED, PRESET, PIN, PINS = "s", "preset", "pin", "pins"  # names in an address; PINS holds several pins as one text
+LESSON = "from_lesson"  # session key: address of the lesson that opened the page
 AS_IT_IS = "As it is"
 USES: Mapping[str, Mapping[str, str]] = {
     AS_IT_IS: {},
@@ -30,8 +30,8 @@ USE_HELP = (
     "For a lecture hall: larger type, no sidebar. In another web page: without menus, for an iframe; the picture with "
     "its number fits into 700 × 500."
 )
-MOST_SETTINGS = 300  # in a packed link
-WORTH = 0.9  # of the length of the full link: a short one that is longer would not be of use
+MAX_SETTINGS = 300  # in a packed link
+WORTH = 0.9  # share of the full link's length above which a short link is of no use
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,80}")
 _OTHERS = {PACKED, PRESET, PIN, PINS, presenting.NAME, presenting.ONLY, EMBED}  # never packed
 
@@ -40,31 +40,31 @@ Query = Mapping[str, str | list[str]]
 
 @dataclass(frozen=True)
 class Named:
-    """A preset, by its name in a link, and the names in the address that it sets."""
+    """A preset: its name in a link, and the query parameters that it sets."""
 
     slug: str
     sets: Collection[str]
 
 
 def back_to_lesson() -> None:
-    """The way back, on a page that a lesson has opened."""
+    """Draw the way back to the lesson, on a page that a lesson has opened."""
     if slug := st.session_state.get(LESSON):
         address = {"lesson": slug, "step": "4"}
         st.page_link("pages/learn.py", label="Back to the lesson", icon=":material/arrow_back:", query_params=address)
 
 
 def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) -> None:
-    """The address that restores the controls, to copy; complete when all controls have been drawn.
+    """Draw the address that restores the controls, to copy; call it when all controls have been drawn.
 
-    preset : the one that the settings are, if they are one. read : settings that were read from the data, in words.
+    preset : the preset whose settings the page has, if any. read : settings that were read from the data, in words.
     """
     with st.popover("Copy link", icon=":material/link:", key=panel.key("link"), type="tertiary"):
-        held = f"**Not private**: read from the data was {'; '.join(read)}." if read else "It holds no data."
-        st.markdown(f"This link restores every control of this page. It holds settings only. {held}")
-        chosen = st.segmented_control(
+        contents = f"**Not private**: read from the data was {'; '.join(read)}." if read else "It holds no data."
+        st.markdown(f"This link restores every control of this page. It holds settings only. {contents}")
+        selected = st.segmented_control(
             "Open it", list(USES), default=AS_IT_IS, required=True, key=panel.key("link_use"), help=USE_HELP
         )
-        use = USES[chosen or AS_IT_IS]
+        use = USES[selected or AS_IT_IS]
         full = _address({**panel.query, **use})
         st.code(full, language=None, wrap_lines=True)
         components.copy(full, panel.key("link_copy"), "Copy")
@@ -76,27 +76,27 @@ def show(panel: Panel, preset: Named | None = None, read: Collection[str] = ()) 
 
 
 def address(panel: Panel) -> str:
-    """The page's address with all settings that are not the default."""
+    """Return the page's address with all settings that are not the default."""
     return _address(panel.query)
 
 
 def short(query: Query, preset: Named | None) -> str:
-    """The shortest address that says the same: by the name of a preset, or packed; several pins as one."""
+    """Return the shortest equivalent address: with the name of a preset, or packed settings; several pins as one."""
     pins = query.get(PIN, ())
     if len(pins) > 1 and not isinstance(pins, str):
         query = {name: query[name] for name in query if name != PIN} | {PINS: together(pins)}
-    kept = {name: value for name, value in query.items() if name in _OTHERS}
+    others = {name: value for name, value in query.items() if name in _OTHERS}
     settings = {name: value for name, value in query.items() if name not in _OTHERS}
     queries: list[Query] = [query]
     if settings:
-        queries.append({PACKED: pack(urlencode(settings, doseq=True)), **kept})
+        queries.append({PACKED: pack(urlencode(settings, doseq=True)), **others})
     if preset is not None:
         queries.append({PRESET: preset.slug, **{name: query[name] for name in query if name not in preset.sets}})
     return min(map(_address, queries), key=len)
 
 
 def expand(page: "StreamlitPage") -> None:
-    """Open the page with the settings that a packed link holds, in place of them; say so if it cannot be read."""
+    """Open the page with the settings of a packed link in place of the link; say so if it cannot be read."""
     packed = st.query_params.get(PACKED)
     if packed is None:
         return
@@ -111,9 +111,9 @@ def expand(page: "StreamlitPage") -> None:
 
 
 def _settings(text: str) -> dict[str, list[str]]:
-    """The names and values of a packed link. Raises UserError for a text that is none."""
+    """Return names and values of a packed link. Raises UserError for any other text."""
     try:
-        settings = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MOST_SETTINGS)
+        settings = parse_qs(text, keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_SETTINGS)
     except ValueError:
         raise UserError("This is no list of settings.") from None
     if not all(_NAME.fullmatch(name) and name not in _OTHERS for name in settings):

@@ -1,6 +1,6 @@
-"""The menu of pages, and the guard that every page begins with.
+"""The menu of pages, and the guard at the beginning of every page.
 
-A fresh server shows the menu first: what pages compute and draw with is imported behind it.
+A fresh server shows the menu first, and then imports the modules that pages compute and draw with.
 """
 
 from importlib import import_module
@@ -14,14 +14,16 @@ from dpviz.ui import families, streamlit_patches
 if TYPE_CHECKING:
     from streamlit.navigation.page import StreamlitPage
 
-# Process-wide on purpose: what it remembers is the server's state, not a visitor's.
+# Process-wide on purpose: it is the server's state, not a visitor's.
 _built = False
 
 
 def configure() -> None:
-    """Title, icon and layout of the browser page; the sidebar is wide enough for a slider beside its number, and closed
-    in a frame of another page."""
-    st.set_option("client.showSidebarNavigation", True)  # the server's settings hide the one that is none of ours
+    """Set title, icon and layout of the browser page.
+
+    The sidebar is wide enough for a slider next to its number, and closed in a frame of another page.
+    """
+    st.set_option("client.showSidebarNavigation", True)  # the server's settings hide Streamlit's own menu
     # A falling, noisy curve of our own: Streamlit fetches its icons for a browser tab from a third party.
     width: Literal["collapsed"] | int = "collapsed" if st.context.is_embedded else 350
     st.set_page_config(page_title="dpviz", page_icon=_picture("icon"), layout="wide", initial_sidebar_state=width)
@@ -53,10 +55,10 @@ def build() -> "StreamlitPage":
 
 
 def ensure_shell() -> None:
-    """Build the menu if nobody has: the first line of every page.
+    """Build the menu if it is missing: the first line of every page.
 
-    On a fresh server the address of a page runs that page without `app.py`, and would do so for every visitor until
-    someone opens the start page.
+    On a fresh server the address of a page runs that page without `app.py`, for every visitor until one opens the start
+    page.
     """
     if not _built:
         configure()
@@ -65,7 +67,7 @@ def ensure_shell() -> None:
 
 
 def show(name: str) -> None:
-    """All of a page whose package in `dpviz.ui` has this name."""
+    """Draw the whole page whose package in `dpviz.ui` has this name."""
     ensure_shell()
     page = import_module(f"dpviz.ui.{name}.page")
     if any(family.name == name for family in families.FAMILIES):
@@ -75,4 +77,4 @@ def show(name: str) -> None:
 
 
 def _picture(name: str) -> str:
-    return resources.text("dpviz.ui", f"components/{name}.svg")  # that package itself draws with plotly
+    return resources.text("dpviz.ui", f"components/{name}.svg")  # `dpviz.ui.components` itself would import plotly

@@ -1,7 +1,7 @@
-"""The numbers of a control once more, in a part of the page that keeps its own state: handles, or a table to type in.
+"""The numbers of a control in a second part of the page, which keeps its own state: handles, or a table to type in.
 
-Such a part is drawn with the numbers that it began with, and knows itself what a visitor has done since. It has to
-begin anew when the numbers have changed otherwise, and only then: what is drawn anew forgets what was done meanwhile.
+Such a part is drawn with its first numbers, and itself knows what a visitor has done since. It has to start again when
+the numbers have changed elsewhere, and only then, because a part that starts again forgets what was done meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,16 +17,16 @@ SHARE = "Share, %"
 
 
 def edition(part: str, numbers: Numbers) -> int:
-    """How often the numbers have changed otherwise than by this part, which then has to take them."""
-    seen, count = st.session_state.get(_state(part), (numbers, 0))
-    if seen != numbers:
+    """Return how often the numbers have changed outside this part; a new edition of it starts from them."""
+    last, count = st.session_state.get(_state(part), (numbers, 0))
+    if last != numbers:
         count += 1
     st.session_state[_state(part)] = numbers, count
     return int(count)
 
 
 def remember(part: str, numbers: Numbers) -> None:
-    """These numbers come of this part."""
+    """Note that these numbers come from this part."""
     _, count = st.session_state.get(_state(part), (numbers, 0))
     st.session_state[_state(part)] = numbers, count
 
@@ -41,21 +41,21 @@ def table(
     limits: tuple[float, float],
     help: str,
 ) -> None:
-    """A table of the numbers, one in each row, to type in.
+    """Draw a table of the numbers to type in, one in each row.
 
-    Each is an input of its own: the cells of Streamlit's editor lose what is typed while a rerun arrives.
+    Each is an input of its own, because Streamlit's editor loses what is typed while a rerun arrives.
 
-    names : of the rows. heading : above the numbers. limits, help : of each. take : what becomes of numbers of which
-    one was typed in this row: it sets the control, and returns the numbers that this made. Called before the page is
-    drawn, so that the control is drawn with them: what the browser says of the control may be older than what was
-    typed.
+    names : of the rows. heading : above the numbers. limits, help : of each number.
+    take : called with the numbers and the row in which one was typed, before the page is drawn; sets the control, and
+        returns the numbers that the control then has. So the control is drawn with them: what the browser says of the
+        control may be older than what was typed.
     """
     keys = [f"{part}_{edition(part, numbers)}_{row}" for row in range(len(numbers))]
 
-    def typed(row: int) -> None:
-        wanted = tuple(float(st.session_state[key]) for key in keys)
-        if take(wanted, row) == wanted:
-            remember(part, wanted)  # else the table has to take what was made of them
+    def on_type(row: int) -> None:
+        typed = tuple(float(st.session_state[key]) for key in keys)
+        if take(typed, row) == typed:
+            remember(part, typed)  # otherwise the table has to start again from what `take` has set
 
     st.caption(heading, help=help)
     for row, (name, key, number) in enumerate(zip(names, keys, numbers, strict=True)):
@@ -68,7 +68,7 @@ def table(
             step=0.01,
             key=key,
             label_visibility="collapsed",
-            on_change=typed,
+            on_change=on_type,
             args=(row,),
         )
 
@@ -78,16 +78,16 @@ def _state(part: str) -> str:
 
 
 def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:
-    """Buttons for splits to start from: what each sets."""
+    """Draw buttons for splits to start from. splits : settings by name."""
     with st.container(horizontal=True, gap="small"):
         for name, settings in splits.items():
             st.button(name, key=panel.key(f"split_{name}"), on_click=panel.write, args=(settings,))
 
 
 def split(panel: Panel, control: Control, share: float, names: Sequence[str]) -> None:
-    """The same share to type, of either of two parts: the other one gets the rest.
+    """Draw inputs for a share and its complement; typing one sets the other.
 
-    control : the share of the first of them. names : of both.
+    control : the share of the first part. share : its value. names : of both parts.
     """
 
     def take(numbers: Numbers, row: int) -> Numbers:
@@ -111,5 +111,5 @@ def split(panel: Panel, control: Control, share: float, names: Sequence[str]) ->
 
 
 def percent(share: float) -> tuple[float, float]:
-    """A share and the rest, in percent."""
+    """Return a share and its complement, in percent."""
     return round(100 * share, 2), round(100 * (1 - share), 2)

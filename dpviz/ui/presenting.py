@@ -1,4 +1,4 @@
-"""A page for a lecture hall: larger type and charts, no sidebar and no header, until somebody ends it; and the picture
+"""A page for a lecture hall: larger type and charts, no sidebar and no header, until the visitor ends it; and the chart
 of a page alone, for a frame of another web page."""
 
 import streamlit as st
@@ -11,7 +11,7 @@ FACTOR = 22 / 16  # of all type
 
 
 def begin() -> None:
-    """Follow what the address says, and what was begun before; once per page."""
+    """Start a presentation if the address says so, or go on with one; called once per page."""
     if st.query_params.get(NAME) == "1":
         st.session_state[NAME] = True
     if st.query_params.get(ONLY) == PICTURE:
@@ -23,12 +23,12 @@ def begin() -> None:
 
 
 def on() -> bool:
-    """Whether this visitor presents."""
+    """Return whether this visitor presents."""
     return bool(st.session_state.get(NAME))
 
 
 def scale() -> float:
-    """Of type in what is drawn by components of our own."""
+    """Return the factor of type sizes in our own components."""
     return FACTOR if on() else 1.0
 
 

@@ -1,5 +1,5 @@
-"""How wide this visitor's charts are, and whether the page turned dark: figures are built on the server, which cannot
-see it. Each page opens at its top: Streamlit keeps the position of the page before."""
+"""Width of this visitor's charts, and theme of the page: figures are built on the server, which cannot see them. Each
+page opens at its top, because Streamlit keeps the position of the previous page."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import streamlit as st
 from dpviz.ui.components import source
 
 KEY = "screen"
-NARROWEST = 400  # pixels of a chart with labels at the ends of its lines; two side by side at 1400 have 430
+NARROWEST = 400  # pixels of a chart with labels at the ends of its lines; two side by side have 430 on a screen of 1400
 
 
 @st.cache_resource
@@ -17,8 +17,11 @@ def _watcher() -> Any:
 
 
 def watch(theme: str, page: str) -> None:
-    """Keep `narrow` up to date, and the page of this address drawn for its theme, which is this one now; once per page,
-    before the charts."""
+    """Keep `narrow` up to date, and draw the page again when its theme changes; called once per page, before the
+    charts.
+
+    theme : of the page now. page : its address.
+    """
     _watcher()(
         key=KEY,
         data={"narrow": narrow(), "narrowest": NARROWEST, "theme": theme, "page": page},
@@ -29,5 +32,6 @@ def watch(theme: str, page: str) -> None:
 
 
 def narrow() -> bool:
-    """Whether charts are too narrow for labels at the ends of lines. False until the browser says so."""
+    """Return whether charts are too narrow for labels at the ends of lines; False until the browser has measured
+    them."""
     return bool((st.session_state.get(KEY) or {}).get("narrow"))

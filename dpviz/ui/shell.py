@@ -1,4 +1,4 @@
-"""What every page has around it but for the menu: styles, watchers, the state of runs."""
+"""The surroundings of every page, without the menu: styles, watchers, the state of runs."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def draw(page: "StreamlitPage") -> None:
-    """Before this page."""
+    """Draw the surroundings, before the page itself."""
     links.expand(page)
     style("shell.css")
     appearance.readable()

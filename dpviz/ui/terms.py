@@ -1,4 +1,4 @@
-"""The terms of the field that pages use, from `terms.toml`: each in one sentence and one formula, and nowhere else."""
+"""The terms of the field that pages use, from `terms.toml`: each with one sentence and one formula."""
 
 from dataclasses import dataclass
 
@@ -9,9 +9,9 @@ from dpviz import resources
 class Term:
     """A term of the field.
 
-    slug : its name in the code. name : as it is written, with its symbol. sentence, formula : what it means, in one of
-    each. D and D′ are neighbouring data sets, M is an algorithm, S a set of outcomes. code : what computes it, below
-    dpviz. said : how pages call it, whatever the case.
+    slug : its name in the code. name : as it is written, with its symbol. sentence, formula : its meaning, in one of
+        each; D and D′ are neighbouring data sets, M is an algorithm, S a set of outcomes. code : name of what computes
+        it, below dpviz. said : its forms on the pages, in lower or upper case.
     """
 
     slug: str
@@ -23,7 +23,7 @@ class Term:
 
 
 def _load() -> dict[str, tuple[Term, ...]]:
-    """The terms of `terms.toml` by group, in the order of the file."""
+    """Return the terms of `terms.toml` by group, in the order of the file."""
     groups: dict[str, tuple[Term, ...]] = {}
     for entry in resources.data(__package__, "terms.toml")["term"]:
         parts = {name: value for name, value in entry.items() if name != "group"}

@@ -32,7 +32,7 @@ def test_what_lies_above_the_claim_is_shaded_and_thresholds_are_marked() -> None
 def test_the_bound_rises_below_its_claim_or_crosses_it() -> None:
     runs = np.array([100, 1000, 10_000])
     bounds, estimates, upper = np.array([0.0, 0.6, 1.2]), np.array([np.inf, 1.4, 1.41]), np.array([np.inf, 1.8, 1.5])
-    figure = rising_bound(runs, bounds, estimates, upper, 1.0, "ε", found=10_000)
+    figure = rising_bound(runs, bounds, estimates, upper, 1.0, "ε", refuted_at=10_000)
     by_name = {trace.name: trace for trace in figure.data if trace.name}
     np.testing.assert_allclose(by_name["proven"].y, bounds, rtol=1e-6)
     assert by_name["measured"].x.tolist() == [1000, 10_000]  # before, nothing follows

@@ -96,7 +96,7 @@ def test_addresses_that_nobody_serves_take_no_memory(streamlit: Streamlit, monke
     for i in range(5):
         _, headers, body = get(app, f"/{i}.js", accept_encoding="gzip")
         assert body == PAGE and "content-encoding" not in headers
-    monkeypatch.setattr(files, "MOST_FILES", 2)
+    monkeypatch.setattr(files, "MAX_FILES", 2)
     for i in (0, 1, 2, 0, 1, 2):
         assert gzip.decompress(get(app, f"/static/{i}.js", accept_encoding="gzip")[2]) == SCRIPT
     assert [streamlit.asked.count(f"/static/{i}.js") for i in range(3)] == [1, 1, 2]

@@ -204,7 +204,7 @@ def test_what_is_declared_is_used_and_not_marked_and_survives_another_page(kind:
 
 def forgotten(upload: file.File) -> bool:
     """Whether nothing of its rows is left, though a widget that was drawn for it may hold on to it for a while."""
-    return upload.frame.empty and upload.made is None and not (upload.counts or upload.starts or upload.bounds)
+    return upload.frame.empty and upload.result is None and not (upload.counts or upload.starts or upload.bounds)
 
 
 @PANELS
@@ -413,7 +413,7 @@ def test_no_more_is_kept_of_all_visitors_files_than_there_is_room_for(monkeypatc
     page = Page("table")
     gc.collect()
     before, size = sum(file._held.values()), 60 * (8 + 8 + 4)
-    monkeypatch.setattr(file, "MOST_HELD", before + 2 * size)
+    monkeypatch.setattr(file, "MAX_HELD", before + 2 * size)
     page.upload(table())
     assert size <= sum(file._held.values()) - before < 2 * size and not page.app.error
     page.upload(table(rows=200))

@@ -1,4 +1,4 @@
-"""Axes: what range they open with, how their ticks are written, when a kept zoom no longer fits the data."""
+"""Axes: their first range, the form of their ticks, and when a kept zoom no longer fits the data."""
 
 import math
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from dpviz.numbers import LARGEST, SMALLEST, short, short_down, short_up
 
 Bound = Literal["", "upper", "lower"]
 WRITE = {"": short, "upper": short_up, "lower": short_down}
-BOUND_DIGITS = 4  # of bounds that are drawn: the rest could not be seen, and hovering reads off what is drawn
-_PADDING = 0.05  # of the range, on either side
+BOUND_DIGITS = 4  # digits of bounds in a figure: more could not be seen, and hover texts show what is drawn
+_PADDING = 0.05  # share of the range, on either side
 
 
 @dataclass(frozen=True)
 class Axes:
-    """The pair of axes of a figure: their titles, which are logarithmic, and whether a linear y axis starts at 0.
+    """The pair of axes of a figure: titles, which are logarithmic, and whether a linear y axis starts at 0.
 
-    bound : whether all heights bound something, and from which side: they are rounded, and written, away from it.
+    bound : side of a bound if all heights are bounds: they are rounded, and written, away from the bounded value.
     """
 
     x: str
@@ -39,9 +39,9 @@ class Range:
     log: bool
 
     def place(self, values: ArrayLike) -> np.ndarray:
-        """Where values of any shape lie: 0 at the lower end, 1 at the upper one."""
-        at = np.log10(np.maximum(values, 1e-300)) if self.log else np.asarray(values)
-        return np.asarray((at - self.low) / (self.high - self.low))
+        """Return the positions of values of any shape: 0 at the lower end, 1 at the upper one."""
+        scaled = np.log10(np.maximum(values, 1e-300)) if self.log else np.asarray(values)
+        return np.asarray((scaled - self.low) / (self.high - self.low))
 
     @property
     def plain(self) -> bool:
@@ -52,10 +52,11 @@ class Range:
 
 
 def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) -> Range:
-    """The range that shows all values, a little room beside them, and `above` of the height above the highest.
+    """Return the range that shows all values, with a little room, and `above` as a share of the height above the
+    highest.
 
-    What it shows ends at round numbers, half powers of ten on a log axis: while a slider moves the lines, the axis
-    holds still.
+    It ends at round numbers, half powers of ten on a log axis, so that the axis holds still while a slider moves the
+    lines.
     """
     if log:
         values = np.log10(values[values > 0]) if (values > 0).any() else np.zeros(1)
@@ -63,23 +64,23 @@ def y_range(values: np.ndarray, log: bool, from_zero: bool, above: float = 0.0) 
     if from_zero and not log:
         low = min(low, 0.0)
     step = 0.5 if log else _round_part((high - low) or abs(high) or 1.0)
-    alone = float(low == high)  # a constant has room on both sides
-    low = (math.floor(round(low / step, 9)) - alone) * step
-    high = (math.ceil(round(high / step, 9)) + alone) * step
+    extra = float(low == high)  # a constant has a step of room on both sides
+    low = (math.floor(round(low / step, 9)) - extra) * step
+    high = (math.ceil(round(high / step, 9)) + extra) * step
     width = high - low
     start = low if from_zero and low == 0.0 else low - _PADDING * width
     return Range(start, high + (_PADDING + above / (1 - above)) * width, log)
 
 
 def _round_part(width: float) -> float:
-    """A tenth to a quarter of a width, as a round number."""
+    """Return a tenth to a quarter of a width, as a round number."""
     power = 10.0 ** math.floor(math.log10(width))
     return power * next(part for part in (0.2, 0.5, 1.0) if width < 10 * part * power)
 
 
-def axis(title: str, log: bool, shown: Range | None = None) -> dict[str, Any]:
-    """An axis. With a range, a zoom is kept until the data are others; numbers are written as in `numbers.short`."""
-    found: dict[str, Any] = {
+def axis(title: str, log: bool, opening: Range | None = None) -> dict[str, Any]:
+    """Return an axis. With a range, a zoom is kept until the data change; numbers are written as in `numbers.short`."""
+    result: dict[str, Any] = {
         "title": {"text": title},
         "type": "log" if log else "linear",
         "separatethousands": True,
@@ -87,37 +88,38 @@ def axis(title: str, log: bool, shown: Range | None = None) -> dict[str, Any]:
         "minexponent": LARGEST - 1,
     }
     if log:
-        found |= {"tickformat": ",~r", "nticks": 4} if shown is None else log_ticks(shown)
-    if shown is not None:
-        ends = [shown.low, shown.high]
-        found |= {"range": ends, "uirevision": f"{shown.low:.4g} {shown.high:.4g}"}
-    return found
+        result |= {"tickformat": ",~r", "nticks": 4} if opening is None else log_ticks(opening)
+    if opening is not None:
+        ends = [opening.low, opening.high]
+        result |= {"range": ends, "uirevision": f"{opening.low:.4g} {opening.high:.4g}"}
+    return result
 
 
-def log_ticks(shown: Range, across: bool = False) -> dict[str, Any]:
-    """Where a log axis has labels: at powers of ten from two decades on, of many at every second or third; at 1-2-5 or,
-    where numbers stand side by side or have exponents, 1-3 between one decade and two; at even steps below. After
-    zooming as many as before.
+def log_ticks(opening: Range, across: bool = False) -> dict[str, Any]:
+    """Return the labels of a log axis.
 
-    across : whether it is a horizontal axis, which has room for fewer.
+    At powers of ten from two decades on, of many at every second or third; between one decade and two at 1-2-5 or,
+    where numbers are side by side or have exponents, 1-3; at even steps below. After zooming, as many as before.
+
+    across : whether the axis is horizontal, and so has room for fewer.
     """
-    decades = shown.high - shown.low
+    decades = opening.high - opening.low
     # Plotly has a label at every ⌈decades / nticks⌉ powers of ten if that is above 0.7 before it is rounded up.
-    found: dict[str, Any] = {"nticks": max(3, min(math.ceil(decades), 4 if across else 6))}
-    if 1 <= decades <= 2.1 and (across or not shown.plain):
-        powers = range(math.floor(shown.low) - 1, math.ceil(shown.high) + 2)
+    ticks: dict[str, Any] = {"nticks": max(3, min(math.ceil(decades), 4 if across else 6))}
+    if 1 <= decades <= 2.1 and (across or not opening.plain):
+        powers = range(math.floor(opening.low) - 1, math.ceil(opening.high) + 2)
         values = [factor * 10.0**power for power in powers for factor in (1, 3)]
-        return found | {"tickvals": values, "ticktext": [short(value) for value in values]}
-    return found | ({"tickformat": ",~r"} if shown.plain else {})
+        return ticks | {"tickvals": values, "ticktext": [short(value) for value in values]}
+    return ticks | ({"tickformat": ",~r"} if opening.plain else {})
 
 
-def hover_format(shown: Range, bound: Bound = "") -> str:
-    """How the value under the cursor is written."""
-    return f"%{{y:,.{BOUND_DIGITS if bound else 3}~r}}" if shown.plain else "%{y}"
+def hover_format(opening: Range, bound: Bound = "") -> str:
+    """Return plotly's template of the value under the cursor."""
+    return f"%{{y:,.{BOUND_DIGITS if bound else 3}~r}}" if opening.plain else "%{y}"
 
 
 def bounding(values: np.ndarray, bound: Bound) -> np.ndarray:
-    """Bounds with BOUND_DIGITS digits, not below upper ones, not above lower ones, but for rounding errors."""
+    """Return bounds with BOUND_DIGITS digits, upper ones rounded up, lower ones down, except rounding errors."""
     if not bound:
         return values
     size = np.where(np.isfinite(values) & (values != 0), np.abs(values), 1.0)

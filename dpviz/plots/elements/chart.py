@@ -1,4 +1,4 @@
-"""A chart: a figure with all that is said of it, made where the figure is made."""
+"""A chart: a figure with its texts, built where the figure is built."""
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
@@ -13,18 +13,19 @@ from dpviz.plots.elements.lines import Drawing
 from dpviz.plots.elements.words import in_words
 
 Provenance = Literal["settings", "partly private"] | Privacy
-SETTINGS_ONLY = "Depends only on your settings."  # of which some may be from the data: the guarantee line says so
+SETTINGS_ONLY = "Depends only on your settings."  # some settings may be from the data: the guarantee line says so
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """A figure and its words.
+    """A figure and its texts.
 
-    drawn : the figure, or what it is made of, which can be drawn as well and takes less time to make.
-    alt : what the chart is about, for those who cannot see it; what it shows now is added where it is drawn.
-    provenance : what the curves depend on: settings alone; else what may be published of them, all or some.
-    to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
-    sent : the figure as a browser is sent it, by the look of the page: made once, it is drawn many times.
+    drawn : the figure, or its plain values, which can be drawn as well and are built faster.
+    alt : subject of the chart, for its text alternative; what it shows now is added where it is drawn.
+    provenance : "settings" if the curves depend on settings alone; else what may be published of them.
+    to_download : returns the same figure with more exact numbers, built when its numbers are downloaded; None for
+        these.
+    sent : the figure in the form for browsers, by the style of the page: built once and drawn many times.
     """
 
     drawn: go.Figure | Drawing
@@ -62,8 +63,11 @@ def chart(
 
 
 def worded(package: str) -> Callable[..., Chart]:
-    """A function that joins a figure to its words, which `[CHARTS.<name>]` of the package's `texts.toml` has: heading,
-    alt and caption, with the given values where braces name them. What depends on settings alone says so."""
+    """Return a function that joins a figure to its texts, `[CHARTS.<name>]` of the package's `texts.toml`.
+
+    They are heading, alt and caption, with the given values in place of names in braces. The caption says so if the
+    chart depends on settings alone.
+    """
 
     def chart(
         name: str,
@@ -72,15 +76,15 @@ def worded(package: str) -> Callable[..., Chart]:
         to_download: Callable[[], go.Figure] | None = None,
         **values: object,
     ) -> Chart:
-        words = resources.data(package, "texts.toml")["CHARTS"][name]
-        heading, alt, caption = (words[part].format(**values).strip() for part in ("heading", "alt", "caption"))
-        said = f"{caption} {SETTINGS_ONLY}" if provenance == "settings" else caption
-        return Chart(drawn, heading, alt, said, provenance, to_download)
+        texts = resources.data(package, "texts.toml")["CHARTS"][name]
+        heading, alt, caption = (texts[part].format(**values).strip() for part in ("heading", "alt", "caption"))
+        full_caption = f"{caption} {SETTINGS_ONLY}" if provenance == "settings" else caption
+        return Chart(drawn, heading, alt, full_caption, provenance, to_download)
 
     return chart
 
 
 def provenance(curves: Iterable[Privacy]) -> Provenance:
-    """Of a chart with these curves; what is private on a condition is not called so beside what is not private."""
-    found = set(curves)
-    return "partly private" if found == {"private", "not private"} else worst(found)
+    """Return the provenance of a chart with these curves; "partly private" only without conditions."""
+    statuses = set(curves)
+    return "partly private" if statuses == {"private", "not private"} else worst(statuses)

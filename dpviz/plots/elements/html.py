@@ -13,16 +13,16 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import PLOT_CONFIG
 from dpviz.plots.elements.typeset import printed, values
 
-WIDER = 1.3  # types of other pages, beside ours
-_WORDLESS = 16  # pixels of a margin in which nothing stands
+WIDER = 1.3  # width of type on other pages, relative to ours
+_EMPTY_MARGIN = 16  # pixels of a margin without text
 
 
 def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
-    """A page with every chart, then the settings; plotly.js is included once, about 5 MB.
+    """Return a page with every chart, then the settings; plotly.js is included once, about 5 MB.
 
-    Captions may mark words as **bold**; all other text is taken literally.
+    Captions may mark words as **bold**; all other text is literal.
     """
-    drawn = [
+    figures = [
         pio.to_html(
             on_white(chart.figure),
             config=PLOT_CONFIG,
@@ -33,23 +33,23 @@ def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> 
         )
         for number, chart in enumerate(charts)
     ]
-    sections = [(chart.heading, one, bold(chart.caption)) for chart, one in zip(charts, drawn, strict=True)]
+    sections = [(chart.heading, figure, bold(chart.caption)) for chart, figure in zip(charts, figures, strict=True)]
     return templates.document(
         "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
     )
 
 
 def bold(caption: str) -> str:
-    """The caption, taken literally but for **bold** words."""
-    literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # what Markdown escapes
+    """Return the caption as HTML, literal except **bold** words."""
+    literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # without the backslashes of Markdown
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
 
 
 def on_white(figure: go.Figure) -> go.Figure:
-    """The figure in a template of its own: on screen, colours come from the page's theme, which stays behind."""
+    """Return the figure in a template of its own: on screen, the page's theme, which a file lacks, sets the colours."""
     specification = printed(values(figure))
     layout = specification["layout"]
     layout["template"] = pio.templates["plotly_white"]
-    if (right := layout.get("margin", {}).get("r", 0)) > _WORDLESS:  # there are words, in a wider type than the page's
+    if (right := layout.get("margin", {}).get("r", 0)) > _EMPTY_MARGIN:  # it has text, in a wider type than the page's
         layout["margin"]["r"] = math.ceil(WIDER * right)
     return go.Figure(specification)

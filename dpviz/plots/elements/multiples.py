@@ -10,10 +10,10 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, hover_format
 from dpviz.plots.elements.labels import broken
-from dpviz.plots.elements.lines import Line, Scale, band, curve, drawable, first_view, merged, shown_range
+from dpviz.plots.elements.lines import Line, Scale, band, curve, drawable, first_view, merged, opening_range
 from dpviz.plots.elements.style import ArmStyle
 
-AGAIN = "again"  # `meta` of a line that another panel shows, too
+AGAIN = "again"  # `meta` of a line that is also in another panel
 _PANEL, _ABOVE = 150, 28  # pixels: height of a panel, and of what is above it
 _BETWEEN = 0.08  # share of the width, between two panels
 _OTHERS = ArmStyle(style.GREY, "solid")
@@ -23,17 +23,18 @@ _SILENT = {"hoverinfo": "skip", "hovertemplate": None, "showlegend": False, "opa
 def small_multiples(
     lines: Sequence[Line], axes: Axes, columns: int = 3, *, notes: Sequence[str] = (), not_private: bool | str = False
 ) -> go.Figure:
-    """A panel for every line but references, which are grey in all of them. All panels zoom together."""
-    drawn = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
-    if not drawn:
+    """Return a figure with a panel for every line except references, which are grey in all panels. All panels zoom
+    together."""
+    visible = merged([line for line in (drawable(line, False) for line in lines) if len(line.x)])
+    if not visible:
         return go.Figure({"layout": style.layout(axes, notes=["Nothing to show yet."])})
-    panels = [line for line in drawn if not line.style.reference] or drawn
+    panels = [line for line in visible if not line.style.reference] or visible
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    scale, view = Scale(False, axes.log_y), first_view(drawn) if axes.log_y else {}
-    shown = shown_range([replace(line, band=True) for line in drawn], (), scale, view, from_zero=False)
-    above = [*notes, *([style.in_frame(not_private)] if not_private else [])]
-    frame = style.layout(axes, notes=above, shown=shown)
+    scale, view = Scale(False, axes.log_y), first_view(visible) if axes.log_y else {}
+    opening = opening_range([replace(line, band=True) for line in visible], (), scale, view, from_zero=False)
+    all_notes = [*notes, *([style.in_frame(not_private)] if not_private else [])]
+    frame = style.layout(axes, notes=all_notes, opening=opening)
     height = rows * _PANEL + (rows - 1) * _ABOVE
     frame["margin"] |= {"t": frame["margin"]["t"] + _ABOVE}
     frame |= {"height": height + frame["margin"]["t"] + style.BOTTOM, "showlegend": False}
@@ -43,21 +44,22 @@ def small_multiples(
     traces: list[dict[str, Any]] = []
     for i, line in enumerate(panels):
         number = str(i + 1) if i else ""
-        place = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
-        greys = [replace(other, style=_OTHERS, width=1.0) for other in drawn if other is not line]
-        traces += [curve(grey, scale, "") | _SILENT | place for grey in greys]
-        traces += [part | place for part in band(replace(line, band=True), scale)]
-        traces.append(curve(line, scale, hover_format(shown)) | place)
+        panel_axes = {"xaxis": f"x{number}", "yaxis": f"y{number}"}
+        greys = [replace(other, style=_OTHERS, width=1.0) for other in visible if other is not line]
+        traces += [curve(grey, scale, "") | _SILENT | panel_axes for grey in greys]
+        traces += [part | panel_axes for part in band(replace(line, band=True), scale)]
+        traces.append(curve(line, scale, hover_format(opening)) | panel_axes)
         row, column = divmod(i, columns)
         left = column * (1 + _BETWEEN) / (columns + (columns - 1) * _BETWEEN)
         right = left + 1 / (columns + (columns - 1) * _BETWEEN)
         top = 1 - row * (_PANEL + _ABOVE) / height
-        last = i + columns >= len(panels)  # the lowest of its column
-        across = x_axis | {"domain": [left, min(1.0, right)], "anchor": place["yaxis"], "showticklabels": last}
-        up = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": place["xaxis"]}
+        is_lowest = i + columns >= len(panels)  # of its column
+        across = x_axis | {"domain": [left, min(1.0, right)], "anchor": panel_axes["yaxis"]}
+        across |= {"showticklabels": is_lowest}
+        up = y_axis | {"domain": [max(0.0, top - _PANEL / height), top], "anchor": panel_axes["xaxis"]}
         up |= {"showticklabels": column == 0}
         across["nticks"] = 4
-        across["title"] = {"text": axes.x if last else ""}
+        across["title"] = {"text": axes.x if is_lowest else ""}
         up["title"] = {"text": axes.y if column == 0 and row == rows // 2 else ""}
         shared = {"x": {"matches": "x"}, "y": {"matches": "y"}} if i else {"x": {}, "y": {}}
         frame |= {f"xaxis{number}": across | shared["x"], f"yaxis{number}": up | shared["y"]}

@@ -1,4 +1,4 @@
-"""Parts that some figures add to lines: marks on a curve, areas, limits to bars, bars of errors."""
+"""Parts that some figures add to lines: marks on a curve, areas, limits of bars, error bars."""
 
 import math
 from collections.abc import Mapping
@@ -12,26 +12,28 @@ from dpviz.plots.elements import style
 from dpviz.plots.elements.lines import FLOOR, LIMIT, Mark
 
 
-def on_curve(x: np.ndarray, y: np.ndarray, places: Mapping[str, float], color: str) -> list[Mark]:
-    """Marks with labels on a curve of positive numbers (k,), x ascending, at places by name: those that it reaches."""
-    named: dict[float, list[str]] = {}
-    for name, place in places.items():
-        if x[0] <= place <= x[-1]:
-            named.setdefault(float(place), []).append(name)
-    found: list[Mark] = []
-    for place, names in sorted(named.items()):
-        height = float(np.exp(np.interp(math.log(place), np.log(x), np.log(np.maximum(y, FLOOR)))))
-        text = f"{' = '.join(names)} {short(place)}"
-        falling = np.interp(1.05 * place, x, y) <= np.interp(place, x, y)  # where the curve leaves room for words
-        side = "top right" if falling else "bottom right" if found else "top left"
-        found.append(Mark(place, height, text, color, text, side))
-    return found
+def on_curve(x: np.ndarray, y: np.ndarray, values: Mapping[str, float], color: str) -> list[Mark]:
+    """Return labelled marks on a curve of positive numbers (k,), x ascending, at x = `values` by name, where it has
+    any."""
+    names_at: dict[float, list[str]] = {}
+    for name, value in values.items():
+        if x[0] <= value <= x[-1]:
+            names_at.setdefault(float(value), []).append(name)
+    marks: list[Mark] = []
+    for value, names in sorted(names_at.items()):
+        height = float(np.exp(np.interp(math.log(value), np.log(x), np.log(np.maximum(y, FLOOR)))))
+        text = f"{' = '.join(names)} {short(value)}"
+        is_falling = np.interp(1.05 * value, x, y) <= np.interp(value, x, y)  # the text is on the side with room
+        side = "top right" if is_falling else "bottom right" if marks else "top left"
+        marks.append(Mark(value, height, text, color, text, side))
+    return marks
 
 
 def area(
     x: np.ndarray, y: np.ndarray, name: str, color: str, pattern: str, *, group: str, digits: int = 4
 ) -> dict[str, Any]:
-    """The trace of one of the areas of a group that are stacked; colour is never alone. digits : of the hover text."""
+    """Return the trace of one area of a stacked group; a pattern marks it, too, not only colour. digits : of the
+    hover text."""
     return {
         "type": "scatter",
         "mode": "lines",
@@ -47,14 +49,16 @@ def area(
 
 
 def limit_across(x: float) -> dict[str, Any]:
-    """The shape of a limit to what runs along the horizontal axis, such as bars."""
-    place = {"type": "line", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1}
-    return place | {"line": LIMIT}
+    """Return the shape of a limit of horizontal bars or other horizontal lengths."""
+    line = {"type": "line", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1}
+    return line | {"line": LIMIT}
 
 
 def show_errors(figure: go.Figure, name: str, mean: np.ndarray, error: np.ndarray) -> None:
-    """Draw the measured values (k,) of the line of this name as markers with bars of two standard errors, cut where
-    they would reach 0, which has no place on a log axis; in place."""
+    """Draw the measured values (k,) of the line `name` as markers with bars of two standard errors; in place.
+
+    Bars are cut where they would reach 0, which a log axis does not have.
+    """
     below = np.minimum(2 * error, 0.99 * mean).astype(np.float32)
     bars = {"type": "data", "symmetric": False, "array": (2 * error).astype(np.float32), "arrayminus": below}
     figure.update_traces({"mode": "markers", "error_y": bars}, selector={"name": name})

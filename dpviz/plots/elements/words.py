@@ -1,4 +1,4 @@
-"""What a figure shows, in a sentence or two, for those who cannot see it: who ends lowest, where lines cross."""
+"""Text alternatives: what a figure shows, in a sentence or two: which line ends lowest, where lines cross."""
 
 import html
 import re
@@ -15,34 +15,35 @@ from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
 from dpviz.plots.elements.typeset import values
 
-Drawing = Mapping[str, Any]  # a figure, or a part of it, as plain values; of a trace, None for what it has not
-MOST_MARKS = 3  # that are read out
+Drawing = Mapping[str, Any]  # a figure, or a part of it, as plain values; in a trace, None for missing keys
+MAX_MARKS = 3  # in the text
 
 
 def in_words(figure: go.Figure | Drawing) -> str:
-    """The text alternative: what the figure shows now. Its axes are named as they are in the figure."""
+    """Return the text alternative of what the figure shows now. Axes are named as in the figure."""
     drawing: Drawing = values(figure) if isinstance(figure, go.Figure) else figure
-    every, layout = [defaultdict(lambda: None, trace) for trace in drawing["data"]], drawing["layout"]
-    if not every:
+    all_traces, layout = [defaultdict(lambda: None, trace) for trace in drawing["data"]], drawing["layout"]
+    if not all_traces:
         return " ".join(_plain(note["text"]) for note in layout.get("annotations", ())) or "Nothing to show."
     x_title, y_title = (_title(layout, axis) for axis in ("xaxis", "yaxis"))
-    if every[0]["type"] == "bar":
-        return f"{_bars(every, x_title if every[0]['orientation'] == 'h' else y_title)}."
-    if every[0]["type"] == "heatmap":
-        return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(every, x_title, y_title)}."
-    told = [trace for trace in every if trace["name"] and (trace["showlegend"] is not False or trace["meta"] == AGAIN)]
-    traces = list({trace["name"]: trace for trace in told}.values())
+    if all_traces[0]["type"] == "bar":
+        return f"{_bars(all_traces, x_title if all_traces[0]['orientation'] == 'h' else y_title)}."
+    if all_traces[0]["type"] == "heatmap":
+        return f"{_plain(layout['coloraxis']['colorbar']['title']['text'])}: {_heat(all_traces, x_title, y_title)}."
+    named = (trace for trace in all_traces if trace["name"])
+    visible = (trace for trace in named if trace["showlegend"] is not False or trace["meta"] == AGAIN)
+    traces = list({trace["name"]: trace for trace in visible}.values())
     if any(trace["stackgroup"] for trace in traces):
-        found = _areas(traces, y_title)
+        sentences = _areas(traces, y_title)
     elif lines := [trace for trace in traces if _is_line(trace)]:
-        found = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
+        sentences = _lines(lines, y_title, x_title.removeprefix("Number of "), layout.get("meta", ""))
     else:
         counts = (f"{_plain(trace['name'])} {len(trace['x']):,}" for trace in traces)
-        found = [f"{y_title}, points: {', '.join(counts)}"]
-    marks = [_plain(text) for trace in every if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
+        sentences = [f"{y_title}, points: {', '.join(counts)}"]
+    marks = [_plain(text) for trace in all_traces if _is_mark(trace) for text in trace["hovertext"] or trace["text"]]
     if marks:
-        found.append(f"Marked: {'; '.join(marks[:MOST_MARKS])}{'; and more' if len(marks) > MOST_MARKS else ''}")
-    return f"{'. '.join(found)}."
+        sentences.append(f"Marked: {'; '.join(marks[:MAX_MARKS])}{'; and more' if len(marks) > MAX_MARKS else ''}")
+    return f"{'. '.join(sentences)}."
 
 
 def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -> list[str]:
@@ -53,24 +54,25 @@ def _lines(lines: Sequence[Drawing], y_title: str, x_title: str, bound: Bound) -
     if len(ends) < 2:
         (name, end), line = next(iter(ends.items())), lines[0]
         best = int(np.argmin(line["y"]))
-        words = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
+        sentence = f"{y_title}: {name} goes from {write(float(line['y'][0]))} to {write(end)}"
         lowest = f"lowest at {x_title} = {short(float(line['x'][best]))}, {write(float(line['y'][best]))}"
-        return [f"{words}, {lowest}" if 0 < best < len(line["y"]) - 1 else words]
+        return [f"{sentence}, {lowest}" if 0 < best < len(line["y"]) - 1 else sentence]
     if np.ptp(list(ends.values())) <= 1e-6 * abs(max(ends.values(), key=abs)):
         return [f"{y_title}: all end at {write(next(iter(ends.values())))}"]
     scale = max(map(abs, ends.values()))
     order = sorted(lines, key=lambda line: float(line["y"][-1]))
     first, second, last = order[0], order[1], order[-1]
     names = [_plain(line["name"]) for line in (first, second, last)]
-    found = [f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale, write)}"]
+    sentence = f"{y_title}: {names[0]} ends lowest, at {beside(float(first['y'][-1]), scale, write)}"
     if last is not second:
-        found[0] += f"; {names[1]} at {beside(float(second['y'][-1]), scale, write)}"
-    found[0] += f"; highest {names[2]}, {write(float(last['y'][-1]))}"
-    return [*found, *_crossing(first, second, x_title)]
+        sentence += f"; {names[1]} at {beside(float(second['y'][-1]), scale, write)}"
+    sentence += f"; highest {names[2]}, {write(float(last['y'][-1]))}"
+    return [sentence, *_crossing(first, second, x_title)]
 
 
 def _crossing(one: Drawing, other: Drawing, x_title: str) -> list[str]:
-    """Where the line that ends lowest last came from above the runner-up, as far as both go."""
+    """Return where the line that ends lowest last came from above the runner-up, in the range of both; none if it
+    never did."""
     x = np.union1d(one["x"], other["x"])
     x = x[(x >= max(one["x"][0], other["x"][0])) & (x <= min(one["x"][-1], other["x"][-1]))]
     if len(x) < 2:
@@ -91,20 +93,20 @@ def _areas(traces: Sequence[Drawing], y_title: str) -> list[str]:
 
 
 def _bars(traces: Sequence[Drawing], title: str) -> str:
-    """The longest and the shortest bar; of several series, of each."""
-    found = []
+    """Return the longest and the shortest bar of each series in words."""
+    sentences = []
     for trace in traces:
-        across = trace["orientation"] == "h"
-        names, values = (trace["y"], trace["x"]) if across else (trace["x"], trace["y"])
+        is_horizontal = trace["orientation"] == "h"
+        names, values = (trace["y"], trace["x"]) if is_horizontal else (trace["x"], trace["y"])
         low, high = int(np.argmin(values)), int(np.argmax(values))
         ends = [f"{_plain(str(names[i]))} {short(float(values[i]))}" for i in dict.fromkeys((high, low))]
-        found.append(f"{_plain(trace['name'] or '')} highest {'; lowest '.join(ends)}".strip())
-    return f"{title}: {'. '.join(found)}"
+        sentences.append(f"{_plain(trace['name'] or '')} highest {'; lowest '.join(ends)}".strip())
+    return f"{title}: {'. '.join(sentences)}"
 
 
 def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
-    """The least and the largest cell of every panel."""
-    found = []
+    """Return the lowest and the highest cell of every panel in words."""
+    sentences = []
     for trace in traces:
         cells = np.asarray(trace["customdata"], dtype=float)
         if np.isnan(cells).all():
@@ -112,14 +114,14 @@ def _heat(traces: Sequence[Drawing], x_title: str, y_title: str) -> str:
         ends = []
         for word, flat in (("lowest", np.nanargmin(cells)), ("highest", np.nanargmax(cells))):
             row, column = np.unravel_index(flat, cells.shape)
-            place = f"{x_title} = {short(trace['x'][column], 4)}, {y_title} = {short(trace['y'][row], 4)}"
-            ends.append(f"{word} {short(float(cells[row, column]))} at {place}")
-        found.append(f"{_plain(trace['name'])} {'; '.join(dict.fromkeys(ends))}")
-    return ". ".join(found)
+            position = f"{x_title} = {short(trace['x'][column], 4)}, {y_title} = {short(trace['y'][row], 4)}"
+            ends.append(f"{word} {short(float(cells[row, column]))} at {position}")
+        sentences.append(f"{_plain(trace['name'])} {'; '.join(dict.fromkeys(ends))}")
+    return ". ".join(sentences)
 
 
 def _is_line(trace: Drawing) -> bool:
-    """Also one of a single point, which has no symbol of its own."""
+    """Return whether a trace is a line; so is a single point without a symbol of its own."""
     return "lines" in (trace["mode"] or "") or (len(trace["x"]) == 1 and "symbol" not in (trace["marker"] or {}))
 
 
@@ -129,11 +131,11 @@ def _is_mark(trace: Drawing) -> bool:
 
 
 def _title(layout: Drawing, axis: str) -> str:
-    """The title that panels share."""
+    """Return the title that panels share."""
     titles = (part.get("title", {}).get("text") for name, part in layout.items() if name.startswith(axis))
     return next((_plain(title) for title in titles if title), "")
 
 
 def _plain(text: str) -> str:
-    """Text without plotly's tags."""
+    """Return a text without plotly's tags."""
     return html.unescape(re.sub(r"<[^>]*>", " ", text)).strip()

@@ -23,14 +23,16 @@ from dpviz.ui.audit import results, texts
 from dpviz.ui.controls import Panel, Part, Settings, in_place
 from dpviz.ui.experiment import run as run_panel
 from dpviz.ui.experiment.controls import CURRENCIES
-from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run, runner
 from dpviz.ui.terms import TERMS
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """What was set, to be built when all controls have been drawn."""
+class Choices:
+    """Choices of the sidebar, to be built when all controls have been drawn.
+
+    family, name : of the case. rest : other fields of `Auditing`.
+    """
 
     family: str
     name: str
@@ -38,15 +40,16 @@ class Chosen:
     rest: Mapping[str, Any]
 
     def build(self) -> Auditing:
-        """The audit. Raises UserError for a budget that does not fit the method."""
+        """Return the audit. Raises UserError for a budget that does not fit the method."""
         values = {"family": self.family, "case": self.name, "budget": self.budget.build(), **self.rest}
         auditing = Settings(Auditing, values).build()
-        assert auditing.audit.plan is not None  # made here, so that what is wrong with the settings is said beside them
+        # The plan is computed here, so that its errors are shown where the settings are checked.
+        assert auditing.audit.plan is not None
         return auditing
 
 
-def controls(panel: Panel) -> Chosen:
-    """Draw the controls of the sidebar."""
+def controls(panel: Panel) -> Choices:
+    """Draw the controls of the sidebar; return the choices."""
     st.subheader("What is attacked", anchor=False)
     cases = families.audits()
     titles = {BROKEN: "Broken on purpose"}
@@ -56,12 +59,12 @@ def controls(panel: Panel) -> Chosen:
     budgets: tuple[Budget, ...]
     if family == BROKEN:
         mistakes = {mistake.name: mistake for mistake in families.broken()}
-        named = {name: mistake.title for name, mistake in mistakes.items()}
-        name = panel.choice("mistake", "Mistake", named, next(iter(named)), texts.MISTAKE_HELP)
+        mistake_titles = {name: mistake.title for name, mistake in mistakes.items()}
+        name = panel.choice("mistake", "Mistake", mistake_titles, next(iter(mistake_titles)), texts.MISTAKE_HELP)
         rest = panel.specification(Auditing, ["mended"])
         budgets, usual, prefix = (mistakes[name].budget,), mistakes[name].runs, f"{family}_{name}"
     else:
-        worst = {case.title: case for case in reversed(cases[family])}  # of each method the first, its worst case
+        worst = {case.title: case for case in reversed(cases[family])}  # the first case of each method
         methods = {case.name: case.title for case in cases[family] if worst[case.title] is case}
         method = panel.choice(f"method_{family}", "Method", methods, next(iter(methods)), texts.METHOD_HELP)
         budgets, usual = worst[methods[method]].budgets, worst[methods[method]].runs
@@ -72,11 +75,11 @@ def controls(panel: Panel) -> Chosen:
     declared = {control.name: control for control in Auditing.controls()}
     panel.lead(1, replace(declared["runs"], default=usual), rest, prefix=f"{prefix}_")
     rest["seed"] = panel.control(declared["seed"], "seed")
-    return Chosen(family, name, budget, rest)
+    return Choices(family, name, budget, rest)
 
 
 def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
-    """The name of one of a method's cases, the first of which is the worst that is known."""
+    """Ask for one of a method's cases, the worst known case first; return its name."""
     if len(cases) == 1:
         return cases[0].name
     names = {case.name: case.canary_name for case in cases}
@@ -85,7 +88,11 @@ def _canary(panel: Panel, prefix: str, cases: list[Case]) -> str:
 
 
 def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Budget]:
-    """The currencies in which a case is audited; each method has controls of its own, as what it takes differs."""
+    """Ask for a budget in one of the currencies in which a case is audited.
+
+    prefix : of the controls' keys, one for each case. usual : budgets of the case in all its currencies, the default
+        first.
+    """
     audited = {type(budget): budget for budget in reversed(usual)}
     currencies = {name: cls for name, cls in CURRENCIES.items() if cls in audited}
     currency = next(name for name, cls in currencies.items() if cls is type(usual[0]))
@@ -99,45 +106,45 @@ def _budget(panel: Panel, prefix: str, usual: tuple[Budget, ...]) -> Settings[Bu
     return Settings(cls, values)
 
 
-def described(auditing: Auditing) -> str:
-    """The two data sets, and what is wrong on purpose."""
+def describe(auditing: Auditing) -> str:
+    """Return the two data sets of an audit in words, and the mistake made on purpose, if there is one."""
     text, canary = f"**The case.** {auditing.audit.case.canary}", auditing.audit.case.canary_name
     if auditing.family != BROKEN:
-        more = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(canary, f" {texts.UNKNOWN}")
-        return text + more
+        note = {WORST: "", ORDINARY: f" {texts.CANARIES}"}.get(canary, f" {texts.UNKNOWN}")
+        return text + note
     mistake = mistake_named(auditing.case)
     if auditing.mended:
         return f"{text} This is “{mistake.title}” without the mistake."
     catch = {"attack": "the attack catches", "tests": "the tests of the implementation catch"}[mistake.by]
-    enough = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
-    return f"{text}  \n**The mistake.** {mistake.mistake} {enough}"
+    sufficient = f"At {mistake.budget.describe()} and {mistake.runs:,} runs, {catch} it in 99 of 100 audits."
+    return f"{text}  \n**The mistake.** {mistake.mistake} {sufficient}"
 
 
 @dataclass(frozen=True, eq=False)
 class AuditRun(Run):
-    """An audit under way, or at its end."""
+    """A running or finished audit."""
 
     @property
     def auditing(self) -> Auditing:
-        """What runs."""
+        """The audit's settings."""
         assert isinstance(self.job.task, Auditing)
         return self.job.task
 
     @property
     def progress(self) -> Progress | None:
-        """What it has found so far; None before its first block of runs."""
+        """Scores and verdict so far; None before the first block of runs."""
         return None if self.job.trace is None else self.auditing.progress(self.job.trace)
 
     @property
     def done(self) -> str:
-        """How many runs are done, on each data set."""
+        """Number of finished runs on each data set, in words."""
         so_far = f"{round(self.job.progress * self.auditing.runs):,} of " if self.job.state != "done" else ""
         return f"{so_far}{self.auditing.runs:,} runs on each data set"
 
 
 @dataclass(frozen=True)
 class Ready:
-    """An audit that can be started."""
+    """An audit that can be started, with the attributes that the run panel reads of every such object."""
 
     auditing: Auditing
     public: bool = True
@@ -147,63 +154,63 @@ class Ready:
     too_much: bool = False
 
     def is_that_of(self, job: Job) -> bool:
-        """Whether a job is this audit."""
+        """Return whether `job` runs this audit."""
         return job.task == self.auditing
 
     def started(self, page: str, title: str, short: bool) -> AuditRun:
-        """Put it in line."""
+        """Put the audit into the queue; return its run."""
         job = runner().submit(self.auditing, visitor=visitors.here().name, short=short)
         return AuditRun(job, {}, page, title)
 
 
 def show() -> None:
-    """Draw the page: the sidebar, and all else as a part that is drawn again alone."""
+    """Draw the page: the sidebar, and everything else as a part that can be drawn again alone."""
     panel = Panel("audit")
     st.title(texts.TITLE, anchor=False)
     st.markdown(texts.QUESTION)
     tools = st.container(key=panel.key("tools"), horizontal=True, vertical_alignment="center")
     with st.sidebar:
-        chosen = controls(panel)
-        guessing = results.wanted(panel)
-    _Screen(panel, chosen, guessing, tools).show()
+        choices = controls(panel)
+        guesses_first = results.asks_for_guess(panel)
+    _Screen(panel, choices, guesses_first, tools).show()
     with tools:
         glossary.words(panel.key("words"))
 
 
 @dataclass
 class _Screen(Part):
-    """All of the page but its sidebar: the case, the verdict beside its picture, and the sections.
+    """All of the page but its sidebar: the case, the verdict next to its chart, and the sections.
 
-    tools : the place beside the title. guessing : whether the visitor guesses first. auditing : what is audited; None
-    while the controls make no audit.
+    tools : container next to the title. guesses_first : whether the visitor guesses before seeing results.
+    auditing : the audit; None while the choices make none.
     """
 
-    chosen: Chosen
-    guessing: bool
+    choices: Choices
+    guesses_first: bool
     tools: DeltaGenerator
     auditing: Auditing | None = None
 
     def draw(self) -> None:
-        """As `Part`."""
+        """Draw the case, the run's bar and verdict, and the sections."""
         panel, self.auditing = self.panel, None
         self.draw_leads()
         with in_place():
             panel.check()
-            self.auditing = self.chosen.build()
+            self.auditing = self.choices.build()
         ready = None if self.auditing is None else Ready(self.auditing)
         run_panel.settled(panel.page, ready)
-        found, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
+        verdict, foot = st.container(), st.container(horizontal=True, vertical_alignment="center")
         with self.tools:
             active = run_panel.bar(panel, texts.TITLE, ready, foot.container(width="content"))
         run = self.run
-        with found:
+        with verdict:
             if self.auditing is not None and (run is None or run_panel.state(panel.page)[1] or not self.shows(run)):
-                st.markdown(described(self.auditing))
-            run_panel.live(panel.page, active, self._found, texts.NONE, panel.key("whole"))
+                st.markdown(describe(self.auditing))
+            run_panel.live(panel.page, active, self._show_verdict, texts.NONE, panel.key("whole"))
         with foot:
             link = st.container(width="content")
-        if self.guessing and run is not None and run.progress is not None and not (active or self.shows(run)):
-            results.place(panel, run.auditing, run.progress)
+        if self.guesses_first and run is not None and run.progress is not None and not (active or self.shows(run)):
+            results.ask_threshold(panel, run.auditing, run.progress)
         if not self.again:
             panel.say_unread()
         self._sections()
@@ -212,45 +219,45 @@ class _Screen(Part):
 
     @property
     def run(self) -> AuditRun | None:
-        """The audit that is shown."""
+        """The audit on the screen."""
         run = run_panel.current(self.panel.page)
         return run if isinstance(run, AuditRun) else None
 
     def shows(self, run: AuditRun) -> bool:
-        """Whether the visitor may see what it has found."""
-        return not self.guessing or results.seen(self.panel, run.auditing) is not None
+        """Return whether the visitor may see the results of `run`."""
+        return not self.guesses_first or results.fixed_threshold(self.panel, run.auditing) is not None
 
     def threshold(self, run: AuditRun) -> float | None:
-        """The visitor's own."""
-        return results.seen(self.panel, run.auditing) if self.guessing else None
+        """Return the visitor's own threshold; None without one."""
+        return results.fixed_threshold(self.panel, run.auditing) if self.guesses_first else None
 
-    def _found(self) -> None:
-        """What the run has found so far."""
+    def _show_verdict(self) -> None:
+        """Draw the claim, the verdict so far, and the chart of the rates."""
         panel, run = self.panel, self.run
         if run is None or not self.shows(run):
             components.awaited(panel.key("chart_roc"))
             return
         auditing, progress, threshold = run.auditing, run.progress, self.threshold(run)
-        results.shown(panel, auditing)
-        pale = run_panel.state(panel.page)[1]
-        if pale:
+        results.note_shown(panel, auditing)
+        is_outdated = run_panel.state(panel.page)[1]
+        if is_outdated:
             st.caption(f":material/history: {texts.EARLIER}")
         panel.heard("What the attack has found")
-        with st.container(key=panel.key(f"found{'_pale' * pale}")):
-            words, picture = st.columns([6, 7], gap="medium")
-        with words:
+        with st.container(key=panel.key(f"found{'_pale' * is_outdated}")):
+            text_column, chart_column = st.columns([6, 7], gap="medium")
+        with text_column:
             results.cards(auditing, progress, panel.key("cards"))
-            results.box(auditing, progress, ended=not run.job.active)
-            if not pale:
-                st.markdown(described(auditing))
+            results.show_verdict(auditing, progress, is_finished=not run.job.active)
+            if not is_outdated:
+                st.markdown(describe(auditing))
             if threshold is not None and progress is not None:
-                results.score(panel, auditing, progress, threshold)
+                results.compare_thresholds(panel, auditing, progress, threshold)
         if progress is not None:
-            with picture:
+            with chart_column:
                 results.show(panel, "roc", results.rates_chart(auditing, progress, threshold))
 
     def _sections(self) -> None:
-        """The bar, and the section that is open."""
+        """Draw the bar of sections, and the open one."""
         parts: dict[str, Callable[[], None]] = {
             "Evidence": self._evidence,
             "Take away": self._take_away,
@@ -259,7 +266,7 @@ class _Screen(Part):
         self.panel.sections(parts)
 
     def _evidence(self) -> None:
-        """The rising bound, the scores, the tests of the implementation, and an audit of a single run."""
+        """Draw the rising bound, the scores, the tests of the implementation, and the audit of a single run."""
 
         def draw() -> float | None:
             run = self.run
@@ -268,9 +275,9 @@ class _Screen(Part):
                 return None if run is None or not run.job.active else run.look()
             threshold = self.threshold(run)
             results.guesses(run.auditing, run.progress)
-            drawn = [*results.pictures(run.auditing, run.progress, threshold).items()][1:]
-            for place, (name, chart) in zip(st.columns(2), drawn, strict=False):
-                with place:
+            charts = [*results.all_charts(run.auditing, run.progress, threshold).items()][1:]  # without the rates
+            for column, (name, chart) in zip(st.columns(2), charts, strict=False):
+                with column:
                     results.show(self.panel, name, chart)
             if run.job.active:
                 return run.look()
@@ -281,41 +288,36 @@ class _Screen(Part):
         _single_run(self.panel)
 
     def _take_away(self) -> None:
-        """The figures as a file, and the lines that find the same."""
+        """Offer the charts as a file, and a program that runs the same audit."""
         run = self.run
         if run is not None and not run.job.active and run.progress is not None and self.shows(run):
-            downloads.figures(self.panel, partial(_drawn, run, self.threshold(run)))
+            charts = partial(results.all_charts, run.auditing, run.progress, self.threshold(run))
+            downloads.figures(self.panel, lambda: list(charts().values()))
         if self.auditing is not None:
             with st.expander("The same in Python", icon=":material/code:"):
                 st.code(_python(self.auditing), language="python")
 
     def _background(self) -> None:
-        """What an audit is, what it can show, and the theory."""
+        """Draw what an audit is, what it can show, and the theory."""
         st.markdown(explain.document(audit, "about.md"))
         st.markdown(explain.document(audit, "limits.md"))
         explain.theory("audit", privacy)
 
 
-def _drawn(run: AuditRun, threshold: float | None) -> Shown:
-    """The figures of an audit that has ended, as a file takes them."""
-    assert run.progress is not None
-    return list(results.pictures(run.auditing, run.progress, threshold).values())
-
-
 def _python(auditing: Auditing) -> str:
-    """The lines that find the same."""
-    budget, mended = auditing.budget, "\n    mended=True," if auditing.mended else ""
+    """Return a program that runs the same audit."""
+    budget, mended_line = auditing.budget, "\n    mended=True," if auditing.mended else ""
     return (
         f"from dpviz.execution.auditing import Auditing\n"
         f"from dpviz.privacy.budgets import {type(budget).__name__}\n\n"
         f"auditing = Auditing(\n    family={auditing.family!r},\n    case={auditing.case!r},\n"
-        f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended}\n)\n"
+        f"    budget={budget!r},\n    runs={auditing.runs},\n    seed={auditing.seed},{mended_line}\n)\n"
         f"verdict = auditing.audit.run()\nprint(verdict.sentence())\nprint(verdict.implementation.sentence())"
     )
 
 
 def _single_run(panel: Panel) -> None:
-    """Draw the audit of a single run with many canaries."""
+    """Ask for claim and seed of an audit by one run with many canaries; draw its outcome."""
     st.subheader("A single run", anchor=False)
     st.markdown(texts.ONE)
     (epsilon,) = PureDP.controls()
@@ -324,12 +326,12 @@ def _single_run(panel: Panel) -> None:
     with left:
         claim = panel.number(replace(epsilon, label="Claim", default=1.0), "one_epsilon")
     with right:
-        chosen = panel.number(replace(seed, label="Seed of the single run"), "one_seed")
+        one_seed = panel.number(replace(seed, label="Seed of the single run"), "one_seed")
     with last:
-        broken = panel.switch("one_broken", "Noise too small by √2", False, texts.ONE_BROKEN)
-    if panel.mistakes or claim is None or chosen is None:
+        is_broken = panel.switch("one_broken", "Noise too small by √2", False, texts.ONE_BROKEN)
+    if panel.mistakes or claim is None or one_seed is None:
         return
-    outcome = _audited_once(float(claim), int(chosen), broken)
+    outcome = _audit_once(float(claim), int(one_seed), is_broken)
     row = st.container(horizontal=True)
     row.metric("Claimed ε", short_up(outcome.claim), border=True)
     row.metric("Proven ε by one run", f"≥ {short_down(outcome.bound)}", border=True)
@@ -347,6 +349,6 @@ def _single_run(panel: Panel) -> None:
 
 
 @lru_cache(64)
-def _audited_once(epsilon: float, seed: int, broken: bool) -> OneRunVerdict:
-    audit = replace(ONE_RUN, source=Quieter) if broken else ONE_RUN
+def _audit_once(epsilon: float, seed: int, is_broken: bool) -> OneRunVerdict:
+    audit = replace(ONE_RUN, source=Quieter) if is_broken else ONE_RUN
     return audit.run(PureDP(epsilon=epsilon), seed)

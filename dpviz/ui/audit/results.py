@@ -1,4 +1,4 @@
-"""The figures of an audit, while it goes on and after it: rates against the claim, the rising bound, the scores."""
+"""Verdict and charts of an audit, while it runs and after it: rates against the claim, rising bound, scores."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,44 +22,45 @@ from dpviz.ui import charts
 from dpviz.ui.audit import texts
 from dpviz.ui.controls import Panel
 
-LITTLE = 0.02  # of the claim: what is proven is as good as nothing
+LITTLE = 0.02  # share of the claim below which the proven bound is as good as nothing
 
 
 def verdict(auditing: Auditing, progress: Progress | None) -> Verdict | None:
-    """What follows from the looks so far; None before the first. What was announced holds if no more runs come, too."""
+    """Return the verdict of the looks so far; None before the first. A look's conclusion holds even if no more runs
+    follow."""
     return auditing.audit.verdict(progress) if progress is not None and progress.looks else None
 
 
-def box(auditing: Auditing, progress: Progress | None, ended: bool) -> None:
-    """The verdict in a sentence or two. ended : whether no more runs will come."""
+def show_verdict(auditing: Auditing, progress: Progress | None, is_finished: bool) -> None:
+    """Show the verdict in a sentence or two. is_finished : whether no more runs will follow."""
     outcome = verdict(auditing, progress)
     if outcome is None:
         done, practice = 0 if progress is None else len(progress.present), auditing.audit.tuning
         text = f"{done:,} of {practice:,} practice runs are done." if done < practice else "The practice runs are done."
         first = f"after {auditing.audit.ends()[0]:,} runs on each data set"
-        more = f"It ended before the first look, {first}." if ended else f"The first look is {first}."
+        more = f"It ended before the first look, {first}." if is_finished else f"The first look is {first}."
         st.info(f"{text} {more}", title="Nothing is proven yet", icon=":material/hourglass_top:")
         return
-    _boxed(auditing, outcome, ended)
-    if ended:
-        _implementation(auditing, outcome)
+    _show_outcome(auditing, outcome, is_finished)
+    if is_finished:
+        _show_implementation(auditing, outcome)
 
 
-def _boxed(auditing: Auditing, outcome: Verdict, ended: bool) -> None:
-    """What the attack on the claim has proven."""
+def _show_outcome(auditing: Auditing, outcome: Verdict, is_finished: bool) -> None:
+    """Show what the attack has proven against the claim."""
     level = f"{100 * outcome.confidence:g} % confidence"
     proven, claimed = outcome.proven, outcome.claimed
     mistake = auditing.mistake
     if outcome.violation:
         why = "" if mistake is None else f" **Because:** {mistake.why}"
         why += f"\n\n{outcome.implementation.sentence()}" if outcome.implementation and outcome.faulty else ""
-        said = texts.REFUTED.format(proven=proven, claimed=claimed, level=level, runs=outcome.flagged_at)
-        st.error(said + why, title="VIOLATION", icon=":material/gpp_bad:")
+        refuted = texts.REFUTED.format(proven=proven, claimed=claimed, level=level, runs=outcome.flagged_at)
+        st.error(refuted + why, title="VIOLATION", icon=":material/gpp_bad:")
         return
     if outcome.bound < LITTLE * outcome.claim:
         proven = f"next to nothing, {proven},"
     text = f"This attack proves {proven} of the claimed {claimed}, with {level}. "
-    if not ended:
+    if not is_finished:
         st.info(text + "The audit goes on.", title="No violation so far", icon=":material/search:")
     elif mistake is not None and mistake.by == "attack":
         text += texts.HIDDEN_FROM_ATTACK.format(why=mistake.why)
@@ -71,8 +72,8 @@ def _boxed(auditing: Auditing, outcome: Verdict, ended: bool) -> None:
         st.success(text + texts.ONLY, title="No violation found", icon=":material/verified_user:")
 
 
-def _implementation(auditing: Auditing, outcome: Verdict) -> None:
-    """What the tests of the implementation have found; of a refuted claim that is said with it."""
+def _show_implementation(auditing: Auditing, outcome: Verdict) -> None:
+    """Show the outcome of the implementation's tests, unless the message of a refuted claim contains it."""
     implementation, mistake = outcome.implementation, auditing.mistake
     if implementation is None:
         st.caption(texts.NOT_TESTED)
@@ -88,7 +89,7 @@ def _implementation(auditing: Auditing, outcome: Verdict) -> None:
 
 
 def tests(auditing: Auditing, progress: Progress) -> None:
-    """What was tested of the implementation, when all runs are done."""
+    """Draw the table of the implementation's tests, when all runs are done."""
     outcome = verdict(auditing, progress)
     if outcome is None or outcome.implementation is None:
         return
@@ -102,21 +103,21 @@ def tests(auditing: Auditing, progress: Progress) -> None:
 
 
 def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
-    """The claim, and what is proven of it."""
+    """Draw the claim, and what is proven of it, as two numbers. key : of their container."""
     claim, outcome = auditing.audit.claim, verdict(auditing, progress)
     with st.container(key=key):
         left, right = st.columns(2)
-    look: Any = {"border": True, "height": "stretch"}
-    left.metric(f"Claimed {claim.symbol}", short_up(claim.value), help=_kept(auditing), **look)
+    style: Any = {"border": True, "height": "stretch"}
+    left.metric(f"Claimed {claim.symbol}", short_up(claim.value), help=_claim_help(auditing), **style)
     if outcome is not None:
         help = texts.PROVEN_HELP.format(tightness=short_down(100 * outcome.tightness), looks=auditing.audit.looks)
         if outcome.violation:
-            look |= {"delta": "VIOLATION", "delta_color": "inverse", "delta_arrow": "off"}
-        right.metric(f"Proven {claim.symbol}", f"≥ {short_down(outcome.bound)}", help=help, **look)
+            style |= {"delta": "VIOLATION", "delta_color": "inverse", "delta_arrow": "off"}
+        right.metric(f"Proven {claim.symbol}", f"≥ {short_down(outcome.bound)}", help=help, **style)
 
 
 def guesses(auditing: Auditing, progress: Progress) -> None:
-    """How good the attacker's were."""
+    """Draw how often the attacker's guesses are right, and how often false alarms."""
     if (outcome := verdict(auditing, progress)) is None:
         return
     which, side, hits, false_hits = recognised(outcome)
@@ -127,8 +128,11 @@ def guesses(auditing: Auditing, progress: Progress) -> None:
 
 
 def recognised(outcome: Verdict) -> tuple[str, str, float, float]:
-    """Which data set the attacker looks for, on which side of the threshold, how often it is found where it is, and
-    where it is not. Where most runs are taken for one, the test is told as one that looks for the other."""
+    """Return the data set that the attacker looks for, the side of the threshold, and its true and false positive
+    rates.
+
+    Where most runs are taken for one data set, the test is described as one that looks for the other.
+    """
     look, which, side = outcome.looks[-1], "D", "at least"
     hits, false_hits = look.hits / look.runs, look.false_hits / look.runs
     if outcome.attack.reverse:
@@ -139,8 +143,8 @@ def recognised(outcome: Verdict) -> tuple[str, str, float, float]:
     return which, side, hits, false_hits
 
 
-def _kept(auditing: Auditing) -> str:
-    """How the number that is tested follows from the budget that was set."""
+def _claim_help(auditing: Auditing) -> str:
+    """Return how the number under test follows from the budget."""
     symbol, budget = auditing.audit.claim.symbol, auditing.budget
     if symbol == "largest η":
         return texts.LARGEST_RANGE.format(budget=budget.describe())
@@ -152,7 +156,7 @@ def _kept(auditing: Auditing) -> str:
 
 
 def proven_at(auditing: Auditing, progress: Progress, threshold: float) -> float:
-    """What a threshold that was placed before the runs that count proves on them, at the confidence of one look."""
+    """Return what a threshold placed before the runs that count proves on them, at the confidence of one look."""
     present, absent = (scores[progress.tuning :] for scores in (progress.present, progress.absent))
     hits, false_hits = Attack(threshold).counts(present, absent)
     level = 1 - (1 - auditing.audit.confidence) / auditing.audit.looks
@@ -165,31 +169,36 @@ BINS = 40
 
 
 def show(panel: Panel, name: str, chart: Chart) -> None:
-    """Draw a chart; name : of its key."""
+    """Draw a chart. name : part of its key."""
     charts.show(replace(chart, caption=f"{chart.caption} {texts.PUBLIC}"), panel.key(f"chart_{name}"))
 
 
-def pictures(auditing: Auditing, progress: Progress, guess: float | None) -> dict[str, Chart]:
-    """All charts of an audit so far, by the names in their keys."""
-    drawn = {"roc": rates_chart(auditing, progress, guess)}
+def all_charts(auditing: Auditing, progress: Progress, guess: float | None) -> dict[str, Chart]:
+    """Return all charts of an audit so far, by the names in their keys."""
+    charts_so_far = {"roc": rates_chart(auditing, progress, guess)}
     if progress.looks:
-        drawn["bound"] = Chart(
+        charts_so_far["bound"] = Chart(
             bound(auditing, progress),
             f"The bound on {auditing.audit.claim.symbol} rises",
             "What is proven at each announced look, and the claim",
             texts.LOOKS,
         )
-    return drawn | {"scores": scores(auditing, progress, guess, practice=len(progress.present) <= progress.tuning)}
+    practice = len(progress.present) <= progress.tuning
+    return charts_so_far | {"scores": scores(auditing, progress, guess, practice)}
 
 
 def rates_chart(auditing: Auditing, progress: Progress, guess: float | None) -> Chart:
-    """The rates so far against the claim. guess : the visitor's threshold, if there is one."""
+    """Return the chart of the rates so far against the claim. guess : the visitor's threshold, if there is one."""
     return Chart(roc(auditing, progress, guess), "What the attacker achieves", texts.RATES_ALT, texts.RATES)
 
 
 def scores(auditing: Auditing, progress: Progress, guess: float | None, practice: bool) -> Chart:
-    """How often each score was seen in both worlds, with the thresholds. practice : in the runs before those that
-    count, in which the attacker has none yet."""
+    """Return the chart of how often each score was seen in both worlds, with the thresholds.
+
+    guess : the visitor's threshold, if there is one.
+    practice : whether it is of the practice runs, for which the attacker has no threshold yet; else of the runs that
+        count.
+    """
     thresholds = {} if practice or progress.attack is None else {"attacker's threshold": progress.attack.threshold}
     if guess is not None:
         thresholds["your threshold"] = guess
@@ -205,27 +214,27 @@ def scores(auditing: Auditing, progress: Progress, guess: float | None, practice
 
 
 def roc(auditing: Auditing, progress: Progress, guess: float | None) -> go.Figure:
-    """The rates of the runs that count; before there are any, of the practice runs."""
-    counted = progress.tuning if len(progress.present) > progress.tuning else 0
-    present, absent = progress.present[counted:], progress.absent[counted:]
+    """Draw the rates of the runs that count, or of the practice runs before any count."""
+    start = progress.tuning if len(progress.present) > progress.tuning else 0
+    present, absent = progress.present[start:], progress.absent[start:]
     marks = {}
     if progress.attack is not None:
-        marks["attacker's threshold"] = _place(progress.attack, present, absent)
+        marks["attacker's threshold"] = _rates_of(progress.attack, present, absent)
     if guess is not None:
-        marks["your threshold"] = _place(Attack(guess), present, absent)
+        marks["your threshold"] = _rates_of(Attack(guess), present, absent)
     claim = auditing.audit.claimed(RATES)
     planned = claim if auditing.mistake else 1 - tradeoffs.tradeoff(auditing.audit.plan.events, RATES)
     return audit_figures.roc(*rates(present, absent, RATES), claim, planned, marks)
 
 
-def _place(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
-    """False and true positive rate of saying D, also of a test that looks for D'."""
+def _rates_of(attack: Attack, present: Floats, absent: Floats) -> tuple[float, float]:
+    """Return false and true positive rate of an attack that says D, also where its test looks for D'."""
     hits, false_hits = (count / len(present) for count in attack.counts(present, absent))
     return (1 - hits, 1 - false_hits) if attack.reverse else (false_hits, hits)
 
 
 def bound(auditing: Auditing, progress: Progress) -> go.Figure:
-    """What is proven at the looks so far, of which there is one at least."""
+    """Draw what is proven at the looks so far, of which there is at least one."""
     claim, looks = auditing.audit.claim, progress.looks
     runs, hits, false_hits = (
         np.array([getattr(look, name) for look in looks], dtype=float) for name in ("runs", "hits", "false_hits")
@@ -234,16 +243,16 @@ def bound(auditing: Auditing, progress: Progress) -> go.Figure:
     (low, high), (false_low, false_high) = (clopper_pearson(count, runs, level) for count in (hits, false_hits))
     bounds, upper = claim.least(low, false_high), claim.least(high, false_low)
     middle = claim.least(hits / runs, false_hits / runs)
-    refuted = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
+    refuted_at = [progress.tuning + look.runs for look in looks if look.bound > claim.value]
     return audit_figures.rising_bound(
-        runs + progress.tuning, bounds, middle, upper, claim.value, claim.symbol, refuted[0] if refuted else None
+        runs + progress.tuning, bounds, middle, upper, claim.value, claim.symbol, refuted_at[0] if refuted_at else None
     )
 
 
 def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) -> go.Figure:
-    """Both histograms on common bins."""
+    """Draw the histograms of both worlds' scores on common bins."""
     edges = bins(present, absent)
-    thresholds = {name: float(np.clip(at, edges[0], edges[-1])) for name, at in thresholds.items()}
+    thresholds = {name: float(np.clip(threshold, edges[0], edges[-1])) for name, threshold in thresholds.items()}
     shares = {
         name: np.histogram(np.clip(scores, edges[0], edges[-1]), edges)[0] / len(scores)
         for name, scores in zip(WORLDS, (present, absent), strict=True)
@@ -252,7 +261,7 @@ def histogram(present: Floats, absent: Floats, thresholds: Mapping[str, float]) 
 
 
 def bins(present: Floats, absent: Floats) -> Floats:
-    """(BINS + 1,) edges around all scores but the most extreme ones."""
+    """Return (BINS + 1,) edges around all scores but the most extreme ones."""
     both = np.concatenate([present, absent])
     finite = both[np.isfinite(both)]
     low, high = np.quantile(finite, [0.001, 0.999]) if len(finite) else (-1.0, 1.0)
@@ -260,65 +269,66 @@ def bins(present: Floats, absent: Floats) -> Floats:
     return middle + width * np.linspace(-0.55, 0.55, BINS + 1)
 
 
-_SEEN, _SHOWN = "_seen", "_shown"
+_SEEN, _SHOWN = "_seen", "_shown"  # session keys: the last threshold that was fixed; audits whose results were seen
 
 
-def wanted(panel: Panel) -> bool:
-    """Whether the visitor wants to guess before seeing."""
+def asks_for_guess(panel: Panel) -> bool:
+    """Ask whether the visitor wants to guess before seeing results."""
     return panel.switch("guess", "Your own guess first", False, texts.GUESS_HELP)
 
 
-def seen(panel: Panel, auditing: Auditing) -> float | None:
-    """The threshold with which the visitor has asked to see this audit; None before that."""
+def fixed_threshold(panel: Panel, auditing: Auditing) -> float | None:
+    """Return the threshold that the visitor fixed for this audit; None before that."""
     text, threshold, _ = st.session_state.get(panel.key(_SEEN), ("", None, False))
     return threshold if text == auditing.to_json() else None
 
 
-def shown(panel: Panel, auditing: Auditing) -> None:
-    """Remember that the visitor sees what this audit has found: a threshold placed after that proves nothing."""
+def note_shown(panel: Panel, auditing: Auditing) -> None:
+    """Remember that the visitor has seen this audit's results: a threshold placed after that proves nothing."""
     st.session_state.setdefault(panel.key(_SHOWN), set()).add(auditing.to_json())
 
 
-def place(panel: Panel, auditing: Auditing, progress: Progress) -> None:
-    """The practice runs, a threshold to be placed on them, and the button that shows what it proves."""
+def ask_threshold(panel: Panel, auditing: Auditing, progress: Progress) -> None:
+    """Draw the practice runs, the control of a threshold, and the button that fixes it and shows what it proves."""
     st.markdown(texts.GUESS)
-    practised = len(progress.present) >= progress.tuning
+    has_practised = len(progress.present) >= progress.tuning
     edges = bins(progress.present[: progress.tuning], progress.absent[: progress.tuning])
     far = float(f"{np.abs(edges).max():.1g}") * 2
     control = Control("threshold", "Your threshold", texts.THRESHOLD_HELP, 0.0, float, -far, far)
     threshold = panel.number(control, "threshold")
-    usable = practised and threshold is not None and not panel.mistakes
+    is_usable = has_practised and threshold is not None and not panel.mistakes
     st.button(
         "Count it",
         key=panel.key("count"),
         type="primary",
         icon=":material/lock:",
-        disabled=not usable,
-        on_click=_see,
+        disabled=not is_usable,
+        on_click=_fix_threshold,
         args=(panel, auditing.to_json(), threshold),
     )
     show(panel, "scores", scores(auditing, progress, threshold, practice=True))
 
 
-def _see(panel: Panel, text: str, threshold: float) -> None:
-    blind = text not in st.session_state.get(panel.key(_SHOWN), ())
-    st.session_state[panel.key(_SEEN)] = text, threshold, blind
+def _fix_threshold(panel: Panel, text: str, threshold: float) -> None:
+    is_blind = text not in st.session_state.get(panel.key(_SHOWN), ())
+    st.session_state[panel.key(_SEEN)] = text, threshold, is_blind
 
 
-def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
-    """How well the visitor's threshold did, beside the attacker's; and another round."""
+def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, threshold: float) -> None:
+    """Show what the visitor's threshold proves next to the attacker's; offer another round."""
     outcome, symbol = verdict(auditing, progress), auditing.audit.claim.symbol
     if outcome is None:
         return
     mine, best = proven_at(auditing, progress, threshold), outcome.looks[-1].bound
-    beside = "as much as" if mine == best else "more than" if mine > best else "less than"
+    relation = "as much as" if mine == best else "more than" if mine > best else "less than"
     proves, fixed = "proves", "Both were fixed before these runs were seen."
     if not st.session_state[panel.key(_SEEN)][-1]:
         proves = "would prove"
         fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
-    proven, most = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
-    said = texts.PROVES.format(threshold=short(threshold), proves=proves, proven=proven, beside=beside, most=most)
-    st.markdown(f"{said} {fixed}")
+    proven, attackers = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
+    values = {"proves": proves, "proven": proven, "beside": relation, "most": attackers}
+    sentence = texts.PROVES.format(threshold=short(threshold), **values)
+    st.markdown(f"{sentence} {fixed}")
     if st.button(
         "Another round",
         key=panel.key("again"),
@@ -326,4 +336,4 @@ def score(panel: Panel, auditing: Auditing, progress: Progress, threshold: float
         help=texts.AGAIN_HELP,
         on_click=lambda: panel.write({"seed": auditing.seed + 1}),
     ):
-        st.rerun()  # this part is drawn by itself, and the seed stands outside of it
+        st.rerun()  # the seed's control is outside this part, which is drawn alone

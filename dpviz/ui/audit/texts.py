@@ -1,4 +1,4 @@
-"""The words of the audit page."""
+"""The texts of the audit page."""
 
 from dpviz import resources
 from dpviz.numbers import short_up
@@ -10,5 +10,5 @@ TESTS: dict[Kind, str] = TEXTS["TESTS"]
 
 
 def chance(p: float) -> str:
-    """A p-value in a table."""
+    """Return a p-value as text, for a table."""
     return "impossible" if p == 0 else "1" if p >= 1 else short_up(p, 2)

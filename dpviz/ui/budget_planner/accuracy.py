@@ -1,4 +1,4 @@
-"""A model that is trained in T noisy steps: the error that its bound guarantees, and the rows or the budget for one."""
+"""A model trained in T noisy steps: the error that its bound guarantees, and rows or budget for an error."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -23,14 +23,14 @@ from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.markdown import sentence
 
-SHARED = ("rows", "noise", "clip", "iterations")  # what a bound takes of the noisy means
-POINTS, FEW = 24, 8  # of a curve; of one that follows a slider
-TIMES, NEAR = 30.0, 10.0  # from the middle of these curves to their ends
+SHARED = ("rows", "noise", "clip", "iterations")  # fields that a bound takes from the noisy means
+POINTS, FEW = 24, 8  # points of a curve; of a curve that follows a slider
+TIMES, NEAR = 30.0, 10.0  # factors from the middle of these curves to their ends
 
 
 @st.cache_resource
 def bounds() -> Mapping[str, type[ErrorBound]]:
-    """The error bounds of all families, by the last word of their kind."""
+    """Return the error bounds of all families, by the last word of their kind."""
     families.load_all()
     return {cls.kind.rpartition(".")[2]: cast(type[ErrorBound], cls) for cls in registered(ErrorBound)}
 
@@ -40,22 +40,25 @@ def _method() -> Control:
     return Control("method", "Algorithms", "Whose error bound is used.", next(iter(titles)), str, options=titles)
 
 
-def _own(cls: type[ErrorBound]) -> list[Control]:
-    """The controls that a bound has beside those of the noisy means."""
+def _own_controls(cls: type[ErrorBound]) -> list[Control]:
+    """Return the controls of a bound that the noisy means lack."""
     return [control for control in cls.controls() if control.name not in SHARED]
 
 
-def _built(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) -> ErrorBound:
-    """Raises UserError."""
-    known = {control.name for control in cls.controls()}
-    shared = {name: getattr(means, name) for name in SHARED if name in known}
+def _build(cls: type[ErrorBound], means: NoisyMeans, values: Mapping[str, Any]) -> ErrorBound:
+    """Return the bound for the noisy means and the `values` of its own controls. Raises UserError."""
+    names = {control.name for control in cls.controls()}
+    shared = {name: getattr(means, name) for name in SHARED if name in names}
     return Settings(cls, {**shared, **values}).build()
 
 
 def answer(
     panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, by_rows: bool
 ) -> Shown:
-    """Draw at `head` the error of the model, or the rows that it needs, and the noise of its steps."""
+    """Draw at `head` the error of the model, or the rows that it needs, and the noise of its steps; return the chart.
+
+    wanted : largest acceptable error. by_rows : whether the rows needed are drawn.
+    """
     method = _method()
     name = panel.peek(method, "method")
     cls = bounds()[name]
@@ -65,21 +68,25 @@ def answer(
         except UserError as error:
             noise = sentence(str(error))
         try:
-            bound = _built(cls, means, {own.name: panel.peek(own, f"{name}_{own.name}") for own in _own(cls)})
-            draw = _rows if by_rows else _error
-            return draw(bound, means.rows, budget, wanted, noise)
+            controls = _own_controls(cls)
+            values = {control.name: panel.peek(control, f"{name}_{control.name}") for control in controls}
+            draw = _show_rows if by_rows else _show_error
+            return draw(_build(cls, means, values), means.rows, budget, wanted, noise)
         except UserError as error:
             st.markdown(noise)
             st.caption(f"{sentence(error.title)}{': ' * bool(error.title)}{sentence(str(error))}")
             return []
 
 
-def _error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
-    """The error at this budget, and against others. noise : a sentence on that of a step."""
+def _show_error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+    """Show the error at this budget, and a chart of the error at others.
+
+    wanted : largest acceptable error. noise : a sentence on the noise of a step.
+    """
     best, control = bound.best(budget), budget.controls()[0]
-    after = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
-    said = f"{bound.error_title} ≤ **{short_up(best.bound)}** {after}."
-    st.markdown(f"{_proven(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {said} {noise}")
+    when = f"after {best.iterations:,} steps" if best.iterations else "at the start; no steps are proven to lower it"
+    result = f"{bound.error_title} ≤ **{short_up(best.bound)}** {when}."
+    st.markdown(f"{_verdict(best.bound <= wanted)}: at {budget.describe()}, {rows:,} rows give {result} {noise}")
     amount = getattr(budget, control.name)
     amounts, proven = _by_budget(bound, budget, FEW, NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
@@ -87,15 +94,18 @@ def _error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: s
     return planner_view.chart("error", figure, error=bound.error_title, model=bound.title)
 
 
-def _rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
-    """The rows for the error that is wanted, and the error with others. noise : as in `_error`."""
+def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
+    """Show the rows needed for the error `wanted`, and a chart of the error with other numbers of rows.
+
+    rows : number of rows at hand. noise : a sentence on the noise of a step.
+    """
     needed = accuracy.rows_needed(bound, wanted, budget)
-    at, error = budget.describe(), f"{bound.error_title} ≤ {short(wanted)}"
+    budget_text, error = budget.describe(), f"{bound.error_title} ≤ {short(wanted)}"
     if needed is None:
-        said = f"no number of rows up to {accuracy.MOST_NEEDED:,.0f} is proven to give {error}."
+        result = f"no number of rows up to {accuracy.MOST_NEEDED:,.0f} is proven to give {error}."
     else:
-        said = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
-    st.markdown(f"{_proven(needed is not None and needed <= rows)}: at {at}, {said} {noise}")
+        result = f"{error} needs **{needed:,} rows** by the bound; you have {rows:,}."
+    st.markdown(f"{_verdict(needed is not None and needed <= rows)}: at {budget_text}, {result} {noise}")
     low, high = sorted((rows, needed or rows))
     axis = np.unique(np.geomspace(max(1, low / 4), high * 4, FEW).round().astype(int))
     proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
@@ -104,13 +114,16 @@ def _rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: st
     return planner_view.chart("error_rows", figure, error=bound.error_title, model=bound.title)
 
 
-def _proven(enough: bool) -> str:
-    """Whether what is there is enough: where a bound does not say so, it may be all the same."""
-    return "**Yes**" if enough else "**Not proven**"
+def _verdict(is_enough: bool) -> str:
+    """Return whether the rows and the budget are proven to be enough; unproven, they may be enough all the same."""
+    return "**Yes**" if is_enough else "**Not proven**"
 
 
 def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> tuple[np.ndarray, np.ndarray]:
-    """Amounts (k,) from a part of that of a budget to as many times as much, and what the bound proves at each."""
+    """Return amounts (k,) of the budget's currency, and the proven error (k,) at each.
+
+    points : k. times : factor from the budget's amount to both ends.
+    """
     control, *others = budget.controls()
     amount = getattr(budget, control.name)
     assert control.low is not None and control.high is not None
@@ -121,7 +134,8 @@ def _by_budget(bound: ErrorBound, budget: Budget, points: int, times: float) -> 
 
 
 def view(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
-    """Choose a method and its constants: the smallest budget for the error that is wanted, and what else reduces it."""
+    """Ask for a method and its constants; show the smallest budget for the error `target`, and what else reduces the
+    error."""
     st.caption(texts.ACCURACY)
     left, right = st.columns([2, 3], gap="large")
     with left:
@@ -129,32 +143,31 @@ def view(panel: Panel, means: NoisyMeans, target: float, delta: float) -> Shown:
         cls = bounds()[name]
         names = {key: currency.name for key, currency in CURRENCIES.items()}
         currency = panel.choice("error_currency", "Currency of the answer", names, "pure", texts.CURRENCY_HELP)
-        values = panel.specification(cls, [control.name for control in _own(cls)], prefix=f"{name}_")
+        values = panel.specification(cls, [control.name for control in _own_controls(cls)], prefix=f"{name}_")
     with right:
         panel.check()
-        return _smallest(_built(cls, means, values), target, CURRENCIES[currency], delta)
+        return _show_smallest(_build(cls, means, values), target, CURRENCIES[currency], delta)
 
 
-def _smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
+def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: float) -> Shown:
     required = accuracy.required_budget(bound, target, currency, delta)
     control, floor = currency.controls()[0], bound.without_privacy()
     amount = getattr(required.budget, control.name)
     smallest = f"{'≤' if required.at_least else ''} {required.budget.describe()}".strip()
-    least = short_up(floor) if floor > 1e-12 else "about 0"
+    floor_text = short_up(floor) if floor > 1e-12 else "about 0"
     planner_view.metrics(
         {
             "Smallest budget": (smallest, texts.SMALLEST_HELP),
             "Steps": (f"{required.best.iterations:,}", "The best number of steps for the bound."),
-            "Error without privacy": (least, "What remains of the bound under an infinite budget."),
+            "Error without privacy": (floor_text, "What remains of the bound under an infinite budget."),
         }
     )
-    st.markdown(
-        f"To **halve the error** from {short_up(required.best.bound)} you would need {_levers(bound, required)}."
-    )
+    levers = _describe_levers(bound, required)
+    st.markdown(f"To **halve the error** from {short_up(required.best.bound)} you would need {levers}.")
     amounts, proven = _by_budget(bound, required.budget, POINTS, TIMES)
     mark = amount, target, f"{control.symbol} = {short_up(amount)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
-    shown = planner_view.chart("smallest", figure, error=bound.error_title)
+    figures = planner_view.chart("smallest", figure, error=bound.error_title)
     planner_view.in_python(
         f"from dpviz.experiments.accuracy import required_budget\n"
         f"from {type(bound).__module__} import {type(bound).__name__}\n"
@@ -162,11 +175,11 @@ def _smallest(bound: ErrorBound, target: float, currency: type[Budget], delta: f
         f"bound = {bound.to_python()}\n"
         f"print(required_budget(bound, {target!r}, {currency.__name__}).budget.describe())"
     )
-    return shown
+    return figures
 
 
-def _levers(bound: ErrorBound, required: accuracy.Required) -> str:
-    """What alone would halve the error, in words."""
+def _describe_levers(bound: ErrorBound, required: accuracy.Required) -> str:
+    """Return the single changes that would halve the error, in words."""
     levers = accuracy.levers(bound, required.budget)
     control = required.budget.controls()[0]
     parts = []

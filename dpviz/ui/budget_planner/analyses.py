@@ -1,4 +1,4 @@
-"""What analysts plan: a table of counts, sums, means, histograms and quantiles, and what each gets of the budget."""
+"""Planned analyses: a table of counts, sums, means, histograms and quantiles, and the budget share of each."""
 
 import re
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ from dpviz.specification import Control
 from dpviz.ui import downloads
 from dpviz.ui.budget_planner import texts
 from dpviz.ui.budget_planner import view as planner_view
-from dpviz.ui.budget_planner.editing import MOST, EditedTable, Row
+from dpviz.ui.budget_planner.editing import MAX_ROWS, EditedTable, Row
 from dpviz.ui.budget_planner.view import Releases
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import columns, plain, sentence, show_table
 from dpviz.ui.terms import TERMS
-from dpviz.ui.uploads.file import File, chosen_file
+from dpviz.ui.uploads.file import File, read_file
 
 TABLES = resources.data(__package__, "tables.toml")
 COLUMNS = NAME, KIND, LOW, HIGH, SIZE, LEVEL, SHARE = "analysis", "kind", "lowest", "highest", "bins", "level", "share"
@@ -59,12 +59,12 @@ _HELP = (
     "steps the bound on its error."
 )
 WANTED = Control("relative", "Error you want", _HELP, 0.05, float, 1e-6, 1.0, scale="log")
-NOISE = "analyses_noise"  # its control
+NOISE = "analyses_noise"  # key of the control
 SYMBOLS = {"laplace": "Laplace, b", "gaussian": "Gaussian, σ", "selection": "Selection, 2/η"}
 
 
 class Names(File):
-    """A file of which the columns' names are taken: one is enough."""
+    """A file that is read for the names of its columns; one column is enough."""
 
     min_columns = 1
     shows_cells = False
@@ -79,47 +79,49 @@ def view(
     head: DeltaGenerator | None,
     rows: bool,
 ) -> tuple[Shown, Releases]:
-    """The table, what each analysis gets, why, and what all of them cost and do to privacy. Raises UserError.
+    """Draw the table of analyses, and what each gets, why, and what all of them cost; return charts and releases.
 
-    wanted : the 95 % error that one can live with, as a share of what it is compared with. head : the place of the
-    answer, if these are asked about there. rows : whether the rows needed are its picture.
+    wanted : largest acceptable 95 % error, as a share of the value that the error is compared with.
+    head : container for the answer, if it is about these analyses. rows : whether the answer's chart has the rows
+        needed.
+    Raises UserError.
     """
     st.markdown(texts.ANALYSES)
     table = _table(panel)
-    _columns_of_a_file(panel, table)
-    plan = _asked(means, table.rows(is_open=True), panel.control(_noise(), NOISE))
-    shown: Shown = []
+    _take_columns(panel, table)
+    plan = _plan(means, table.rows(is_open=True), panel.control(_noise(), NOISE))
+    figures: Shown = []
     if head is not None:
         with head:
-            shown = _enough(plan.planned(budget), plan.rows, budget, wanted, rows)
-    _answer(plan, budget, delta, wanted)
+            figures = _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
+    _show_details(plan, budget, delta, wanted)
     downloads.analyses(
         panel.page,
         plan,
         partial(export.of_analyses, plan, budget, delta, wanted),
         lambda: to_report(plan, budget, delta, wanted, date.today().isoformat()),
     )
-    return shown, _releases(plan.planned(budget))
+    return figures, _releases(plan.planned(budget))
 
 
 def answer(panel: Panel, means: NoisyMeans, budget: Budget, wanted: float, head: DeltaGenerator, rows: bool) -> Shown:
-    """The answer alone, where the table is not drawn."""
+    """Draw only the answer at `head`, where the table of analyses is not drawn; return its chart."""
     with head:
         try:
-            plan = _asked(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
-            return _enough(plan.planned(budget), plan.rows, budget, wanted, rows)
+            plan = _plan(means, _table(panel).rows(is_open=False), panel.peek(_noise(), NOISE))
+            return _show_verdict(plan.planned(budget), plan.rows, budget, wanted, rows)
         except UserError as error:
             st.caption(f"{sentence(error.title)}: see “Your analyses”.")
             return []
 
 
 def _noise() -> Control:
-    """Which noise numbers get."""
+    """Return the control for the noise that numbers get."""
     return next(control for control in Analyses.controls() if control.name == "noise")
 
 
-def _asked(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
-    """The plan of the rows of the table. Raises UserError."""
+def _plan(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
+    """Return the plan of the table's rows. Raises UserError."""
     if means.relation != "replace-one":
         raise UserError(
             "These analyses publish the number of rows, so that one row is exchanged, not added or removed. Choose "
@@ -132,22 +134,25 @@ def _asked(means: NoisyMeans, rows: Sequence[Row], noise: str) -> Analyses:
     return Settings(Analyses, {"rows": means.rows, "noise": noise, "statistics": statistics}).build()
 
 
-def _enough(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
-    """Whether the budget is enough, in a sentence and a picture. Of a count its own size decides, of others n."""
+def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relative: float, by_rows: bool) -> Shown:
+    """Show whether the budget is enough, in a sentence, and draw errors or, if `by_rows`, the rows needed.
+
+    A count is compared with its own size, other statistics with the number of rows.
+    """
     percent = short(100 * relative)
     needed = [(p, p.rows_needed(relative)) for p in planned]
     counts = [f"“{plain(p.statistic.name)}” {count:,}" for p, count in needed if p.statistic.unit == "rows"]
     others = [(count, plain(p.statistic.name)) for p, count in needed if p.statistic.unit != "rows"]
     too_few = [f"“{name}” {count:,}" for count, name in others if count > rows]
-    at, error = budget.describe(), f"an error of {percent} % (95 % confidence)"
-    said = f"**Yes**: at {at}, {rows:,} rows are enough for {error}."
+    budget_text, error = budget.describe(), f"an error of {percent} % (95 % confidence)"
+    verdict = f"**Yes**: at {budget_text}, {rows:,} rows are enough for {error}."
     if too_few:
-        said = f"**No**: at {at}, {error} needs more rows: {', '.join(too_few)}."
+        verdict = f"**No**: at {budget_text}, {error} needs more rows: {', '.join(too_few)}."
     elif not others:
-        said = f"At {at}, whether it is depends on the counts."
+        verdict = f"At {budget_text}, whether it is depends on the counts."
     if counts:
-        said += f" Counts need: {', '.join(counts)}."
-    st.markdown(said)
+        verdict += f" Counts need: {', '.join(counts)}."
+    st.markdown(verdict)
     if not by_rows:
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
         figure = planner_figures.bars(errors, "95 % error [%]", unit=" %")
@@ -167,18 +172,22 @@ def _releases(planned: Sequence[Planned]) -> Releases:
     )
 
 
-def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
-    """Names and number of rows of a file; its values are forgotten before anything is drawn of them."""
+def _take_columns(panel: Panel, table: EditedTable) -> None:
+    """Ask for a file, of which only the names of the columns and the number of rows are used; add some to the table."""
     with st.expander("Take columns from a file", icon=":material/upload_file:"):
         st.markdown(texts.FROM_A_FILE)
-        file = chosen_file(panel.page, Names)
+        file = read_file(panel.page, Names)
         if file is None:
             return
-        file.frame = file.frame[[]]
+        file.frame = file.frame[[]]  # forget the values before the page shows anything of the file
         left, right = st.columns(2)
-        offered = [_name(position, column.name) for position, column in enumerate(file.columns, 1)]
+        all_names = [_safe_name(position, column.name) for position, column in enumerate(file.columns, 1)]
         names = left.multiselect(
-            "Columns", [*dict.fromkeys(offered)], key=panel.key("columns"), max_selections=MOST, help=texts.NUMBER_HELP
+            "Columns",
+            [*dict.fromkeys(all_names)],
+            key=panel.key("columns"),
+            max_selections=MAX_ROWS,
+            help=texts.NUMBER_HELP,
         )
         kind = right.selectbox("Asked of each", [*KINDS], index=[*KINDS].index("Mean"), key=panel.key("columns_kind"))
         st.button(
@@ -190,8 +199,9 @@ def _columns_of_a_file(panel: Panel, table: EditedTable) -> None:
         )
 
 
-def _name(position: int, name: str) -> str:
-    """What a column is called here: a number may be a person's, in a file whose first row is no header."""
+def _safe_name(position: int, name: str) -> str:
+    """Return the name of a column, or its position if the name is a number: without a header, that may be a
+    person's."""
     return f"Column {position}" if re.fullmatch(r"[\d\s.,:/+-]*", name) else name
 
 
@@ -200,12 +210,12 @@ def _add(panel: Panel, table: EditedTable, names: Sequence[str], kind: str, coun
     panel.write({"rows": count, "columns": []})
 
 
-def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
+def _show_details(plan: Analyses, budget: Budget, delta: float, relative: float) -> None:
     planned = plan.planned(budget)
-    _numbers(planned, relative)
+    _show_numbers(planned, relative)
     st.caption(f"{texts.ERRORS} {SETTINGS_ONLY}")
-    if lost := [plain(p.statistic.name) for p in planned if p.drowned]:
-        st.warning(texts.DROWNED.format(lost=", ".join(lost), rows=plan.rows))
+    if drowned := [plain(p.statistic.name) for p in planned if p.drowned]:
+        st.warning(texts.DROWNED.format(lost=", ".join(drowned), rows=plan.rows))
     st.subheader("How far one row moves each of them", anchor=False)
     st.markdown("\n".join(f"- **{plain(p.statistic.name)}**. {p.statistic.why(p.rows)}" for p in planned))
     st.markdown(f"**All together** ({budget.describe()} was given):")
@@ -219,8 +229,8 @@ def _answer(plan: Analyses, budget: Budget, delta: float, relative: float) -> No
     )
 
 
-def _numbers(planned: Sequence[Planned], relative: float) -> None:
-    """The table of what each analysis gets."""
+def _show_numbers(planned: Sequence[Planned], relative: float) -> None:
+    """Draw the table of error, noise, share, cost and rows needed of every analysis."""
     show_table(
         pd.DataFrame(
             {
@@ -258,22 +268,25 @@ def _table(panel: Panel) -> EditedTable:
 
 
 def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
-    """The rows of the table. Raises NotYet if ranges or bins are missing, UserError that names the analysis."""
+    """Return the statistics that the rows of the table declare.
+
+    Raises NotYet if ranges or bins are missing, else UserError that names the analysis.
+    """
     statistics, missing = [], []
     for row in rows:
         values = dict(zip(COLUMNS, row, strict=True))
         name, cls = values[NAME] or "Analysis", KINDS.get(values[KIND] or "")
         if cls is None:
             raise UserError(f"Choose a kind for {name}: {', '.join(KINDS)}.", title="A kind is missing")
-        fields = {"name": name, "weight": values[SHARE]} | _declared(cls, values)
+        fields = {"name": name, "weight": values[SHARE]} | _fields(cls, values)
         if (issubclass(cls, Ranged) and None in (values[LOW], values[HIGH])) or (
             cls is Histogram and values[SIZE] is None
         ):
             missing.append(name)
             continue
         try:
-            given = {key: value for key, value in fields.items() if value is not None}
-            statistics.append(Settings(cls, given).build())
+            filled = {key: value for key, value in fields.items() if value is not None}
+            statistics.append(Settings(cls, filled).build())
         except UserError as error:
             raise UserError(f"{name}: {error}", title=error.title) from error
     if missing:
@@ -285,7 +298,7 @@ def _statistics(rows: Sequence[Row]) -> tuple[Statistic, ...]:
     return tuple(statistics)
 
 
-def _declared(cls: type[Statistic], values: dict[str, Any]) -> dict[str, Any]:
-    """What a kind of statistic takes of a row, beside name and share."""
+def _fields(cls: type[Statistic], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a kind of statistic, but name and share, from the values of a row."""
     columns = {"lowest": LOW, "highest": HIGH, "bins": SIZE, "candidates": SIZE, "level": LEVEL}
     return {field: values[column] for field, column in columns.items() if field in cls.model_fields}

@@ -12,18 +12,19 @@ import streamlit as st
 from dpviz.exports.spreadsheets import without_formulas
 from dpviz.ui.controls import Panel
 
-MOST = 20  # rows that count
-JOINERS = "\u200c\u200d"  # not printed, but part of how Persian or Hindi words and some emoji are written
-STEPS_BACK = 50  # that can be undone
+MAX_ROWS = 20  # rows that count
+JOINERS = "\u200c\u200d"  # invisible, but Persian and Hindi words and some emoji need them
+MAX_UNDO = 50  # changes that can be undone
 Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class EditedTable:
-    """One table of a page.
+    """An editable table of a page.
 
-    name : of the table in the address, after the page's. columns : how each is edited, in order; `numbers` of them hold
-    numbers, the others texts. start : the rows that it has at first. alt : its text alternative.
+    name : of the table in the address, after the page's prefix. columns : Streamlit's configuration of each column, in
+        order. numbers : the columns that hold numbers; the others hold texts. start : rows at first. alt : text
+        alternative.
     """
 
     panel: Panel
@@ -34,37 +35,37 @@ class EditedTable:
     alt: str
 
     def rows(self, is_open: bool) -> list[Row]:
-        """The rows as edited, or those that it begins with; drawn only while its tab is open, because an editor is the
-        heaviest part of a page."""
-        rows = self._edited() if is_open else self._kept()
+        """Return the rows as edited, or `start`; draw the editor, the heaviest part of a page, only if its tab is
+        open."""
+        rows = self._edit() if is_open else self._stored()
         if rows is None:
             return [*self.start]
         if rows != st.session_state.get(self._last, rows):
             self._remember()
         st.session_state[self._last] = rows
         if is_open:
-            self._buttons(rows)
+            self._draw_buttons(rows)
         self._write(rows)
         return rows
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Put rows below those that are there, or in place of those that it began with; for callbacks."""
+        """Put rows below the present ones, or in place of `start`; for callbacks."""
         added = [tuple(_harmless(cell) for cell in row) for row in rows]
-        before = st.session_state.get(self._last, [])
-        self._replace([*before, *added] if before != [*self.start] else added)
+        old = st.session_state.get(self._last, [])
+        self._replace([*old, *added] if old != [*self.start] else added)
 
     @property
     def key(self) -> str:
-        """Of its rows in the address."""
+        """Key of the rows in the address."""
         return self.panel.key(self.name)
 
     @property
     def _last(self) -> str:
-        """Where the session keeps the rows that came of it."""
+        """Key of the last rows in the session."""
         return f"{self.key}_rows"
 
     def _write(self, rows: Sequence[Row]) -> None:
-        """Put the rows into the link, and into the address: a page that is loaded again still has them."""
+        """Put the rows into the link, and into the address, so that a page that is loaded again still has them."""
         self.panel.titles[self.name] = self.alt
         if rows == [*self.start]:
             st.query_params.pop(self.key, None)
@@ -74,19 +75,19 @@ class EditedTable:
         if st.query_params.get(self.key) != text:
             st.query_params[self.key] = text
 
-    def _buttons(self, rows: Sequence[Row]) -> None:
-        """What the editor has no key for, or one that nobody finds; also for touch."""
+    def _draw_buttons(self, rows: Sequence[Row]) -> None:
+        """Draw buttons for changes that the editor lacks or hides behind a key; they work by touch, too."""
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            chosen = st.selectbox(
+            row = st.selectbox(
                 "Row",
                 range(len(rows)),
-                format_func=lambda row: f"{row + 1}. {rows[row][0]}",
+                format_func=lambda index: f"{index + 1}. {rows[index][0]}",
                 key=f"{self.key}_row",
                 disabled=not rows,
                 width=220,
             )
-            for label, icon, change, possible in (
-                ("Duplicate", ":material/content_copy:", self._duplicate, bool(rows) and len(rows) < MOST),
+            for label, icon, change, is_possible in (
+                ("Duplicate", ":material/content_copy:", self._duplicate, bool(rows) and len(rows) < MAX_ROWS),
                 ("Remove", ":material/delete:", self._remove, bool(rows)),
                 ("Undo", ":material/undo:", self._undo, self._history in st.session_state),
             ):
@@ -95,8 +96,8 @@ class EditedTable:
                     key=f"{self.key}_{label.lower()}",
                     icon=icon,
                     on_click=change,
-                    args=(chosen,),
-                    disabled=not possible,
+                    args=(row,),
+                    disabled=not is_possible,
                 )
 
     def _duplicate(self, row: int) -> None:
@@ -109,7 +110,7 @@ class EditedTable:
         self._replace([*rows[:row], *rows[row + 1 :]])
 
     def _undo(self, _: int | None) -> None:
-        # Not disabled when all is undone: a button that is, loses the focus of the keyboard.
+        # Not disabled when all is undone: a disabled button loses the focus of the keyboard.
         if history := st.session_state[self._history]:
             self._replace(history[-1])
             st.session_state[self._history] = history[:-1]
@@ -117,27 +118,27 @@ class EditedTable:
             st.toast("All changes are undone.")
 
     def _replace(self, rows: Sequence[Row]) -> None:
-        """Other rows, in a new editor; for callbacks."""
+        """Put `rows` into a new editor; for callbacks."""
         self._remember()
         st.session_state[self._last] = [*rows]
         st.session_state[f"{self.key}_edition"] = st.session_state.get(f"{self.key}_edition", 0) + 1
 
     def _remember(self) -> None:
-        """The rows as they are, for Undo."""
+        """Add the last rows to the history of Undo."""
         history = st.session_state.get(self._history, [])
-        st.session_state[self._history] = [*history, st.session_state.get(self._last, [])][-STEPS_BACK:]
+        st.session_state[self._history] = [*history, st.session_state.get(self._last, [])][-MAX_UNDO:]
 
     @property
     def _history(self) -> str:
         return f"{self.key}_history"
 
-    def _edited(self) -> list[Row]:
-        # Rows that were added need a new editor: this one keeps what was edited as changes to what it began with.
+    def _edit(self) -> list[Row]:
+        # Added rows need a new editor: an editor keeps its edits as changes to the rows that it began with.
         edition = st.session_state.get(f"{self.key}_edition", 0)
         base, editor = f"{self.key}_base", f"{self.key}_table" + f"_{edition}" * bool(edition)
-        if editor not in st.session_state:  # what was edited is lost with the editor, so a new one begins with it
-            kept = st.session_state.get(self._last)
-            st.session_state[base] = self._from_address() if kept is None else self._frame(kept)
+        if editor not in st.session_state:  # edits are lost with their editor: a new one begins with the last rows
+            last = st.session_state.get(self._last)
+            st.session_state[base] = self._from_address() if last is None else self._frame(last)
         edited = st.data_editor(
             st.session_state[base],
             key=editor,
@@ -148,12 +149,12 @@ class EditedTable:
             alt=self.alt,
         )
         rows = [tuple(_plain(value) for value in row) for row in edited[[*self.columns]].itertuples(index=False)]
-        if len(rows) > MOST:
-            st.warning(f"Only the first {MOST} analyses count.")
-        return rows[:MOST]
+        if len(rows) > MAX_ROWS:
+            st.warning(f"Only the first {MAX_ROWS} analyses count.")
+        return rows[:MAX_ROWS]
 
-    def _kept(self) -> list[Row] | None:
-        """The rows while there is no editor; None for those that it begins with."""
+    def _stored(self) -> list[Row] | None:
+        """Return the rows while there is no editor, from the session or the address; None if neither has any."""
         rows: list[Row] | None = st.session_state.get(self._last)
         if rows is None and self.key in st.query_params:
             frame = self._from_address()
@@ -161,12 +162,12 @@ class EditedTable:
         return rows
 
     def _from_address(self) -> pd.DataFrame:
-        """The table that a link holds, or the one to start with if it holds none that can be read."""
+        """Return the table in the address, or `start`, with a warning, if it cannot be read."""
         text = st.query_params.get(self.key)
         if text:
             try:
                 rows = json.loads(text)
-                if isinstance(rows, list) and len(rows) <= MOST and all(len(x) == len(self.columns) for x in rows):
+                if isinstance(rows, list) and len(rows) <= MAX_ROWS and all(len(x) == len(self.columns) for x in rows):
                     return self._frame([[_harmless(cell) for cell in row] for row in rows])
             except (ValueError, TypeError, OverflowError, RecursionError):
                 pass
@@ -174,7 +175,7 @@ class EditedTable:
         return self._frame(self.start)
 
     def _frame(self, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
-        """The rows as the editor takes them; what is no number is empty."""
+        """Return the rows as a frame for the editor; a cell of a number column that is no number is empty."""
         frame = pd.DataFrame(list(rows), columns=[*self.columns])
         for name in self.columns:
             if name in self.numbers:
@@ -185,12 +186,15 @@ class EditedTable:
 
 
 def _harmless(cell: Any) -> Any:
-    """A text of a link or a file in one line, without what turns the text beside it around (21 would read as 12), and
-    no formula of a spreadsheet: the editor saves its table as it is."""
+    """Return a text of a link or a file in one line, safe to show and to save.
+
+    Without characters that turn the text around them (21 would read as 12) and formulas of spreadsheets: the editor
+    saves its table unchanged.
+    """
     if not isinstance(cell, str):
         return cell
-    kept = (c for c in cell if c.isprintable() or c.isspace() or c in JOINERS)
-    return without_formulas(" ".join("".join(kept).split()))
+    visible = (c for c in cell if c.isprintable() or c.isspace() or c in JOINERS)
+    return without_formulas(" ".join("".join(visible).split()))
 
 
 def _plain(value: Any) -> Any:

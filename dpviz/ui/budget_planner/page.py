@@ -26,7 +26,7 @@ ANALYSES, SOLVED = "Your analyses", "Solve for"
 
 
 def show() -> None:
-    """Draw the page: the sidebar, and all else as a part that is drawn again alone."""
+    """Draw the page: the sidebar, and everything else as a part that can be drawn again alone."""
     panel = Panel("planner")
     st.title("Budget planner", anchor=False)
     st.markdown(texts.QUESTION)
@@ -52,8 +52,11 @@ def show() -> None:
 class _Planner(Part):
     """All of the page but its sidebar: the answer, the attacker, and the sections.
 
-    delta : of readings as (ε, δ). wanted : takes the error that one can live with. about, question : what is released,
-    and what is asked of it, of ABOUT and QUESTIONS. drawn : the charts.
+    budget, means : settings of the guarantee and of the noisy means.
+    delta : δ at which guarantees are read as (ε, δ).
+    wanted : value of the control `analyses.WANTED`, the largest acceptable error, by its name.
+    about, question : what is released, of ABOUT, and what is asked of it, of QUESTIONS.
+    figures : the charts drawn so far.
     """
 
     budget: Settings[Budget]
@@ -62,17 +65,17 @@ class _Planner(Part):
     wanted: Mapping[str, Any]
     about: str = "statistics"
     question: str = "error"
-    drawn: Shown = field(default_factory=list)
+    figures: Shown = field(default_factory=list)
 
     def draw(self) -> None:
-        """As `Part`."""
+        """Draw the switches, the answer with the attacker's chart, and the sections."""
         self.draw_leads()
         with st.container(key=self.panel.key("switches"), horizontal=True):
             self.about = self.panel.choice(
                 "about", "What is released", ABOUT, "statistics", texts.ABOUT_HELP, on_change=self._open
             )
             self.question = self.panel.choice("question", "First picture", QUESTIONS, "error", texts.QUESTION_HELP)
-        head, below, self.drawn = st.container(), st.container(), []
+        head, below, self.figures = st.container(), st.container(), []
         budget = means = planned = None
         with in_place(head):
             self.panel.check()
@@ -89,41 +92,41 @@ class _Planner(Part):
             protects = planned.protects if planned else view.protected(means)
             foot.caption(f":material/group: **Who is protected: {means.relation}.** {protects}")
             with chart:
-                self.drawn = view.attack_chart(budget, means.relation, planned) + self.drawn
+                self.figures = view.attack_chart(budget, means.relation, planned) + self.figures
         if not self.again:
             self.panel.say_unread()
         with foot:
             links.back_to_lesson()
             links.show(self.panel)
-            if self.drawn:
-                downloads.figures(self.panel, lambda: self.drawn)
+            if self.figures:
+                downloads.figures(self.panel, lambda: self.figures)
 
     def _sections(self, means: NoisyMeans, budget: Budget, answer: DeltaGenerator) -> Releases | None:
-        """Draw the open one, and the answer in its place; what is planned in it, if anything is."""
+        """Draw the open section, and the answer at `answer`; return the releases planned in the section, if any."""
         panel, delta = self.panel, self.delta
         planned: list[Releases | None] = [view.of_means(means, budget)]
         relative, by_rows = float(self.wanted[analyses.WANTED.name] or 0.0), self.question == "rows"
         head = answer if self.about == "statistics" else None
 
-        def look(draw: Callable[[], Shown]) -> Callable[[], None]:
+        def fixed(draw: Callable[[], Shown]) -> Callable[[], None]:
             def section() -> None:
                 with in_place():
-                    self.drawn += draw()
-                    _assumed(planned[0] or view.of_means(means, budget))
+                    self.figures += draw()
+                    _show_assumptions(planned[0] or view.of_means(means, budget))
 
             return section
 
         def plan(draw: Callable[[], tuple[Shown, Releases | None]]) -> Callable[[], None]:
             def section() -> None:
-                planned[0] = None  # unless it has a plan of its own
+                planned[0] = None  # stays so if `draw` raises
                 with in_place():
-                    shown, planned[0] = draw()
-                    self.drawn += shown
-                    _assumed(planned[0] or view.of_means(means, budget))
+                    figures, planned[0] = draw()
+                    self.figures += figures
+                    _show_assumptions(planned[0] or view.of_means(means, budget))
 
             return section
 
-        def solved() -> Shown:
+        def solve() -> Shown:
             name = panel.choice("solve", "Solve for", SOLVE, "noise", texts.SOLVE_HELP)
             if name == "budget":
                 planned[0] = None
@@ -134,31 +137,32 @@ class _Planner(Part):
             panel.check()
             if name == "rows":
                 return tabs.rows(means, budget, target)
-            with suppress(UserError):  # said there
+            with suppress(UserError):  # `given_noise` shows it
                 planned[0] = view.of_means(means, budget, tabs.wanted(means, budget, target))
             return tabs.given_noise(means, budget, delta, target)
 
         parts: dict[str, Callable[[], None]] = {
             ANALYSES: plan(lambda: analyses.view(panel, means, budget, delta, relative, head, by_rows)),
-            SOLVED: look(solved),
-            "What it is worth": look(lambda: view.worth(budget, means.relation, delta)),
-            "Accounting": look(lambda: tabs.savings(means, budget, delta)),
+            SOLVED: fixed(solve),
+            "What it is worth": fixed(lambda: view.worth(budget, means.relation, delta)),
+            "Accounting": fixed(lambda: tabs.savings(means, budget, delta)),
             "Split a budget": plan(lambda: tabs.split(panel, means, budget, delta)),
             "Background": lambda: explain.theory("planner", privacy),
         }
         panel.sections(parts, ANALYSES, keeps=True)
         if head is None:
-            self.drawn = accuracy.answer(panel, means, budget, relative, answer, by_rows) + self.drawn
+            self.figures = accuracy.answer(panel, means, budget, relative, answer, by_rows) + self.figures
         elif not panel.shows(ANALYSES):
-            self.drawn = analyses.answer(panel, means, budget, relative, head, by_rows) + self.drawn
+            self.figures = analyses.answer(panel, means, budget, relative, head, by_rows) + self.figures
         return planned[0]
 
     def _open(self) -> None:
-        """Open the section that what is released now is set in; for callbacks."""
+        """Open the section with the settings of what is released now; for callbacks."""
         about = st.session_state[self.panel.key("about")]
         st.session_state[self.panel.key("section")] = ANALYSES if about == "statistics" else SOLVED
 
 
-def _assumed(said: Releases) -> None:
-    """What the releases rest on."""
-    explain.assumptions(said.protects, said.batches, said.composition, said.constants, texts.NOTHING_READ)
+def _show_assumptions(releases: Releases) -> None:
+    explain.assumptions(
+        releases.protects, releases.batches, releases.composition, releases.constants, texts.NOTHING_READ
+    )

@@ -43,7 +43,7 @@ RULES = {"optimal": "Least noise", "proportional": "Like the weights"}
 
 
 def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tuple[Shown, Releases | None]:
-    """The table, the split, the total, and what all of it does to privacy."""
+    """Draw the table of analyses, the split, and its total in every currency; return chart and releases."""
     st.markdown(texts.SPLIT)
     table = _table(panel).rows(is_open=True)
     rule = panel.choice("rule", "Shares", RULES, "optimal", texts.RULE_HELP)
@@ -69,12 +69,12 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     st.markdown(f"**All together** ({budget.describe()} was given):")
     planner_view.of_events(total)
     parts = planner_view.by_name((s.analysis.name, s.fraction and 100 * s.fraction) for s in shares)
-    shown: Shown = []
+    figures: Shown = []
     if parts:
         figure = planner_figures.bars(parts, "Share of the total [%]", unit=" %")
-        shown = planner_view.chart("split", figure, budget=type(budget).name)
-    _in_python(budget, analyses, rule)
-    return shown, _releases(shares, means)
+        figures = planner_view.chart("split", figure, budget=type(budget).name)
+    _split_in_python(budget, analyses, rule)
+    return figures, _releases(shares, means)
 
 
 def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
@@ -88,8 +88,8 @@ def _releases(shares: Sequence[Share], means: NoisyMeans) -> Releases:
     )
 
 
-def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
-    """The split as a program."""
+def _split_in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
+    """Draw the program that computes the split."""
     rows = "\n".join(f"    {analysis.to_python()}," for analysis in analyses)
     used = sorted({type(budget).__name__, *(type(a.budget).__name__ for a in analyses if a.budget is not None)})
     planner_view.in_python(
@@ -101,7 +101,7 @@ def _in_python(budget: Budget, analyses: Sequence[Analysis], rule: str) -> None:
 
 
 def _table(panel: Panel) -> EditedTable:
-    edited = columns(
+    config = columns(
         TABLES["split"],
         mechanism={"options": [*MECHANISMS.values()]},
         sensitivity={"help": TERMS["sensitivity"].sentence},
@@ -110,7 +110,7 @@ def _table(panel: Panel) -> EditedTable:
     return EditedTable(
         panel,
         "split",
-        edited,
+        config,
         numbers=(WEIGHT, MOVE, AMOUNT, DELTA),
         start=DEFAULT,
         alt="The analyses: name, mechanism, weight, sensitivity, rows, own guarantee",
@@ -118,23 +118,23 @@ def _table(panel: Panel) -> EditedTable:
 
 
 def _analysis(row: tuple[Any, ...]) -> Analysis:
-    """One row of the table. Raises UserError that names the analysis."""
+    """Return the analysis of one row of the table. Raises UserError that names the analysis."""
     values = dict(zip(COLUMNS, row, strict=True))
     name = values[NAME] or "Analysis"
     mechanism = next((key for key, title in MECHANISMS.items() if title == values[MECHANISM]), None)
     if mechanism is None:
         raise UserError(f"Choose a mechanism for {name}.", title="A mechanism is missing")
-    own = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
+    currency = next((cls for cls in CURRENCIES.values() if cls.name == values[CURRENCY]), None)
     parts = {"name": name, "noise": mechanism, "rows": values[SET] or "", "weight": values[WEIGHT]}
     parts |= {"sensitivity": values[MOVE]}
     try:
-        if own is not None:
+        if currency is not None:
             if values[AMOUNT] is None:
                 raise UserError("State the amount of its guarantee.", title="An amount is missing")
-            fields = {own.controls()[0].name: values[AMOUNT]}
-            if len(own.controls()) > 1 and values[DELTA] is not None:
-                fields[own.controls()[1].name] = values[DELTA]
-            parts |= {"budget": Settings(own, fields).build()}
+            fields = {currency.controls()[0].name: values[AMOUNT]}
+            if len(currency.controls()) > 1 and values[DELTA] is not None:
+                fields[currency.controls()[1].name] = values[DELTA]
+            parts |= {"budget": Settings(currency, fields).build()}
         return Settings(Analysis, {key: value for key, value in parts.items() if value is not None}).build()
     except UserError as error:
         raise UserError(f"{name}: {error}", title=error.title) from error
@@ -142,29 +142,29 @@ def _analysis(row: tuple[Any, ...]) -> Analysis:
 
 _HELP = "Scale of the noise in every mean, for the what-ifs. Empty: half of what the budget gives."
 TARGET = Control("target", "Noise you can live with", _HELP, None, float, 1e-12, 1e6, scale="log", optional=True)
-CHECKPOINTS = 10  # beside T itself and the end of the budget
-LONGEST = 10_000  # steps that are drawn
-LONGEST_BAR = 300.0  # times the shortest one; beside a longer one it could not be seen
+CHECKPOINTS = 10  # of a curve over steps, without T itself and the end of the budget
+LONGEST = 10_000  # steps in a chart
+LONGEST_BAR = 300.0  # times the shortest bar; next to a longer one the shortest would be invisible
 GRID = "Privacy loss distributions are composed on a grid, which costs up to 0.2 %, never too little."
 
 
 def symbol(means: NoisyMeans) -> str:
-    """The symbol of the noise scale."""
+    """Return the symbol of the noise scale."""
     return "b" if means.noise == "laplace" else "σ"
 
 
 def wanted(means: NoisyMeans, budget: Budget, target: float | None) -> float:
-    """The noise of the what-ifs: as set, or half of what the budget gives."""
+    """Return the noise scale of the what-ifs: `target`, or half of the scale that the budget gives."""
     return means.noise_scale(budget) / 2 if target is None else target
 
 
 def noise_in_words(means: NoisyMeans, budget: Budget) -> str:
-    """The noise that the budget allows in every mean."""
+    """Return the noise scale that the budget gives every mean, with its symbol."""
     return f"{symbol(means)} = {short(means.noise_scale(budget))}"
 
 
 def noise(means: NoisyMeans, budget: Budget) -> Shown:
-    """The noise that the budget allows in every mean."""
+    """Show the noise that the budget gives every mean, and a chart of it over the number of steps."""
     scale = means.noise_scale(budget)
     help = texts.NOISE_HELP.format(batch=means.batch_size)
     planner_view.metrics(
@@ -178,20 +178,20 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
         waste = closed_forms.gdp_mu(budget.epsilon, budget.delta)
         waste /= closed_forms.classic_gaussian_mu(budget.epsilon, budget.delta)
         st.caption(texts.CALIBRATED.format(waste=100 * (waste - 1)))
-    slow = not budget.adds_up  # each point is calibrated by composing losses
-    steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if slow else 30).round().astype(int)])
+    is_slow = not budget.adds_up  # each point is calibrated by composing losses
+    steps = np.unique([means.iterations, *np.geomspace(1, 10_000, 4 if is_slow else 30).round().astype(int)])
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
-    shown = planner_view.chart("noise", figure)
+    figures = planner_view.chart("noise", figure)
     if reason:
         st.caption(f"No point for T = {missing}. {reason}")
-    _python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
-    return shown
+    _means_in_python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
+    return figures
 
 
 def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tuple[np.ndarray, str]:
-    """(k,) noise scale at each number of steps, NaN where no plan exists, and why not."""
+    """Return (k,) noise scale at each number of steps, NaN where no plan exists, and the reasons."""
     scales, reasons = np.full(len(steps), np.nan), []
     for i, t in enumerate(steps.tolist()):
         try:
@@ -202,7 +202,7 @@ def _noise_by_steps(means: NoisyMeans, budget: Budget, steps: np.ndarray) -> tup
 
 
 def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float | None) -> Shown:
-    """What a given noise guarantees, and how many steps the budget would last."""
+    """Show what a given noise guarantees, and how many steps the budget would last."""
     scale = wanted(means, budget, target)
     cost = noisy_means.guarantee(means.events_of_noise(scale), delta)
     st.markdown(f"**{means.iterations:,} means with noise {symbol(means)} = {short(scale)}** cost together:")
@@ -211,28 +211,31 @@ def given_noise(means: NoisyMeans, budget: Budget, delta: float, target: float |
     lasts = f"more than {STEPS_LIMIT:,}" if steps >= STEPS_LIMIT else f"{steps:,}"
     st.markdown(f"With noise of scale **{short(scale)}** in every mean the budget covers **{lasts} steps**.")
     longest = int(min(max(steps, means.iterations, 2) * 1.25, LONGEST))
-    end = steps if steps <= longest else 0  # what lasts longer is not marked
+    end = steps if steps <= longest else 0  # 0: the end is outside the chart and not marked
     times = np.unique([means.iterations, max(end, 1), *np.linspace(1, longest, CHECKPOINTS).round().astype(int)])
     limit = None if budget.adds_up else budget.limit_at(delta)
     if limit is not None:  # the curves are in the currency of the budget
-        shown = _accountants_by_steps(means, scale, delta, times, limit=limit, steps=end)
+        figures = _accountants_by_steps(means, scale, delta, times, limit=limit, steps=end)
     else:
         left, right = st.columns(2, gap="medium")
         with left:
-            shown = _budget_by_steps(means, budget, scale, times, end)
+            figures = _budget_by_steps(means, budget, scale, times, end)
         with right:
-            shown += _accountants_by_steps(means, scale, delta, times)
-    _python(
+            figures += _accountants_by_steps(means, scale, delta, times)
+    _means_in_python(
         f"events = means.events_of_noise({scale!r})\nprint(noisy_means.guarantee(events, delta={delta!r}).values)",
         means,
         budget,
         "from dpviz.privacy.statistics import noisy_means\n",
     )
-    return shown
+    return figures
 
 
 def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.ndarray, steps: int) -> Shown:
-    """What the noise spends of the very number that the budget limits."""
+    """Draw what the noise spends over the steps, in the currency of the budget.
+
+    times : (k,) numbers of steps. steps : number of steps that the budget lasts, 0 if outside the chart.
+    """
     control = budget.controls()[0]
     if not budget.adds_up:  # each point composes losses
         times = np.unique([1, means.iterations, max(steps, 1), times[-1]])
@@ -246,37 +249,40 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
 def _accountants_by_steps(
     means: NoisyMeans, scale: float, delta: float, times: np.ndarray, *, limit: float | None = None, steps: int = 0
 ) -> Shown:
-    """ε at δ of the noise, by every accountant. limit, steps : a budget in ε at this δ, and how long it lasts."""
+    """Draw ε at δ of the noise over the steps, by every accountant.
+
+    times : (k,) numbers of steps. limit, steps : a budget in ε at this δ, and the number of steps that it lasts.
+    """
     events = means.replaced(iterations=int(times[-1])).events_of_noise(scale)
     # One pass over disjoint blocks is one event, however many means it has.
     counts = np.maximum(np.ceil(times * len(events) / times[-1]), 1).astype(int)
     checkpoints = tuple(counts.tolist())
-    every = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
-    curves = {name: curve for name, curve in every.items() if np.isfinite(curve[-1])}
+    all_curves = {name: accountants.epsilon_curve(events, delta, name, checkpoints) for name in accountants.METHODS}
+    curves = {name: curve for name, curve in all_curves.items() if np.isfinite(curve[-1])}
     heading = f"Read as ε at δ = {short_up(delta)}" if limit is None else "How long the budget lasts"
     figure = planner_figures.spent_by_steps(times, curves, delta, limit, steps)
     return planner_view.chart("spent", figure, heading=heading, grid=GRID)
 
 
 def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
-    """How many rows a wanted noise needs."""
+    """Show the rows that the noise of the what-ifs needs, and a chart of the noise over the rows."""
     scale = wanted(means, budget, target)
     needed = means.rows_needed(budget, scale)
     st.markdown(
         f"Noise of scale **{short(scale)}** in each of {means.iterations:,} means needs **{needed:,} rows**; you have "
         f"{means.rows:,}."
     )
-    now = means.noise_scale(budget)
+    present = means.noise_scale(budget)
     low, high = sorted((means.rows, needed))
     axis = np.geomspace(max(1, low / 4), high * 4, 50)
-    figure = planner_figures.noise_by_rows(axis, now * means.rows / axis, scale, needed, symbol(means))
-    shown = planner_view.chart("rows", figure)
-    _python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
-    return shown
+    figure = planner_figures.noise_by_rows(axis, present * means.rows / axis, scale, needed, symbol(means))
+    figures = planner_view.chart("rows", figure)
+    _means_in_python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
+    return figures
 
 
 def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
-    """The same noise, counted by every theorem and accountant, with and without credit for sampling."""
+    """Show the cost of the same noise by every theorem and accountant, with and without credit for sampling."""
     scale = means.noise_scale(budget)
     proven = noisy_means.savings(means, scale, delta)
     if not proven:
@@ -284,41 +290,41 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
         return []
     best = min(proven, key=proven.__getitem__)
     worst = max(proven, key=proven.__getitem__)
-    least, most = proven[best], proven[worst]
-    if most <= 1.005 * least:
-        st.markdown(f"The noise costs **ε = {short_up(least)}**, however it is counted.")
+    lowest, highest = proven[best], proven[worst]
+    if highest <= 1.005 * lowest:
+        st.markdown(f"The noise costs **ε = {short_up(lowest)}**, however it is counted.")
     else:
-        costs = [f"ε = {short_up(cost)} ({SAVINGS[name]})" for name, cost in ((worst, most), (best, least))]
-        times = short(most / max(least, 1e-300))
+        costs = [f"ε = {short_up(cost)} ({SAVINGS[name]})" for name, cost in ((worst, highest), (best, lowest))]
+        times = short(highest / max(lowest, 1e-300))
         st.markdown(texts.BETTER_COUNTED.format(most=costs[0], least=costs[1], times=times))
-    drawn = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * least or least == 0}
-    absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in drawn]
+    bars = {SAVINGS[name]: value for name, value in proven.items() if value <= LONGEST_BAR * lowest or lowest == 0}
+    absent = [f"{SAVINGS[name]}, ε = {short_up(proven[name])}" for name in proven if SAVINGS[name] not in bars]
     too_long = f"Too long to draw: {'; '.join(absent)}. " if absent else ""
-    shown = planner_view.chart(
+    figures = planner_view.chart(
         "accountants",
-        planner_figures.bars(drawn, "ε", SAVINGS[best]),
+        planner_figures.bars(bars, "ε", SAVINGS[best]),
         to_download=partial(_finer_bars, means, scale, delta),
         delta=short_up(delta),
         too_long=too_long,
         grid=GRID,
     )
-    _python(
+    _means_in_python(
         f"print(noisy_means.savings(means, means.noise_scale({budget.to_python()}), delta={delta!r}))",
         means,
         budget,
         "from dpviz.privacy.statistics import noisy_means\n",
     )
-    return shown
+    return figures
 
 
 def _finer_bars(means: NoisyMeans, scale: float, delta: float) -> go.Figure:
-    """The same bars, all of them, by accountants that round losses to a finer grid."""
+    """Return the chart of `savings` with all bars, by accountants that round losses to a finer grid."""
     proven = noisy_means.savings(means, scale, delta, precision="fine")
     return planner_figures.bars({SAVINGS[name]: value for name, value in proven.items()}, "ε")
 
 
-def _python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
-    """The lines that compute the same."""
+def _means_in_python(lines: str, means: NoisyMeans, budget: Budget, imports: str = "") -> None:
+    """Draw the program that computes the same. lines : its last lines, after `means` is defined."""
     planner_view.in_python(
         f"{imports}from dpviz.privacy.budgets import {type(budget).__name__}\n"
         f"from dpviz.privacy.statistics.noisy_means import NoisyMeans\n\nmeans = {means.to_python()}\n{lines}"

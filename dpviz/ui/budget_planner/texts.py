@@ -1,4 +1,4 @@
-"""The words of the budget planner; `tables.toml` has those of its tables."""
+"""The texts of the budget planner; `tables.toml` has those of its tables."""
 
 from dpviz import resources
 

@@ -23,8 +23,7 @@ from dpviz.ui.experiment.plan import Shown
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
 _worded = worded(__package__)
-ORDER = 8.0  # of the Rényi divergence that is shown
-
+ORDER = 8.0  # order α of the Rényi divergence on the screen
 
 NEIGHBOURS: Mapping[Relation, str] = {
     "replace-one": "One row may be exchanged for any other; the number of rows is public.",
@@ -34,10 +33,11 @@ NEIGHBOURS: Mapping[Relation, str] = {
 
 @dataclass(frozen=True)
 class Releases:
-    """What is planned where the visitor looks, for the picture of the attacker and the assumptions.
+    """Releases planned in the open section, for the chart of the attacker and for the assumptions.
 
-    events : what all of it together does to privacy. name : in the picture, with how many there are. protects : who is
-        protected. batches, composition, constants : see `explain.assumptions`.
+    events : mechanisms of all of it together. name : of the releases in the chart, with their number. protects : who is
+        protected, in words.
+    batches, composition, constants : sentences for `explain.assumptions`.
     """
 
     events: tuple[Event, ...]
@@ -49,10 +49,12 @@ class Releases:
 
 
 def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> Releases:
-    """The noisy means that the first tabs ask about, with the noise that meets the budget or of a given scale; without
-    events where there is no such noise."""
+    """Return the noisy means of the first tabs, with noise of `scale` or, if None, the noise that meets the budget.
+
+    Without events where no noise meets the budget.
+    """
     events: tuple[Event, ...] = ()
-    with suppress(UserError):  # said where the noise is shown
+    with suppress(UserError):  # the section that draws the noise shows it
         events = tuple(means.events(budget) if scale is None else means.events_of_noise(scale))
     return Releases(
         events,
@@ -65,18 +67,18 @@ def of_means(means: NoisyMeans, budget: Budget, scale: float | None = None) -> R
 
 
 def analyses(count: int) -> str:
-    """So many of them, in words."""
+    """Return the number of analyses in words."""
     return f"{count} {'analysis' if count == 1 else 'analyses'}"
 
 
 def protected(means: NoisyMeans) -> str:
-    """Who is protected, in words; a batch of all rows without replacement is no batch."""
+    """Return who is protected, in words; a batch of all rows without replacement is no batch."""
     uses_all = means.sampling == "wor" and means.batch_size == means.rows
     return means.replaced(sampling="all").protects if uses_all else means.protects
 
 
 def names(delta: float, order: float) -> dict[str, str]:
-    """What the currencies are called, in the order in which they are shown."""
+    """Return the titles of the currencies by key, in the order of the screen."""
     return {
         "epsilon": "Pure ε",
         "epsilon_at_delta": f"ε at δ = {short_up(delta)}",
@@ -87,7 +89,7 @@ def names(delta: float, order: float) -> dict[str, str]:
 
 
 def currencies(budget: Budget, delta: float) -> None:
-    """The same guarantee in the other currencies; a dash and the reason where it implies none."""
+    """Show the guarantee in the other currencies; a dash and the reason where it implies none."""
     order = budget.own_order(ORDER)
     implied = conversions.implied(budget, delta, order)
     values: dict[str, tuple[str, str]] = {}
@@ -109,14 +111,14 @@ def currencies(budget: Budget, delta: float) -> None:
 
 
 def worth(budget: Budget, relation: Relation, delta: float) -> Shown:
-    """The guarantee in words, what a noticed row and a suspicion can become, and in the other currencies."""
+    """Show the guarantee in words, with what a noticed row and a suspicion can become, and in the other currencies."""
     st.markdown("\n".join(f"- {sentence}" for sentence in budget.consequences(relation)))
     currencies(budget, delta)
     return []
 
 
 def of_events(cost: Guarantee) -> None:
-    """What given releases cost in every currency; a dash and the reason where one does not exist."""
+    """Show the cost of given releases in every currency; a dash and the reason where there is none."""
     values: dict[str, tuple[str, str]] = {}
     for name, title in names(cost.delta, ORDER).items():
         if name in cost.values:
@@ -129,40 +131,40 @@ def of_events(cost: Guarantee) -> None:
 
 
 def metrics(values: Mapping[str, tuple[str, str]]) -> None:
-    """Numbers in a row, by their titles: what is shown of each, and its help."""
+    """Draw numbers in a row. values : by title, the text of the number and its help."""
     row = st.container(horizontal=True)
     for title, (value, help) in values.items():
         row.metric(title, value, border=True, help=help)
 
 
 def by_name(values: Iterable[tuple[str, float | None]]) -> dict[str, float]:
-    """The values by name, None left out; a second one of the same name is numbered by its place."""
-    named: dict[str, float] = {}
+    """Return the values by name without None; number a repeated name by its position in `values`."""
+    result: dict[str, float] = {}
     for number, (name, value) in enumerate(values, 1):
         if value is not None:
-            named[f"{name} ({number})" if name in named else name] = value
-    return named
+            result[f"{name} ({number})" if name in result else name] = value
+    return result
 
 
 def in_python(program: str) -> None:
-    """The lines that compute the same."""
+    """Draw an expander with a program that computes the same."""
     with st.expander("The same in Python", icon=":material/code:"):
         st.code(program, language="python")
 
 
 def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -> Shown:
-    """The trade-off curve of the guarantee and, if anything is planned, of all of that together."""
+    """Draw the trade-off curve of the guarantee and, if any are planned, of all releases together."""
     rates = planner_figures.RATES
-    name, curve, said = "", None, ""
+    name, curve, sentence = "", None, ""
     if planned is not None and planned.events:
         name, curve = planned.name, tradeoffs.tradeoff(planned.events, rates)
         advantage = tradeoffs.advantage(planned.events)
         right = f"right in at most {short_up(50 * (1 + advantage))} of 100 such cases"
-        said = f"Of {name}, as a whole: {right}."
+        sentence = f"Of {name}, as a whole: {right}."
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
-    return chart("tradeoff", planner_figures.tradeoff(budget.tradeoff(rates), curve, name), unit=unit, said=said)
+    return chart("tradeoff", planner_figures.tradeoff(budget.tradeoff(rates), curve, name), unit=unit, said=sentence)
 
 
 def chart(name: str, figure: go.Figure, **values: Any) -> Shown:
-    """Draw the chart of this name, with its words and these values in them, as `worded` joins them; for the export."""
+    """Draw the chart `name` with its texts, into which `worded` puts `values`; return it for the export."""
     return [charts.show(_worded(name, figure, **values), f"planner_chart_{name}")]

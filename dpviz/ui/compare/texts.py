@@ -1,4 +1,4 @@
-"""The words of the page that compares runs."""
+"""The texts of the page that compares runs."""
 
 from dpviz import resources
 

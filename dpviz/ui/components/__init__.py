@@ -1,5 +1,5 @@
-"""Parts of pages that are drawn in the browser by code of our own: charts that move in place, a button that copies,
-terms that say what they mean.
+"""Parts of pages drawn in the browser by our own code: charts that move in place, a button that copies, terms that
+explain themselves.
 
 `st.plotly_chart` takes a chart away and draws a new one, two or three times, whenever its data change: the live picture
 must not blink, and a slider with five charts must not lag. The library is the part of plotly.js that our charts need, a
@@ -26,22 +26,23 @@ from dpviz.plots.elements.style import NOT_PRIVATE
 from dpviz.plots.elements.typeset import printed
 from dpviz.ui.terms import TERMS
 
-_SERVED = "served"  # the folder whose files a tab fetches once; another version, another address
+_SERVED = "served"  # folder of files that a tab fetches once; each version has its own address
 _LIBRARY = f"component/{__name__}.{_SERVED}/plotly-cartesian-4.1.1.min.js"
 
 
 def source(name: str) -> str:
-    """A file of this folder."""
+    """Return the text of a file in this folder."""
     return resources.text(__package__, name)
 
 
 def style(name: str, **values: object) -> None:
-    """Draw the page by a style sheet of this folder, in which `$name` stands for a value."""
+    """Apply a style sheet of this folder to the page. values : by name, replace `$name` in the sheet."""
     st.html(f"<style>\n{Template(source(name)).substitute(values)}</style>")
 
 
 def part(name: str, html: str, **options: Any) -> Any:
-    """A part of a page, from the files of its name in this folder; to be declared once per process."""
+    """Declare a part of a page, from the script and style sheet called `name` in this folder; call it once per
+    process."""
     return st.components.v2.component(
         f"dpviz_{name}", **{"html": html, "css": source(f"{name}.css"), "js": source(f"{name}.js"), **options}
     )
@@ -49,8 +50,9 @@ def part(name: str, html: str, **options: Any) -> Any:
 
 @cache
 def _served(name: str, html: str) -> tuple[Any, str]:
-    """A part of a page whose code, in the folder of this name, the server sends once; and the address of that code."""
-    declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it serves the files
+    """Declare a part whose code, `name`.js in the folder `_SERVED`, a tab fetches once; return it, and the code's
+    address."""
+    declare_component(_SERVED, path=Path(__file__).parent / _SERVED)  # never drawn: it serves the folder
     version = hashlib.sha256(source(f"{_SERVED}/{name}.js").encode()).hexdigest()[:8]
     component = st.components.v2.component(f"dpviz_{name}", html=html, js=source("loader.js"), isolate_styles=False)
     return component, f"component/{__name__}.{_SERVED}/{name}.js?{version}"
@@ -63,15 +65,14 @@ def _plot(key: str, height: int, **data: Any) -> None:
 
 
 def drawing(figure: dict[str, Any]) -> dict[str, Any]:
-    """What a browser draws of a figure, given as plain values: as JSON, with its height in pixels."""
-    drawn = printed(figure)
-    drawn["layout"].pop("template", None)  # plotly's own look, 7 kB; in the browser, the page's takes its place
-    return {"figure": to_json_plotly(drawn), "height": int(drawn["layout"]["height"])}
+    """Return what the browser needs of a figure, given as plain values: its JSON, and its height in pixels."""
+    result = printed(figure)
+    result["layout"].pop("template", None)  # plotly's own style, 7 kB; the browser uses the page's instead
+    return {"figure": to_json_plotly(result), "height": int(result["layout"]["height"])}
 
 
 class Leads(NamedTuple):
-    """Values of the controls above a page's pictures, by title; and a name of all settings, which differs where any
-    setting does."""
+    """Values of the controls above a page's charts, by title; and a text that identifies the page's settings."""
 
     values: Mapping[str, str]
     settings: str
@@ -80,19 +81,23 @@ class Leads(NamedTuple):
 def plot(
     drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group: str = "", leads: Leads | None = None
 ) -> None:
-    """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
+    """Draw a figure, or move the figure of this key to the new data; zoom and hidden lines stay.
 
-    alt : what it shows, for those who cannot see it. pale : drawn faint. group : of figures with one pointer, as far as
-    their horizontal axes have the same title. leads : the settings that a figure is of: when one of these controls is
-    moved, the lines before stay, pale, and the vertical axis holds both.
+    alt : text alternative.
+    pale : whether it is drawn faint.
+    group : of figures that share a pointer, as far as their horizontal axes have the same title.
+    leads : the settings of the figure: when one of these controls is moved, the old lines stay, pale, and the vertical
+        axis holds both.
     """
-    of: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
-    _plot(key, **drawing, **of, alt=alt, pale=pale, group=group, name=key)
+    lead_data: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
+    _plot(key, **drawing, **lead_data, alt=alt, pale=pale, group=group, name=key)
 
 
 def awaited(key: str) -> None:
-    """The place of the figure of this key, before there is one: the tab fetches the library while nothing else happens,
-    which would take longer than the first picture."""
+    """Hold the place of the figure of this key before there is one.
+
+    Meanwhile the tab fetches the plotting library, which would take longer than the first chart.
+    """
     _plot(key, 1)
 
 
@@ -108,11 +113,11 @@ def slider(
     on_press: Callable[[], None],
     on_move: Callable[[], None],
 ) -> None:
-    """A slider over stops with these texts, drawn at `index`, whose `stops` a browser draws while it is dragged.
+    """Draw a slider over stops with these texts, at stop `index`, whose charts the browser draws while it is dragged.
 
-    on_press : called when it is pressed and the browser has no stops of it, which `stops` is to send then. on_move :
-    called when it is let go at another stop; `st.session_state[key]["move"]` is {"index", "turn"}.
-    turn : the last one that was heard of. group : of the charts that `stops` draws.
+    on_press : called when it is pressed and the browser lacks its stops, which the page then sends by `stops`.
+    on_move : called when it is released at another stop; `st.session_state[key]["move"]` is {"index", "turn"}.
+    turn : number of the last move that the server knows of. group : of the charts that the stops draw.
     """
     component, module = _served(
         "slider",
@@ -125,26 +130,27 @@ def slider(
 
 
 def stops(key: str, group: str, settings: str, packed: str = "") -> None:
-    """Tell the browser which settings the page has, by a name of theirs, and send it the stops of a slider, if any.
+    """Tell the browser which settings the page has, and send it the stops of a slider, if any.
 
-    packed : as `pack_stops` gives them. The browser draws stops only while the settings are those of one of them.
+    settings : text that identifies the page's settings. packed : result of `pack_stops`. The browser draws stops only
+        while the settings are those of one of them.
     """
     component, module = _served("stops", "<i></i>")
     component(key=key, data={"packed": packed, "group": group, "settings": settings, "module": module}, height=1)
 
 
 def pack_stops(slider: str, settings: Sequence[str], lines: Sequence[str], charts: Mapping[str, Sequence[str]]) -> str:
-    """The guarantee and the charts of a page at every stop of a slider, compressed, as text.
+    """Return the guarantee and the charts of a page at every stop of a slider, compressed, as text.
 
-    slider : its key. settings : (stops,) a name for the page's settings at each. lines : (stops,) the guarantee, in
-    words. charts : (stops,) figures as JSON, by the key that they are drawn with.
+    slider : key of the slider. settings : (stops,) texts that identify the page's settings.
+    lines : (stops,) the guarantee in words. charts : (stops,) figures as JSON, by the key that they are drawn with.
     """
     text = json.dumps({"slider": slider, "settings": settings, "lines": lines, "charts": charts})
     return b64encode(zlib.compress(text.encode())).decode()
 
 
 def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
-    """Have the part of the page that this stands in drawn again after so many seconds; first, `on_look` is called."""
+    """Have the surrounding part of the page drawn again after `seconds`; call `on_look` before that."""
     component, module = _served("look", "<i></i>")
     component(
         key=key, data={"wait": seconds, "turn": time.monotonic(), "module": module}, height=1, on_look_change=on_look
@@ -152,7 +158,7 @@ def look(key: str, seconds: float, on_look: Callable[[], None]) -> None:
 
 
 def copy(text: str, key: str, label: str) -> None:
-    """A button that copies a text to the clipboard and says so, or selects it where the browser forbids that."""
+    """Draw a button that copies a text to the clipboard and says so, or selects it where the browser forbids that."""
     component, module = _served(
         "copy",
         '<div class="dpviz-copy"><button type="button"></button><span class="said" role="status"></span>'
@@ -163,17 +169,19 @@ def copy(text: str, key: str, label: str) -> None:
 
 @cache
 def _words() -> Any:
-    told = [{name: getattr(term, name) for name in ("name", "sentence", "formula", "said")} for term in TERMS.values()]
+    terms = [{name: getattr(term, name) for name in ("name", "sentence", "formula", "said")} for term in TERMS.values()]
     return part(
         "words",
         '<button type="button" class="open" popovertarget="panel">Words</button>'
         '<div id="panel" class="panel" popover role="dialog" aria-label="Words of this page"><dl></dl>'
         '<button type="button" class="all">All words</button></div>',
-        js=f"const TERMS = {json.dumps(told, ensure_ascii=False)};\n{source('words.js')}",
+        js=f"const TERMS = {json.dumps(terms, ensure_ascii=False)};\n{source('words.js')}",
     )
 
 
 def words(key: str, on_all: Callable[[], None]) -> bool:
-    """Mark the terms of the glossary where they stand on the page, so that a press says what they mean, and draw a
-    button with all that the page uses. True when somebody asks for the whole list, after `on_all`."""
+    """Mark the terms of the glossary on the page, each with its meaning, and draw a button with all that the page uses.
+
+    Return True when the visitor asks for the whole list; before that, `on_all` is called.
+    """
     return bool(_words()(key=key, data={}, on_all_change=on_all).all)

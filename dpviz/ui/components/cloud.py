@@ -12,5 +12,5 @@ def _component() -> Any:
 
 
 def draw(key: str, animation: bytes) -> None:
-    """Show an animation, as `plots.clouds.packed` makes it; where one of this key is shown, its step stays."""
+    """Draw an animation, a result of `plots.clouds.packed`; an animation with the same key keeps its step."""
     _component()(key=key, data=animation)

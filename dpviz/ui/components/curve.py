@@ -26,11 +26,12 @@ def draw(
     keys: tuple[float, float] = (0.02, 0.1),
     edition: int = 0,
 ) -> None:
-    """Draw the sheet with its handles at these values (shares of its height) when it is mounted.
+    """Draw the sheet with its handles at `values`, shares of its height, when the browser first draws it.
 
-    label : what is drawn, for those who cannot see it. moved : called when a handle has moved; see `values`.
-    keys : how far an arrow moves a handle, and a page key. edition : another one takes the handles to these values;
-    with the same, they stay where the visitor has moved them, which is newer than what this server has heard of.
+    label : text alternative. moved : called when a handle has moved; `values(key, …)` has the result.
+    keys : how far an arrow key and a page key move a handle, as shares of the height.
+    edition : a new edition takes the handles to `values`; with the same one they stay where the visitor moved them,
+        because the browser may know of moves that this server does not know yet.
     """
     data = {
         "height": sheet.height,
@@ -50,10 +51,11 @@ def draw(
 
 
 def values(key: str, count: int) -> tuple[float, ...] | None:
-    """Where a visitor has left the handles, shares from 0 to 1; None if nothing has come that says so."""
-    found = (st.session_state.get(key) or {}).get("values")
-    if not isinstance(found, Sequence) or isinstance(found, str) or len(found) != count:
+    """Return the heights of the handles, shares from 0 to 1; None if the browser has not sent `count` finite
+    numbers."""
+    heights = (st.session_state.get(key) or {}).get("values")
+    if not isinstance(heights, Sequence) or isinstance(heights, str) or len(heights) != count:
         return None
-    if not all(isinstance(value, int | float) and math.isfinite(value) for value in found):
+    if not all(isinstance(value, int | float) and math.isfinite(value) for value in heights):
         return None
-    return tuple(min(1.0, max(0.0, float(value))) for value in found)
+    return tuple(min(1.0, max(0.0, float(value))) for value in heights)

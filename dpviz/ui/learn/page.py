@@ -12,7 +12,7 @@ STEPS = {str(number): number for number in range(1, len(steps.NAMES) + 1)}
 
 
 def show() -> None:
-    """Draw the page."""
+    """Draw the lesson and the step in the address, or the list."""
     slug, step = st.query_params.get("lesson"), st.query_params.get("step", "1")
     lesson = steps.named(slug) if slug else None
     if lesson is None:
@@ -23,29 +23,30 @@ def show() -> None:
     steps.show(lesson, STEPS.get(step, 1))
 
 
-def _list(unread: bool) -> None:
+def _list(is_unknown: bool) -> None:
+    """Draw the tabs of lessons and glossary. is_unknown : whether the address names an unknown lesson."""
     st.title("Lessons", anchor=False)
     first, second = st.tabs(["Lessons", glossary.TAB], key=glossary.TABS, bind="query-params", on_change="rerun")
     if second.open:
         with second:
             glossary.listed()
     with first:
-        _lessons(unread)
+        _lessons(is_unknown)
 
 
-def _lessons(unread: bool) -> None:
+def _lessons(is_unknown: bool) -> None:
     st.markdown(
         "One idea each, in a few minutes: predict what happens, see it run, and read why. No answer is written in "
         "advance: the run decides."
     )
-    if unread:
+    if is_unknown:
         st.info(NO_LESSON, icon=":material/link_off:")
-    known = steps.ordered()
-    done = sum(steps.answered(lesson) for lesson in known)
-    st.caption(f"{done} of {len(known)} answered. Until you close the tab, this page remembers which.")
-    for group, chosen in steps.grouped().items():
+    lessons = steps.ordered()
+    done = sum(steps.answered(lesson) for lesson in lessons)
+    st.caption(f"{done} of {len(lessons)} answered. Until you close the tab, this page remembers which.")
+    for group, members in steps.grouped().items():
         st.header(group, anchor=False)
-        for lesson in chosen:
+        for lesson in members:
             _entry(lesson)
     glossary.words("learn_words", here=True)
     components.awaited("learn_awaited")  # the first lesson has a chart
@@ -55,5 +56,5 @@ def _entry(lesson: Lesson) -> None:
     row = st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False)
     icon = ":material/check_circle:" if steps.answered(lesson) else ":material/school:"
     row.button(lesson.title, key=f"learn_open_{lesson.slug}", icon=icon, on_click=steps.go, args=(lesson.slug,))
-    answered = ", answered" if steps.answered(lesson) else ""
-    row.caption(f"{lesson.minutes} minutes{answered}", width="content")
+    suffix = ", answered" if steps.answered(lesson) else ""
+    row.caption(f"{lesson.minutes} minutes{suffix}", width="content")

@@ -1,1 +1,1 @@
-"""The web server around the pages, which Streamlit starts: `app.py` names what is here."""
+"""The web server around the pages, which Streamlit starts: `app.py` names its middleware and its start."""

@@ -8,13 +8,13 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MOST_FILES = 1000  # kept compressed; there are about 150, but a file has more than one address
-# Else a browser looks for the server below the address of the page, too: two requests that are not answered.
+MAX_FILES = 1000  # in the cache of compressed files; there are about 150, but a file has several addresses
+# Without it a browser looks for the server below the address of the page, too: two requests without an answer.
 ADDRESS = b'<script>window.__streamlit = { BACKEND_BASE_URL: new URL(".", location).href }</script>'
 
 
 class Files:
-    """Scripts and style sheets are sent compressed, and are compressed once: Streamlit sends megabytes as they are."""
+    """Middleware that compresses scripts and style sheets, each once; Streamlit alone sends megabytes uncompressed."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -39,29 +39,29 @@ class Files:
             return answer
         _fill(answer, await run_in_threadpool(gzip.compress, bytes(answer.body)))
         answer.headers.update({"content-encoding": "gzip", "vary": "Accept-Encoding"})
-        del answer.headers["set-cookie"]  # it is sent to other visitors, too
-        if len(self._compressed) < MOST_FILES:
+        del answer.headers["set-cookie"]  # the file is sent to other visitors, too
+        if len(self._compressed) < MAX_FILES:
             self._compressed[scope["path"]] = answer
         return answer
 
     async def _page(self, scope: Scope, receive: Receive) -> Response:
         answer = await self._answer(scope, receive)
         if answer.status_code == 200 and "html" in answer.headers.get("content-type", ""):
-            for name in ("etag", "last-modified"):  # of another text
+            for name in ("etag", "last-modified"):  # they are those of the unchanged page
                 del answer.headers[name]
             page = bytes(answer.body).replace(b"<title>Streamlit", b"<title>dpviz", 1)
             _fill(answer, page.replace(b"<head>", b"<head>" + ADDRESS, 1))
         return answer
 
     async def _answer(self, scope: Scope, receive: Receive) -> Response:
-        """All of what Streamlit answers, as it is."""
+        """Return Streamlit's complete, uncompressed answer."""
         messages: list[Message] = []
-        asked = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+        headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
 
         async def keep(message: Message) -> None:
             messages.append(message)
 
-        await self._app({**scope, "headers": asked}, receive, keep)
+        await self._app({**scope, "headers": headers}, receive, keep)
         start, *parts = messages
         answer = Response(status_code=start["status"])
         answer.raw_headers = list(start["headers"])
@@ -69,9 +69,10 @@ class Files:
         return answer
 
 
-def _takes_compressed(asked: Headers) -> bool:
-    """Whether all of a file is asked for, and may be compressed."""
-    return "gzip" in asked.get("accept-encoding", "") and not {"if-none-match", "if-modified-since", "range"} & {*asked}
+def _takes_compressed(headers: Headers) -> bool:
+    """Return whether a request is for all of a file and accepts it compressed."""
+    partial = {"if-none-match", "if-modified-since", "range"}
+    return "gzip" in headers.get("accept-encoding", "") and not partial & {*headers}
 
 
 def _fill(answer: Response, body: bytes) -> None:

@@ -1,7 +1,7 @@
 """Requests from other web sites are refused before Streamlit sees them.
 
-Streamlit looks up its own address on the internet to judge a foreign origin, and answers nobody meanwhile. It checks
-the host's name for sessions only.
+To judge a foreign origin, Streamlit looks up its own address on the internet, and answers no request meanwhile. It
+checks the host's name for sessions only.
 """
 
 import logging
@@ -15,14 +15,17 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 HERE = ("localhost", "127.0.0.1")
-HEALTH = "/_stcore/health"  # which a probe asks for under any name
-LONGEST = 100  # letters of a name in the log
+HEALTH = "/_stcore/health"  # a probe requests it under any host name
+MAX_LETTERS = 100  # of a name in the log
 _log = logging.getLogger(__name__)
 
 
 class OwnOrigins:
-    """Passes on what comes under one of `server.allowedHosts`, and from no other web site: such a request is one of the
-    page itself, of this machine, of `browser.serverAddress`, or of one of `server.corsAllowedOrigins`."""
+    """Middleware that refuses requests from other web sites, or under a host name that `server.allowedHosts` lacks.
+
+    It passes on requests that come from the page itself, this machine, `browser.serverAddress`, or one of
+    `server.corsAllowedOrigins`.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -41,17 +44,17 @@ class OwnOrigins:
 
 
 def _refusal(host: str, origin: str | None) -> str:
-    """Why a request is refused, and which setting would allow it; empty for one that is passed on."""
-    if not _known(host):
-        return f"The host {host[:LONGEST]!r} is not one of server.allowedHosts."
+    """Return why a request is refused, and which setting would allow it; "" for one that is passed on."""
+    if not _is_allowed(host):
+        return f"The host {host[:MAX_LETTERS]!r} is not one of server.allowedHosts."
     if origin is not None and not _is_own(origin, host):
-        names = f"{origin[:LONGEST]!r} is not the host {host[:LONGEST]!r}"
+        names = f"{origin[:MAX_LETTERS]!r} is not the host {host[:MAX_LETTERS]!r}"
         return f"The origin {names}, and not one of server.corsAllowedOrigins."
     return ""
 
 
-def _known(host: str) -> bool:
-    """Whether the server may be asked under this name."""
+def _is_allowed(host: str) -> bool:
+    """Return whether the server accepts requests under this host name."""
     patterns: list[str] = st.get_option("server.allowedHosts")
     name = _name(f"//{host}")
     return not patterns or (name != "" and any(fnmatch(name, pattern.strip().lower()) for pattern in patterns))
@@ -61,11 +64,11 @@ def _is_own(origin: str, host: str) -> bool:
     if not st.get_option("server.enableCORS") or origin.partition("//")[2] == host:
         return True
     allowed = [st.get_option("browser.serverAddress"), *(st.get_option("server.corsAllowedOrigins") or ())]
-    return _name(origin) in {*HERE, *(_name(each if "//" in each else f"//{each}") for each in allowed)}
+    return _name(origin) in {*HERE, *(_name(site if "//" in site else f"//{site}") for site in allowed)}
 
 
 def _name(address: str) -> str:
-    """The name of a host in an address; empty where there is none."""
+    """Return the name of the host in an address; "" where there is none."""
     try:
         return (urlsplit(address).hostname or "").rstrip(".")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the server does when it starts, and spares the pages."""
+"""Work that the server does when it starts, so that pages need not wait for it."""
 
 import gc
 import sys
@@ -10,14 +10,14 @@ from starlette.concurrency import run_in_threadpool
 
 from dpviz.ui.experiment.run import runner
 
-SWITCH = 0.0005  # seconds that one visitor's computation keeps another's waiting, each time that messages are sent
+SWITCH = 0.0005  # seconds that one visitor's computation delays another's, each time that messages are sent
 
 
 @st.cache_resource(show_spinner=False)
 def prepare() -> None:
-    """Once per server: start its workers, and spare every rerun a wait.
+    """Start the workers and set up the interpreter, once per server.
 
-    What was imported need not be looked at each time that garbage is collected (45-80 ms).
+    Imported objects are frozen: looking at them in every garbage collection would cost 45-80 ms.
     """
     runner()
     sys.setswitchinterval(SWITCH)
@@ -27,12 +27,12 @@ def prepare() -> None:
 
 @st.cache_resource(ttl=2.0, show_spinner=False)
 def tidy() -> None:
-    """At most every two seconds, and not after looks at a run: let go of what pages have left behind."""
+    """Collect the garbage that pages leave behind; at most every two seconds, and not after polls of a run."""
     gc.collect()
 
 
 @asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
-    """The server answers when what every page needs is there, so that the first visitor does not wait for it."""
+    """Prepare everything that pages need before the server answers, so that the first visitor does not wait."""
     await run_in_threadpool(prepare)
     yield

@@ -21,64 +21,70 @@ from dpviz.ui.markdown import columns
 from dpviz.ui.uploads import file, texts
 from dpviz.ui.uploads.file import File
 
-BINS = "bins:"  # what a list of edges starts with
+BINS = "bins:"  # opens a list of edges
 
 
 @dataclass
 class CategoricalFile(File):
-    """A file, with the columns that are used so far."""
+    """A file, with the columns in use so far."""
 
     used: set[str] = field(default_factory=set)
 
 
 def uploaded(page: str) -> tuple[CategoricalUpload | None, Mapping[str, np.ndarray]]:
-    """The panel for a user's categorical file; the data set and its table, or None as long as something is missing."""
-    return file.uploaded(f"{page}_categories", CategoricalFile, _chosen)
+    """Draw the panel for a user's categorical file; return the data set and its tables, or None while something is
+    missing."""
+    return file.uploaded(f"{page}_categories", CategoricalFile, _choose)
 
 
-def _chosen(upload: CategoricalFile) -> PreparedCategories:
-    """The table that the user's choices make. Raises UserError."""
+def _choose(upload: CategoricalFile) -> PreparedCategories:
+    """Ask for the columns to use and their categories; return the prepared table. Raises UserError."""
     names = [column.name for column in upload.columns]
-    edited = _edited(upload, names, (), pd.Series([name in upload.used for name in names], dtype=bool))
+    edited = _edit(upload, names, (), pd.Series([name in upload.used for name in names], dtype=bool))
     upload.used = {name for name, used in zip(names, edited["used"], strict=True) if used}
     help = "Lists for the columns in use that have none; if none is in use, for as many as fit."
     file.fill_button(upload, _fill, (upload, upload.used), help)
-    declared = _parsed(upload, [name for name in names if name in upload.used])
+    declared = _parse(upload, [name for name in names if name in upload.used])
     _mark(upload, declared)
     if declared:
         combinations = math.prod(_size(categories) for categories in declared.values())
         count = f"{combinations:,}" if combinations < 10**9 else f"about 10^{len(str(combinations)) - 1}"
         st.caption(f"|Z| = {count} combinations of categories so far, of at most {MAX_DOMAIN:,}.")
-    _all_read(declared, upload.used)
-    prepared = upload.made_by(prepare_categories, columns=declared)
+    _require_all(declared, upload.used)
+    prepared = upload.prepare_once(prepare_categories, columns=declared)
     file.ready(upload, len(prepared.table), 0, f"{len(declared)} columns")
-    most = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
-    unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in most if count)
-    file.counted([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
+    largest = sorted(prepared.unlisted.items(), key=lambda item: -item[1])[:8]
+    unlisted = ", ".join(f"{count:,} in {shown(name)}" for name, count in largest if count)
+    file.show_counts([f"rows that went to “{OTHER}”: {unlisted or 'none'}"])
     return prepared
 
 
 def declare(upload: File, columns: Sequence[str]) -> dict[str, Declared]:
-    """The declared categories of chosen columns, from a table to fill in. Raises UserError if one cannot be read."""
-    _edited(upload, columns, tuple(columns))
+    """Ask for the categories of `columns` in a table to fill in; return them. Raises UserError if one cannot be
+    read."""
+    _edit(upload, columns, tuple(columns))
     help = "The most frequent categories, or ranges, of columns that have no list yet."
     file.fill_button(upload, _fill, (upload, set(columns)), help, name="fill_lists")
-    declared = _parsed(upload, columns)
+    declared = _parse(upload, columns)
     _mark(upload, declared)
-    _all_read(declared, columns)
+    _require_all(declared, columns)
     return declared
 
 
 def use(upload: File, columns: Sequence[str]) -> None:
-    """Use those of the columns that can be listed, with lists from the data; for callbacks."""
-    listed = suggest_categories(upload.frame).keys()
-    found = [name for name in columns if name in listed]
-    st.session_state[f"{upload.page}_upload_lists"] = found
-    _fill(upload, set(found))
+    """Use those of `columns` that can be listed, with lists from the data; for callbacks."""
+    suggested = suggest_categories(upload.frame).keys()
+    names = [name for name in columns if name in suggested]
+    st.session_state[f"{upload.page}_upload_lists"] = names
+    _fill(upload, set(names))
 
 
-def _edited(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | None = None) -> pd.DataFrame:
-    """The categories of columns as typed, from a table to fill in; used : whether each is, where that is asked."""
+def _edit(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series | None = None) -> pd.DataFrame:
+    """Draw a table to fill in with the categories of columns; return it as edited, and note the texts in
+    `upload.lists`.
+
+    rows : identifies the table. used : whether each column is in use, where the table asks for that.
+    """
     st.markdown(texts.CATEGORIES)
 
     def start() -> pd.DataFrame:
@@ -101,8 +107,8 @@ def _edited(upload: File, names: Sequence[str], rows: Hashable, used: pd.Series 
     return edited
 
 
-def _parsed(upload: File, names: Sequence[str]) -> dict[str, Declared]:
-    """What was typed for each column, without those in which a mistake has just been shown."""
+def _parse(upload: File, names: Sequence[str]) -> dict[str, Declared]:
+    """Return the categories typed for each column, without columns with a mistake, which is shown."""
     declared: dict[str, Declared] = {}
     for name in names:
         with in_place():  # a mistake in one column must hide none in another
@@ -110,13 +116,14 @@ def _parsed(upload: File, names: Sequence[str]) -> dict[str, Declared]:
     return declared
 
 
-def _all_read(declared: Collection[str], used: Collection[str]) -> None:
+def _require_all(declared: Collection[str], used: Collection[str]) -> None:
+    """Raise UserError if a column in use has no readable categories."""
     if len(declared) < len(used):
         raise UserError("Correct them, or leave the columns out.", title="Some categories cannot be read")
 
 
 def parse_categories(name: str, text: str) -> Declared:
-    """The declared categories of a column as typed: "a, b, c", quoted like CSV, or "bins: 0, 10". Raises UserError."""
+    """Return the categories of a column typed as "a, b, c", quoted like CSV, or "bins: 0, 10". Raises UserError."""
     is_bins = text.strip().lower().startswith(BINS)
     try:
         rows = csv.reader(
@@ -133,7 +140,7 @@ def parse_categories(name: str, text: str) -> Declared:
 
 
 def categories_text(declared: Declared) -> str:
-    """Declared categories as `parse_categories` reads them."""
+    """Return declared categories as a text that `parse_categories` reads."""
     if isinstance(declared, Bins):
         return f"{BINS} {', '.join(map(class_label, declared.edges))}"
     return ", ".join(map(_quoted, declared))
@@ -145,24 +152,24 @@ def _quoted(text: str) -> str:
 
 
 def _mark(upload: File, declared: Mapping[str, Declared]) -> None:
-    """Marks the lists that have something of what was filled in."""
+    """Mark the columns whose list has a category or edge that was filled in from the data."""
     parts: dict[Mark, set[str]] = {("categories", name): _parts(categories) for name, categories in declared.items()}
-    file.marks(upload, parts, {"categories": "categories"})
+    file.mark_from_data(upload, parts, {"categories": "categories"})
 
 
 def _parts(declared: Declared) -> set[str]:
-    """Edges, or categories as `class_label` writes them: a list of numbers may become edges."""
+    """Return edges, or categories as `class_label` writes them, so that a list of numbers may become edges."""
     return set(map(class_label, declared.edges if isinstance(declared, Bins) else declared)) - {OTHER}
 
 
 def _size(declared: Declared) -> int:
-    """Categories of a column, "other" included."""
+    """Return the number of categories of a column, "other" included."""
     listed = declared if not isinstance(declared, Bins) else declared.labels if declared.edges else ()
     return len({*listed, OTHER})
 
 
 def _fill(upload: File, used: set[str]) -> None:
-    """Lists for the columns used that have none, from the data; of none at all, for as many as fit."""
+    """Fill in lists from the data for the columns in use that have none; without any in use, for as many as fit."""
     suggested = suggest_categories(upload.frame)
     if not used and isinstance(upload, CategoricalFile):
         upload.used = used = set(_fitting(suggested))
@@ -173,7 +180,7 @@ def _fill(upload: File, used: set[str]) -> None:
 
 
 def _fitting(suggested: Mapping[str, Declared]) -> list[str]:
-    """As many columns as the domain can hold, in the file's order."""
+    """Return as many columns as the domain can hold, in the file's order."""
     names, combinations = [], 1
     for name, declared in suggested.items():
         if combinations * _size(declared) <= MAX_DOMAIN:

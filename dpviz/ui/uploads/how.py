@@ -15,7 +15,7 @@ from dpviz.specification import sentences
 from dpviz.ui.markdown import columns, plain
 from dpviz.ui.uploads import texts
 
-NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the widgets; a new file resets them
+NAMES = ("separator", "decimal", "header", "missing", "rows", "above")  # of the settings; a new file resets them
 CONFIRM = "Read it like this"
 AGAIN = "It is read as you confirmed before in this session, for a file of this name with these columns."
 _SEPARATORS = {",": "Comma", ";": "Semicolon", "\t": "Tab", "|": "Vertical bar"}
@@ -41,10 +41,10 @@ def propose(
     callbacks: Callbacks,
     args: tuple[Any, ...],
 ) -> None:
-    """The panel that asks how a file is read, until it is confirmed.
+    """Draw the panel that asks how a file is read, until the visitor confirms it.
 
-    editor : draws a table to fill in; None where no cell is to be shown. callbacks : called with `args` when a setting
-        was changed, and when all of them were confirmed.
+    editor : draws a table to fill in; None where no cell may be shown.
+    callbacks : called with `args`, the first when a setting has changed, the second when all are confirmed.
     """
     with st.container(border=True):
         st.markdown(f"**How is {plain(name)} read?** This is a guess, made from the file. Change what is wrong.")
@@ -76,9 +76,9 @@ def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
         (left, "rows", _ROWS),
     )
     for column, name, labels in choices:
-        place = [*labels].index(getattr(reading, name))
+        index = [*labels].index(getattr(reading, name))
         shared = {"key": f"{page}_upload_{name}", **texts.WIDGETS[name], **options}
-        column.selectbox(options=[*labels], index=place, format_func=labels.__getitem__, **shared)
+        column.selectbox(options=[*labels], index=index, format_func=labels.__getitem__, **shared)
     shared, key = {**texts.WIDGETS["missing"], **options}, f"{page}_upload_missing"
     right.text_input(value=", ".join(reading.missing), key=key, **shared)
     shared, key = {**texts.WIDGETS["above"], **options}, f"{page}_upload_above"
@@ -86,7 +86,7 @@ def _controls(page: str, reading: Reading, options: dict[str, Any]) -> None:
 
 
 def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame]) -> None:
-    """The columns, what they hold, and their first cells as they would be read."""
+    """Draw the columns, what they hold, and their first cells as they would be read."""
     kinds = detected.reading.kinds
     edited = editor(
         "kinds",
@@ -111,20 +111,26 @@ def _columns(page: str, detected: Detected, editor: Callable[..., pd.DataFrame])
 
 
 def declared(
-    page: str, reading: Reading, used: Sequence[str], *, again: bool, change: Callable[..., None], args: tuple[Any, ...]
+    page: str,
+    reading: Reading,
+    used: Sequence[str],
+    *,
+    is_repeated: bool,
+    change: Callable[..., None],
+    args: tuple[Any, ...],
 ) -> None:
-    """The panel that says how a file is read, as confirmed; `change(*args)` asks again.
+    """Draw the panel that says how a file is read, as confirmed; `change(*args)` asks again.
 
-    again : whether that was said of another file.
+    used : names of the columns in use. is_repeated : whether the reading was confirmed for an earlier file.
     """
-    if again:
+    if is_repeated:
         st.caption(AGAIN)
     with st.expander("How the file is read", icon=":material/table_view:"):
-        st.markdown(_in_words(reading, used))
+        st.markdown(_describe(reading, used))
         st.button("Change it", key=f"{page}_upload_change", on_click=change, args=args)
 
 
-def _in_words(reading: Reading, used: Sequence[str]) -> str:
+def _describe(reading: Reading, used: Sequence[str]) -> str:
     separator, decimal = _SEPARATORS[reading.separator].lower(), {".": "point", ",": "comma"}[reading.decimal]
     lines = [
         f"- Cells are separated by: {separator}. Decimal mark: {decimal}. The first row {_HEADERS[reading.header]}.",
@@ -133,7 +139,7 @@ def _in_words(reading: Reading, used: Sequence[str]) -> str:
     ]
     kinds = [kind for kind in reading.kinds if kind != "unused"]
     for kind in ("number", "text"):
-        names = [plain(as_text(name)) for name, held in zip(used, kinds, strict=False) if held == kind]
+        names = [plain(as_text(name)) for name, column_kind in zip(used, kinds, strict=False) if column_kind == kind]
         listed = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
         lines += [f"- {_KINDS[kind]}: {listed}."] if names else []
     if left_out := reading.kinds.count("unused"):
@@ -141,20 +147,21 @@ def _in_words(reading: Reading, used: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def chosen(page: str, before: Reading, kinds: bool = True) -> Reading:
-    """The settings of the panel, with the sample of the reading before. Raises UserError.
+def selected(page: str, old: Reading, asks_kinds: bool = True) -> Reading:
+    """Return the reading that the panel's settings declare, with the sample of the `old` reading. Raises UserError.
 
-    kinds : whether it asks what the columns hold; otherwise each may hold anything.
+    asks_kinds : whether the panel asks what the columns hold; otherwise each may hold anything.
     """
     settings = {name: st.session_state.get(f"{page}_upload_{name}") for name in NAMES}
     marks = tuple(mark.strip() for mark in str(settings.pop("missing") or "").split(",") if mark.strip())
-    held = st.session_state.get(f"{page}_upload_kinds", before.kinds) if kinds else ("text",) * len(before.kinds)
+    any_kinds = ("text",) * len(old.kinds)
+    kinds = st.session_state.get(f"{page}_upload_kinds", old.kinds) if asks_kinds else any_kinds
     with sentences(Reading):
-        return before.replaced(missing=marks, kinds=held, **settings)
+        return old.replaced(missing=marks, kinds=kinds, **settings)
 
 
 def forget(page: str) -> None:
-    """Another file was chosen."""
+    """Forget the panel's settings: another file was chosen."""
     for name in (*NAMES, "kinds"):
         st.session_state.pop(f"{page}_upload_{name}", None)
 
@@ -164,14 +171,15 @@ def keep(name: str, reading: Reading, columns: tuple[str, ...]) -> None:
     st.session_state.setdefault(_CONFIRMED, {})[name] = (reading, columns)
 
 
-def confirmed_before(name: str, look: Callable[[Reading], Detected]) -> Detected | None:
-    """How a file of this name was read in this session, if by that reading `look` finds the same columns still, and as
-    many lines to leave out at the end: without a line break there, the last one is a row."""
+def detect_confirmed(name: str, detect: Callable[[Reading], Detected]) -> Detected | None:
+    """Return the file by the reading confirmed for its name in this session; None unless `detect` finds the same
+    columns by it, and as many lines to leave out at the end."""
     reading, columns = st.session_state.get(_CONFIRMED, {}).get(name, (None, ()))
     try:
-        detected = None if reading is None else look(reading)
+        detected = None if reading is None else detect(reading)
     except UserError:
         return None
+    # Without a line break at the end, the last line that was left out would be a row.
     if detected is None or detected.names != columns or detected.reading.below != reading.below:
         return None
     return replace(detected, reading=reading)

@@ -19,7 +19,7 @@ from dpviz.numbers import short
 from dpviz.problems.games import grouped
 from dpviz.ui.markdown import columns
 from dpviz.ui.uploads import texts
-from dpviz.ui.uploads.file import File, marks
+from dpviz.ui.uploads.file import File, mark_from_data
 
 DECLARED, BOUGHT = "declared", "bought"
 SOURCES = {DECLARED: "Declared", BOUGHT: "Bought with a part of the budget"}
@@ -35,7 +35,8 @@ class Release(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """Groups, among them "other" where shares were bought, the share of each, and the ε of all releases of shares."""
+    """Groups, the share of each, and the ε of all releases of shares; "other" is among them where shares were
+    bought."""
 
     groups: list[str]
     shares: list[float]
@@ -50,23 +51,24 @@ class GroupedFile(File):
 
     @property
     def bought(self) -> list[Release]:
-        """All releases of shares of this file in this session: reading it again, or for another game, undoes none."""
+        """All releases of shares of this file in this session; reading it again, or for another game, undoes none."""
         releases: list[Release] = st.session_state.setdefault("bought_shares", {}).setdefault(self.known_as, [])
         return releases
 
     @property
     def costs(self) -> tuple[float, ...]:
-        """The ε of every one of them."""
+        """The ε of every release of shares of this file."""
         return tuple(release.epsilon for release in self.bought)
 
 
 def declare(file: GroupedFile, group: str) -> Shares:
-    """The controls for the groups in a column and their shares. Raises UserError as long as something is missing."""
+    """Draw the controls for the groups in a column and their shares; return them. Raises UserError while some are
+    missing."""
     st.markdown(texts.SHARES)
     source = st.segmented_control(
         options=list(SOURCES), default=DECLARED, format_func=SOURCES.__getitem__, **file.widget("shares")
     )
-    rows = _edited(file, group, source)
+    rows = _edit(file, group, source)
     rest = texts.REST if source == DECLARED else "."
     st.caption(f"Rows of no listed group belong to “{OTHER}”, which is always there{rest}")
     proposed = ("groups", "shares") if source == DECLARED else ("groups",)
@@ -79,19 +81,20 @@ def declare(file: GroupedFile, group: str) -> Shares:
     )
     parts: dict[Mark, Collection[object]] = {("groups", group): {name for name, _ in rows}}
     if source == DECLARED:
-        parts["shares", group] = {share for _, share in rows}  # of whatever name: a group may be renamed
-    marks(file, parts, {"groups": "groups", "shares": "shares"})
-    names = _names(group, [name for name, _ in rows])
+        parts["shares", group] = {share for _, share in rows}  # without names: a group may be renamed
+    mark_from_data(file, parts, {"groups": "groups", "shares": "shares"})
+    names = _check_names(group, [name for name, _ in rows])
     if source == BOUGHT:
-        return _bought(file, group, names)
+        return _buy(file, group, names)
     if file.costs:
         st.caption(texts.SPENT_BEFORE.format(spent=" + ".join(map(short, file.costs))))
     return _declared(rows)._replace(costs=file.costs)
 
 
-def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
-    """Names and shares as typed, without empty rows."""
-    shown = columns(texts.TABLES["members"])
+def _edit(file: GroupedFile, group: str, source: str) -> list[tuple[str, float]]:
+    """Draw the table of groups and shares to fill in; return its rows without empty ones, NaN where no share is
+    typed."""
+    config = columns(texts.TABLES["members"])
     edited = file.editor(
         "members",
         (group, source),
@@ -101,7 +104,7 @@ def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float
         num_rows="dynamic",
         placeholder="",
         hide_index=True,
-        column_config=shown if source == DECLARED else {**shown, "share": None},
+        column_config=config if source == DECLARED else {**config, "share": None},
         alt="Groups that you declare, and the share of all rows that you declare for each",
     )
     rows = [
@@ -113,7 +116,7 @@ def _edited(file: GroupedFile, group: str, source: str) -> list[tuple[str, float
     return rows
 
 
-def _names(group: str, names: Sequence[str]) -> list[str]:
+def _check_names(group: str, names: Sequence[str]) -> list[str]:
     if not names:
         raise NotYet("List the groups that may occur in it.", title=f"Column {shown(group)} needs groups")
     if not all(name.strip() for name in names):
@@ -125,8 +128,8 @@ def _names(group: str, names: Sequence[str]) -> list[str]:
 
 
 def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
-    """The groups with declared shares, every one of them; only "other" may do without."""
-    if len(rows) > 1:  # without a share it is as if it were not listed
+    """Return the groups with declared shares; raise UserError unless all but "other" have one."""
+    if len(rows) > 1:  # "other" without a share counts as not listed
         rows = [(name, share) for name, share in rows if name != OTHER or not math.isnan(share)]
     missing = [name for name, share in rows if math.isnan(share)]
     if missing:
@@ -145,15 +148,15 @@ def _declared(rows: Sequence[tuple[str, float]]) -> Shares:
     return Shares([name for name, _ in rows], [share for _, share in rows])
 
 
-def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
-    """The groups with shares from a private release, which the plan pays for."""
+def _buy(file: GroupedFile, group: str, names: list[str]) -> Shares:
+    """Ask for the ε of a private release of the shares, which the plan pays for; return groups and released shares."""
     left, right = st.columns(2)
     epsilon: float = left.number_input(value=grouped.COST, **file.widget("shares_cost"))
     smallest: float = right.number_input(min_value=MIN_SHARE, value=grouped.SMALLEST, **file.widget("shares_smallest"))
     groups = names if OTHER in names else [*names, OTHER]
     if len(groups) > MAX_GROUPS:
         raise UserError("Leave some of them to “other”.", title=f"At most {MAX_GROUPS} groups can be used")
-    fitting = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
+    matches = [release for release in file.bought if (release.column, release.groups) == (group, tuple(groups))]
     st.button(
         "Release the shares again" if file.bought else "Release the shares",
         key=f"{file.page}_upload_release",
@@ -164,13 +167,13 @@ def _bought(file: GroupedFile, group: str, names: list[str]) -> Shares:
     spent = " + ".join(map(short, file.costs)) if file.costs else short(epsilon)
     when = "Spent" if file.costs else "Will spend"
     st.caption(texts.PRICE.format(when=when, spent=spent, error=2 / epsilon))
-    if not fitting:
+    if not matches:
         raise NotYet("Press “Release the shares”.", title="The shares of these groups are not released yet")
-    return Shares(groups, list(grouped.as_shares(fitting[-1].counts, smallest)), file.costs)
+    return Shares(groups, list(grouped.as_shares(matches[-1].counts, smallest)), file.costs)
 
 
 def _release(file: GroupedFile, group: str, groups: tuple[str, ...], epsilon: float) -> None:
-    """For callbacks. The noise comes from the operating system's randomness: nobody can repeat and subtract it."""
+    """Release noisy counts of the groups; for callbacks. The noise is the operating system's: no seed repeats it."""
     positions = group_positions(file.frame[group], groups)
     counts = grouped.released(positions, len(groups), epsilon)
     file.bought.append(Release(group, groups, epsilon, counts))

@@ -12,6 +12,7 @@ import streamlit as st
 from dpviz import datasets
 from dpviz.datasets.uploads.columns import MAX_CLASSES_SHOWN
 from dpviz.datasets.uploads.detection import is_id
+from dpviz.datasets.uploads.from_data import Mark
 from dpviz.datasets.uploads.limits import UNDECLARED, shown
 from dpviz.datasets.uploads.parsing import is_empty, numbers
 from dpviz.ui.markdown import columns, plain
@@ -29,26 +30,26 @@ GENERATORS: Mapping[str, type[datasets.DatasetSpecification]] = MappingProxyType
         "linear": datasets.UniformLinear,
     }
 )
-NAMED = 4  # columns without a range that are named
+MAX_NAMED = 4  # columns without a range that the sentence names
 CLASSES, NUMBER = "classes", "number"
 TARGETS = {CLASSES: "One of two classes", NUMBER: "A number"}
 
 
 class Target(NamedTuple):
-    """What is to be predicted: a column, and its positive class, "" if none is chosen, or None for a number."""
+    """Column to be predicted, and its positive class: "" if none is chosen, None if the column holds numbers."""
 
     column: str
     positive: str | None
 
 
 def uploaded_with_users(page: str) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
-    """`uploaded`, where the rows of each person may be protected together; the data set is a `UserUpload` where a
-    column names users."""
+    """Draw `uploaded` with a choice of the column that names users; with one, the data set is a `UserUpload`, where
+    the rows of each person may be protected together."""
     return file.uploaded(f"{page}_users", File, _choose_with_users)
 
 
 def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable | None, Mapping[str, np.ndarray]]:
-    """The panel for a user's file; the data set and its table, or None as long as something is missing.
+    """Draw the panel for a user's file; return the data set and its tables, or None while something is missing.
 
     constant : whether a constant column is offered; not where the model has one of its own.
     """
@@ -56,9 +57,10 @@ def uploaded(page: str, constant: bool = False) -> tuple[datasets.UploadedTable 
 
 
 def choose(upload: File, user: str | None = None, constant: bool = False) -> datasets.Prepared[Any]:
-    """Target, features, ranges, categories and missing values: the table that they make. Raises UserError.
+    """Ask for target, features, ranges, categories and missing values; return the prepared table. Raises UserError.
 
-    user : the column that says whose each row is; then the table is one of users. constant : as in `uploaded`.
+    user : column that says whose each row is; with one, the data set is one of users.
+    constant : whether a constant column is offered.
     """
     target, positive = choose_target(upload, tuple(TARGETS))
     used = {target} if user is None else {target, user}
@@ -71,7 +73,7 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
     drop = choose_dropping(upload, [] if positive is None else [target], numeric)
     constant = constant and positive is not None and choose_constant(upload)
     target_range = bounds.pop(target, UNDECLARED) if positive is None else None
-    prepared: datasets.Prepared[Any] = upload.made_by(
+    prepared: datasets.Prepared[Any] = upload.prepare_once(
         datasets.prepare if user is None else datasets.prepare_users,
         **({} if user is None else {"user": user}),
         target=target,
@@ -83,19 +85,19 @@ def choose(upload: File, user: str | None = None, constant: bool = False) -> dat
         target_range=target_range,
         constant=constant,
     )
-    made = f" from {len(features) + len(columns)} columns" if columns else ""
-    file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{made}")
-    file.counted(prepared.notes)
+    source = f" from {len(features) + len(columns)} columns" if columns else ""
+    file.ready(upload, len(prepared.table), prepared.dropped, f"{prepared.specification.facts().d} features{source}")
+    file.show_counts(prepared.notes)
     return prepared
 
 
 def choose_constant(upload: File) -> bool:
-    """Whether there is a constant column; at first there is."""
+    """Ask whether a constant column is added; at first it is."""
     return st.toggle(**upload.widget("constant"))
 
 
 def choose_dropping(upload: File, filled: Sequence[str], features: Sequence[str]) -> bool:
-    """Whether rows without a cell of `filled` or a number in the features are dropped; asked if there are any."""
+    """Ask whether to drop the rows with an empty cell in `filled` or no number in `features`, if there are any."""
     missing = upload.count(("missing", *filled, None, *features), lambda: _incomplete(upload.frame, filled, features))
     if not missing:
         return False
@@ -116,10 +118,9 @@ def _incomplete(frame: pd.DataFrame, filled: Sequence[str], features: Sequence[s
 
 
 def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
-    """The target column, and its positive class where it has two.
+    """Ask for the target column, and its positive class where it has two. Nothing in the file decides about it.
 
-    kinds : what it may be, of TARGETS; asked if there are several. It is a choice of the user's: nothing in the file
-        decides about it.
+    kinds : kinds of target allowed, of TARGETS; asked if there are several.
     """
     candidates, likely_column = datasets.target_candidates(upload.columns), datasets.likely_target(upload.columns)
     names = [column.name for column in upload.columns]
@@ -128,7 +129,7 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         options=names,
         index=names.index(likely_column),
         **upload.widget("target"),
-        on_change=lambda: st.session_state.pop(f"{upload.page}_upload_positive", None),  # it was one of another column
+        on_change=lambda: st.session_state.pop(f"{upload.page}_upload_positive", None),  # a class of the old column
         help="What is to be predicted: a column with two classes" + (", or with numbers." if NUMBER in kinds else "."),
     )
     kind = kinds[0]
@@ -145,8 +146,8 @@ def choose_target(upload: File, kinds: Sequence[str] = (CLASSES,)) -> Target:
         st.caption(f"**Not private**, counted in the file: column {plain(shown(target))} has {several}.{fitting}")
     listed = upload.count(("classes", target), lambda: datasets.target_classes(upload.frame[target]))
     usual = datasets.usual_positive(upload.column(target))
-    place = listed.index(usual) if usual in listed else None
-    positive = right.selectbox(options=listed, index=place, **upload.widget("positive"))
+    index = listed.index(usual) if usual in listed else None
+    positive = right.selectbox(options=listed, index=index, **upload.widget("positive"))
     right.caption(texts.CLASSES_SHOWN)
     if not positive:
         upload.lacks.append("the positive class")
@@ -159,7 +160,7 @@ def choose_features(
     label: str = "Feature columns",
     help: str = "Numeric columns that predict the target.",
 ) -> list[str]:
-    """Numeric columns other than those `used`; at first, all that were declared as such."""
+    """Ask for numeric columns other than those `used`; at first, all that were declared as such."""
     usable: list[str] = []
     left_out: list[str] = []
     for column in upload.columns:
@@ -167,7 +168,7 @@ def choose_features(
             continue
         if not column.numeric:
             left_out.append(column.name)
-        elif upload.of_text or not is_id(column.name):  # how a text is read says what is used
+        elif upload.is_text or not is_id(column.name):  # the reading of a text declares what is used
             usable.append(column.name)
     features = st.multiselect(
         label,
@@ -183,7 +184,7 @@ def choose_features(
 
 
 def _offer_texts(upload: File, used: Collection[str]) -> None:
-    """A button that uses the columns of texts as categories, with lists taken from the data."""
+    """Draw a button that uses the columns of texts as categories, with lists taken from the data."""
     left_out = [column.name for column in upload.columns if not column.numeric and column.name not in used]
     if left_out and not st.session_state.get(f"{upload.page}_upload_lists"):
         label = "Use these columns as categories; list them from the data (not private)"
@@ -192,7 +193,7 @@ def _offer_texts(upload: File, used: Collection[str]) -> None:
 
 
 def _choose_categories(upload: File, used: Collection[str]) -> list[str]:
-    """Columns that are used as declared categories, at first none; not those `used`."""
+    """Ask for the columns, other than those `used`, with declared categories; at first none."""
     names, key = [column.name for column in upload.columns if column.name not in used], f"{upload.page}_upload_lists"
     if key in st.session_state:  # one of them may have become the target or a feature
         st.session_state[key] = [name for name in st.session_state[key] if name in names]
@@ -200,9 +201,12 @@ def _choose_categories(upload: File, used: Collection[str]) -> list[str]:
 
 
 def declare_ranges(upload: File, features: Sequence[str], target: bool = False) -> dict[str, tuple[float, float]]:
-    """The declared ranges, as a table to fill in; target : the first of them is that."""
-    what = "the target and each feature" if target else "each feature"
-    st.markdown(f"**Declared range of {what}.** Values outside are clipped to it, so that the guarantee holds.")
+    """Draw the declared ranges as a table to fill in; return them by column.
+
+    target : whether the first of `features` is the target.
+    """
+    subject = "the target and each feature" if target else "each feature"
+    st.markdown(f"**Declared range of {subject}.** Values outside are clipped to it, so that the guarantee holds.")
     edited = upload.editor(
         "ranges",
         tuple(features),
@@ -218,27 +222,30 @@ def declare_ranges(upload: File, features: Sequence[str], target: bool = False) 
     )
     upload.bounds |= {name: (float(edited.at[name, "lowest"]), float(edited.at[name, "highest"])) for name in features}
     help = "Minimum and maximum of each column, rounded outwards."
-    file.fill_button(upload, _fill, (upload, list(features)), help)
-    for row, ends in upload.typed("ranges", tuple(features)).items():  # the number that was there may be typed, too
+    file.fill_button(upload, _fill_ranges, (upload, list(features)), help)
+    for row, ends in upload.typed("ranges", tuple(features)).items():  # even if equal to the filled number
         filled = upload.filled.get(("bounds", features[row]), set())
         filled -= {part for part in filled if part[0] in ends}
     bounds = {name: upload.bounds[name] for name in features}
     if unknown := [plain(shown(name)) for name, ends in bounds.items() if np.isnan(ends).any()]:
-        more = f" and {len(unknown) - NAMED} more" if len(unknown) > NAMED else ""
-        upload.lacks.append(f"the range of {', '.join(unknown[:NAMED])}{more}")
-    file.marks(upload, {("bounds", name): file.ends(*found) for name, found in bounds.items()}, {"bounds": "ranges"})
+        more = f" and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
+        upload.lacks.append(f"the range of {', '.join(unknown[:MAX_NAMED])}{more}")
+    parts: dict[Mark, set[tuple[str, float]]] = {
+        ("bounds", name): file.range_parts(*ends) for name, ends in bounds.items()
+    }
+    file.mark_from_data(upload, parts, {"bounds": "ranges"})
     return bounds
 
 
-def _fill(upload: File, features: Sequence[str]) -> None:
+def _fill_ranges(upload: File, features: Sequence[str]) -> None:
     suggested = datasets.suggested_bounds(upload.frame, features)
     upload.bounds |= suggested
     for name, bounds in suggested.items():
-        upload.fill(("bounds", name), file.ends(*bounds))
+        upload.fill(("bounds", name), file.range_parts(*bounds))
 
 
 def _choose_with_users(upload: File) -> datasets.Prepared[Any]:
-    """`choose`, with the column that names the users, if there is one."""
+    """Ask for the column that names the users, then as `choose`."""
     user = st.selectbox(options=[column.name for column in upload.columns], index=None, **upload.widget("user"))
     prepared = choose(upload, user)
     if isinstance(prepared.specification, datasets.UserUpload):

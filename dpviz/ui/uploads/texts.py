@@ -1,4 +1,4 @@
-"""The words of the panels; `widgets.toml` has those of their controls, `tables.toml` those of their tables."""
+"""The texts of the panels; `widgets.toml` has those of their controls, `tables.toml` those of their tables."""
 
 from dpviz import resources
 
