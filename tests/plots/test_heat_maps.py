@@ -8,7 +8,7 @@ import pytest
 
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov
-from dpviz.plots.heat_maps import BEST, heat_maps
+from dpviz.plots.sweep_figures import BEST, heat_maps
 from dpviz.privacy.budgets import NoPrivacy
 from dpviz.problems.base import Metric
 from dpviz.sweeps.sweep_result import Ended, Place, SweepResult

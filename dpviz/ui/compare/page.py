@@ -18,8 +18,8 @@ from dpviz.experiments.plan import worst
 from dpviz.experiments.results import CONFIDENCE, Cost
 from dpviz.exports.spreadsheets import as_text
 from dpviz.numbers import rounded_up, short, short_up
-from dpviz.plots.comparison_figures import compared
 from dpviz.plots.elements.chart import Chart, provenance
+from dpviz.plots.sweep_figures import compared
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.specification import Control
 from dpviz.ui import charts, explain, families, glossary, links

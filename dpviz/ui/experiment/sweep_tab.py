@@ -12,8 +12,7 @@ from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.numbers import short
 from dpviz.plots.elements.chart import Chart, Provenance, provenance
-from dpviz.plots.heat_maps import BEST, heat_maps
-from dpviz.plots.sweep_figures import against
+from dpviz.plots.sweep_figures import BEST, against, heat_maps
 from dpviz.specification import Control
 from dpviz.sweeps.sweep import MOST_VALUES, Axis, Setting, Sweep, data_seed, named, settings
 from dpviz.sweeps.sweep_result import SweepResult
