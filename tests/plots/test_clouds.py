@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from dpviz.plots import clouds
-from dpviz.plots.clouds import BANDS, STEPS, Animation, Trajectories
-from dpviz.plots.landscape import Background
+from dpviz.plots.clouds import BANDS, STEPS, Animation, Background, Trajectories
 from tests.films import unpacked
 
 TITLES = ("one", "other")

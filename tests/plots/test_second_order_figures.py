@@ -8,7 +8,7 @@ from dpviz.experiments.algorithm import Snapshot
 from dpviz.experiments.trace import Trace
 from dpviz.families.second_order import figures
 from dpviz.families.second_order.methods.releases import KIND
-from dpviz.plots import landscape
+from dpviz.plots import clouds as landscape
 from dpviz.plots.elements.style import PALETTE, ArmStyle
 from dpviz.plots.elements.words import in_words
 from dpviz.problems.base import Metric

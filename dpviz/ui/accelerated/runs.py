@@ -6,8 +6,8 @@ import numpy as np
 from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import figures
 from dpviz.families.accelerated.algorithms import GradientMethod
+from dpviz.plots.clouds import Background
 from dpviz.plots.elements.sheets import Ruler
-from dpviz.plots.landscape import Background
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, evaluation_seconds
 from dpviz.ui.experiment.cloud import PlaneView

@@ -7,10 +7,9 @@ from dpviz.experiments.results import quantiles
 from dpviz.families.accelerated import story
 from dpviz.numbers import short, short_up
 from dpviz.plots import clouds, planner_figures
-from dpviz.plots.clouds import Animation, Trajectories
+from dpviz.plots.clouds import Animation, Background, Trajectories
 from dpviz.plots.elements import style
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.landscape import Background
 from dpviz.privacy.budgets import PureDP
 from dpviz.ui import charts, presenting
 from dpviz.ui.appearance import theme

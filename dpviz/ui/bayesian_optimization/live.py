@@ -12,11 +12,11 @@ from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization import figures, presets, texts
 from dpviz.families.bayesian_optimization.algorithms import TRAININGS
 from dpviz.numbers import short
-from dpviz.plots import landscape as plane
+from dpviz.plots import clouds
+from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart, provenance
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Background
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.tuning.tuning import TuningFacts
 from dpviz.ui import explain
@@ -88,7 +88,7 @@ def facts_of(of: PlanView | Run) -> TuningFacts:
 def landscape(run: Run, trace: Trace) -> Chart | None:
     """Contours, and what every run of every method would release; None before the first step."""
     across, up = facts_of(run).axes
-    return plane.landscape(
+    return clouds.landscape(
         trace,
         partial(_ground, run),
         arm_styles(run.experiment.arms),
@@ -110,7 +110,7 @@ def _ground(run: Run) -> Background:
     facts = facts_of(run)
     points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), FEWEST, MOST))
     low, high = facts.box
-    return plane.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
+    return clouds.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:

@@ -12,12 +12,12 @@ from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.methods.releases import NOISY_GRADIENT
 from dpviz.families.second_order.theory import Analysis
 from dpviz.numbers import short
-from dpviz.plots import landscape as plane
+from dpviz.plots import clouds
+from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Limit
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Background
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, RobustComponent
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
@@ -65,7 +65,7 @@ def analysis(run: Run, label: str) -> Analysis:
 
 def landscape(run: Run, trace: Trace) -> Chart | None:
     """Contours, and where every run of every method is; None before the first step."""
-    return plane.landscape(
+    return clouds.landscape(
         trace,
         partial(_ground, run),
         arm_styles(run.experiment.arms),
@@ -85,7 +85,7 @@ def ground(run: Run, *_: Ruler) -> Background | None:
 def _ground(run: Run) -> Background:
     """The objective of a run in the plane of the first two coordinates. Fewer points where there are many rows."""
     points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), FEWEST, MOST))
-    return plane.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
+    return clouds.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 def _why_none(run: Run, label: str) -> str:

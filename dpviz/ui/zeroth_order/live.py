@@ -10,11 +10,11 @@ from dpviz.experiments.summary import outcome
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import texts
 from dpviz.numbers import short
-from dpviz.plots import landscape as plane
+from dpviz.plots import clouds
+from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
-from dpviz.plots.landscape import Background
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval
 from dpviz.problems.values.value_problem import ValueFacts
@@ -55,7 +55,7 @@ def curves(run: Run, diagnostics: bool) -> Chart | None:
 def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
     """Contours, and what every run of every method would release; None before the first step."""
     what = "smoothed objective" if smoothed else "objective"
-    return plane.landscape(
+    return clouds.landscape(
         trace,
         partial(ground, run, smoothed),
         arm_styles(run.experiment.arms),
@@ -89,7 +89,7 @@ def _evaluated(about: str) -> Background:
     """The objective of a simulated function, given as JSON text, of fewer rows: the picture is the same."""
     problem = BlackBox.from_json(about)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
-    return plane.evaluated(problem.replaced(rows=ROWS).build(), x, y)
+    return clouds.evaluated(problem.replaced(rows=ROWS).build(), x, y)
 
 
 def averaged(found: Background, radius: float) -> Background:
