@@ -18,8 +18,7 @@ from dpviz.plots.clouds import Background
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
-from dpviz.plots.elements.lines import Line, Mark, Turn, downsample, line_figure, turned
-from dpviz.plots.elements.parts import area
+from dpviz.plots.elements.lines import Line, Mark, Turn, area, downsample, line_figure, turned
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearProblem

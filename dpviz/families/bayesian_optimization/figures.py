@@ -18,8 +18,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart, provenance
-from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, held_lines, line_figure, one_band
-from dpviz.plots.elements.parts import on_curve
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, held_lines, line_figure, on_curve, one_band
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.plots.plan_figures import PLANNED
 from dpviz.plots.planner_figures import RATES, attackers

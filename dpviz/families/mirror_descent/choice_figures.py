@@ -16,8 +16,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure
-from dpviz.plots.elements.parts import show_errors
+from dpviz.plots.elements.lines import Limit, Line, Mark, line_figure, show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.privacy.mechanisms import noise_scale

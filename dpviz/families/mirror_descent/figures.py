@@ -16,8 +16,7 @@ from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
-from dpviz.plots.elements.lines import Line, Mark, line_figure
-from dpviz.plots.elements.parts import show_errors
+from dpviz.plots.elements.lines import Line, Mark, line_figure, show_errors
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.games import GameFacts

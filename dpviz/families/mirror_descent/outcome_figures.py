@@ -18,8 +18,7 @@ from dpviz.numbers import short
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart, provenance
-from dpviz.plots.elements.lines import MAX_POINTS, Line, line_figure
-from dpviz.plots.elements.parts import area
+from dpviz.plots.elements.lines import MAX_POINTS, Line, area, line_figure
 from dpviz.plots.elements.style import ArmStyle
 
 _PATTERNS = ("", "/", ".", "x", "-")

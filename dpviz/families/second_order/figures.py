@@ -21,8 +21,7 @@ from dpviz.plots import plan_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import Chart, chart
-from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, limit_line, line_figure
-from dpviz.plots.elements.parts import area, limit_across
+from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, area, limit_across, limit_line, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 

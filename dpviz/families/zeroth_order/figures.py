@@ -18,8 +18,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
 from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, chart
-from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, line_drawing, line_figure
-from dpviz.plots.elements.parts import limit_across
+from dpviz.plots.elements.lines import Limit, Line, Mark, Turn, limit_across, line_drawing, line_figure
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.privacy.accounting.closed_forms import gdp_epsilon, zcdp_epsilon
 from dpviz.problems.values.value_problem import ValueFacts
