@@ -16,9 +16,8 @@ from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.labels import compact
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
-from dpviz.plots.elements.style import enlarged, say_condition
-from dpviz.plots.elements.typeset import plain as without_markup
-from dpviz.plots.elements.typeset import values
+from dpviz.plots.elements.style import enlarged, say_condition, values
+from dpviz.plots.elements.style import plain as without_markup
 from dpviz.ui import components, explain, markdown, presenting, screen
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpviz.plots.elements.typeset import markup, plain
+from dpviz.plots.elements.style import markup, plain
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import plotly.io as pio
 
 from dpviz import templates
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.style import PLOT_CONFIG
-from dpviz.plots.elements.typeset import printed, values
+from dpviz.plots.elements.style import PLOT_CONFIG, printed, values
 
 WIDER = 1.3  # width of type on other pages, relative to ours
 _EMPTY_MARGIN = 16  # pixels of a margin without text

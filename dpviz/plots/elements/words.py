@@ -13,7 +13,7 @@ from dpviz.numbers import beside, short
 from dpviz.plots.elements.axes import BOUND_DIGITS, WRITE, Bound
 from dpviz.plots.elements.multiples import AGAIN
 from dpviz.plots.elements.readout import READOUT
-from dpviz.plots.elements.typeset import values
+from dpviz.plots.elements.style import values
 
 Drawing = Mapping[str, Any]  # a figure, or a part of it, as plain values; in a trace, None for missing keys
 MAX_MARKS = 3  # in the text

@@ -22,8 +22,7 @@ from plotly.io.json import to_json_plotly
 from streamlit.components.v1 import declare_component
 
 from dpviz import resources
-from dpviz.plots.elements.style import NOT_PRIVATE
-from dpviz.plots.elements.typeset import printed
+from dpviz.plots.elements.style import NOT_PRIVATE, printed
 from dpviz.ui.terms import TERMS
 
 _SERVED = "served"  # folder of files that a tab fetches once; each version has its own address
