@@ -20,8 +20,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures, planner_figures, run_figures, sweep_figures
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
-from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, provenance
-from dpviz.plots.elements.html import bold, on_white, to_html
+from dpviz.plots.elements.chart import SETTINGS_ONLY, Chart, bold, on_white, provenance, to_html
 from dpviz.plots.elements.lines import Limit, Line, line_figure
 from dpviz.plots.elements.style import ArmStyle, arm_styles
 from dpviz.privacy.budgets import Budget

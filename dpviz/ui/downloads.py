@@ -10,8 +10,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import Trace
 from dpviz.exports import export
-from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.html import to_html
+from dpviz.plots.elements.chart import Chart, to_html
 from dpviz.privacy.statistics.analyses import Analyses
 from dpviz.sweeps.sweep import Sweep
 from dpviz.sweeps.sweep_result import SweepResult

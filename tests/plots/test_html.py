@@ -2,8 +2,7 @@ import re
 
 import pytest
 
-from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.html import to_html
+from dpviz.plots.elements.chart import Chart, to_html
 from dpviz.plots.elements.style import arm_styles
 from dpviz.plots.plan_figures import noise_schedule, privacy_spent
 from dpviz.plots.run_figures import convergence

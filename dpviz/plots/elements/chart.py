@@ -1,15 +1,20 @@
 """A chart: a figure with its texts, built where the figure is built."""
 
-from collections.abc import Callable, Hashable, Iterable
+import html
+import math
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import plotly.graph_objects as go
+import plotly.io as pio
 
-from dpviz import resources
+from dpviz import resources, templates
 from dpviz.experiments.plan import Privacy, worst
 from dpviz.plots.elements.lines import Drawing
+from dpviz.plots.elements.style import PLOT_CONFIG, printed, values
 from dpviz.plots.elements.words import in_words
 
 Provenance = Literal["settings", "partly private"] | Privacy
@@ -88,3 +93,45 @@ def provenance(curves: Iterable[Privacy]) -> Provenance:
     """Return the provenance of a chart with these curves; "partly private" only without conditions."""
     statuses = set(curves)
     return "partly private" if statuses == {"private", "not private"} else worst(statuses)
+
+
+WIDER = 1.3  # width of type on other pages, relative to ours
+_EMPTY_MARGIN = 16  # pixels of a margin without text
+
+
+def to_html(charts: Sequence[Chart], settings: str, *, title: str = "dpviz") -> str:
+    """Return a page with every chart, then the settings; plotly.js is included once, about 5 MB.
+
+    Captions may mark words as **bold**; all other text is literal.
+    """
+    figures = [
+        pio.to_html(
+            on_white(chart.figure),
+            config=PLOT_CONFIG,
+            full_html=False,
+            include_plotlyjs=number == 0,
+            include_mathjax=False,
+            div_id=f"figure-{number}",
+        )
+        for number, chart in enumerate(charts)
+    ]
+    sections = [(chart.heading, figure, bold(chart.caption)) for chart, figure in zip(charts, figures, strict=True)]
+    return templates.document(
+        "plots/elements/figures.html.j2", literal=html.escape, title=title, sections=sections, settings=settings
+    )
+
+
+def bold(caption: str) -> str:
+    """Return the caption as HTML, literal except **bold** words."""
+    literal = re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", caption)  # without the backslashes of Markdown
+    return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html.escape(literal))
+
+
+def on_white(figure: go.Figure) -> go.Figure:
+    """Return the figure in a template of its own: on screen, the page's theme, which a file lacks, sets the colours."""
+    specification = printed(values(figure))
+    layout = specification["layout"]
+    layout["template"] = pio.templates["plotly_white"]
+    if (right := layout.get("margin", {}).get("r", 0)) > _EMPTY_MARGIN:  # it has text, in a wider type than the page's
+        layout["margin"]["r"] = math.ceil(WIDER * right)
+    return go.Figure(specification)
