@@ -12,7 +12,8 @@ from dpviz.experiments.trace import Trace
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes, axis
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.multiples import AGAIN, Ruler
+from dpviz.plots.elements.multiples import AGAIN
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import Problem
 

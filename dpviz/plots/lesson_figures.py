@@ -9,7 +9,7 @@ from dpviz.lessons.lesson import Axes, Curve
 from dpviz.plots.elements.axes import Axes as FigureAxes
 from dpviz.plots.elements.axes import Range, axis, y_range
 from dpviz.plots.elements.lines import Line, line_figure
-from dpviz.plots.elements.multiples import Ruler, Sheet
+from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.plots.elements.style import DASHES, GREY, HUES, PALETTE, ArmStyle
 
 ROOM = 120.0  # factor above and below the known curves on a log axis: more than any answer needs

@@ -5,7 +5,7 @@ import pytest
 
 from dpviz.lessons.lesson import Axes, Curve
 from dpviz.plots import lesson_figures
-from dpviz.plots.elements.multiples import Ruler
+from dpviz.plots.elements.sheets import Ruler
 
 
 @pytest.mark.parametrize(

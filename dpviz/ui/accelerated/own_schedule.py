@@ -9,7 +9,7 @@ from dpviz.families.accelerated import texts, theory
 from dpviz.families.accelerated.algorithms import Compared, GradientMethod
 from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short, short_up
-from dpviz.plots.elements.multiples import Ruler, Sheet
+from dpviz.plots.elements.sheets import Ruler, Sheet
 from dpviz.ui import number_table
 from dpviz.ui.accelerated import plan
 from dpviz.ui.components import curve

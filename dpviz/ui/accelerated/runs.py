@@ -7,7 +7,7 @@ from dpviz.experiments.experiment import Arm
 from dpviz.families.accelerated import figures
 from dpviz.families.accelerated.algorithms import GradientMethod
 from dpviz.plots.clouds import Background
-from dpviz.plots.elements.multiples import Ruler
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, evaluation_seconds
 from dpviz.ui.experiment.cloud import PlaneView

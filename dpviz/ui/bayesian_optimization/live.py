@@ -15,7 +15,7 @@ from dpviz.numbers import short
 from dpviz.plots import clouds
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart, provenance
-from dpviz.plots.elements.multiples import Ruler
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.tuning.tuning import TuningFacts

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from dpviz.plots.elements.multiples import Sheet
+from dpviz.plots.elements.sheets import Sheet
 from dpviz.ui.components import part
 
 

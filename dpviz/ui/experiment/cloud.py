@@ -16,7 +16,7 @@ from dpviz.numbers import short, short_up
 from dpviz.plots import clouds
 from dpviz.plots.clouds import Animation, Background, Trajectories
 from dpviz.plots.elements import style
-from dpviz.plots.elements.multiples import Ruler
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Metric, Plane
 from dpviz.ui import explain, presenting

@@ -17,7 +17,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.lessons import lesson as budget_lessons
 from dpviz.lessons.lesson import Answer, Axes, Curve, Lesson, Released, Side
 from dpviz.plots import lesson_figures
-from dpviz.plots.elements.multiples import Sheet
+from dpviz.plots.elements.sheets import Sheet
 from dpviz.specification import Specification
 from dpviz.ui import charts, explain, families, glossary, links, visitors
 from dpviz.ui.components import curve

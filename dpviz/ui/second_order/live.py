@@ -16,7 +16,7 @@ from dpviz.plots import clouds
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.lines import Limit
-from dpviz.plots.elements.multiples import Ruler
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, RobustComponent

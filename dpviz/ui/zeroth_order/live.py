@@ -13,7 +13,7 @@ from dpviz.numbers import short
 from dpviz.plots import clouds
 from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
-from dpviz.plots.elements.multiples import Ruler
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import arm_styles
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval

@@ -1,0 +1,78 @@
+"""A sheet on which a reader draws a curve: axes, a known curve, and handles, as shares of the frame."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dpviz.numbers import short
+from dpviz.plots.elements.axes import Range
+
+
+@dataclass(frozen=True)
+class Ruler:
+    """One axis: its title, and both ends, in powers of ten if it is logarithmic."""
+
+    title: str
+    low: float
+    high: float
+    log: bool
+
+    @classmethod
+    def of(cls, title: str, opening: Range) -> "Ruler":
+        """Return the axis that opens with this range."""
+        return cls(title, opening.low, opening.high, opening.log)
+
+    def place(self, values: np.ndarray) -> np.ndarray:
+        """Return the positions of values, as shares of the axis from 0 to 1."""
+        scaled = np.log10(np.maximum(values, 1e-300)) if self.log else values
+        return np.clip((scaled - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def value(self, shares: np.ndarray) -> np.ndarray:
+        """Return the values at positions, given as shares of the axis."""
+        scaled = self.low + np.asarray(shares) * (self.high - self.low)
+        return 10.0**scaled if self.log else scaled
+
+    @cached_property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Round numbers as texts, with their positions as shares of the axis."""
+        if self.log:
+            values = 10.0 ** np.arange(np.ceil(self.low - 1e-9), np.floor(self.high + 1e-9) + 1)
+        else:
+            span = self.high - self.low
+            step = 10.0 ** np.floor(np.log10(span))
+            step *= next(share for share in (0.2, 0.5, 1.0, 2.0) if span / (share * step) <= 6)
+            values = np.arange(np.ceil(self.low / step), np.floor(self.high / step + 1e-9) + 1) * step + 0.0  # no -0
+        return [(float(share), short(value)) for share, value in zip(self.place(values), values, strict=True)]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A sheet to draw on; all positions are shares of the frame.
+
+    known : points of a known curve. start : first point of the drawn curve, None if that is at its first handle.
+    handles : horizontal positions of the handles. height : pixels.
+    """
+
+    x: Ruler
+    y: Ruler
+    known: list[tuple[float, float]]
+    start: tuple[float, float] | None
+    handles: tuple[float, ...]
+    height: int
+
+    @property
+    def handle_texts(self) -> list[str]:
+        """Values of the horizontal axis at the handles, as texts."""
+        return [short(value, 2) for value in self.x.value(np.array(self.handles))]
+
+    def drawn(self, heights: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the drawn curve, from its start to the last handle: x and y (k + 1,).
+
+        heights : (k,) of the handles, as shares of the frame.
+        """
+        across, up = np.array(self.handles), np.array(heights)
+        if self.start is not None:
+            across, up = np.array([self.start[0], *across]), np.array([self.start[1], *up])
+        return self.x.value(across), self.y.value(up)
