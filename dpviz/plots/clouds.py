@@ -17,6 +17,8 @@ from dpviz.plots.elements.sheets import Ruler
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.base import Problem
 
+# -------------------------------------------------------------------------------------------- the ground below the runs
+
 GREYS = [[0.0, "#7C8594"], [0.5, "#B9C0CA"], [1.0, "#F1F3F6"]]  # low is dark; grey, so that every hue stands out
 _CLOUD = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 
@@ -135,6 +137,8 @@ def _cloud(label: str, cloud: Cloud, color: str, symbol: str, ends: np.ndarray) 
         | {"hovertemplate": f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"},
     ]
 
+
+# ------------------------------------------------------------------------------------------------------- runs that move
 
 STEPS, FIRST = 60, 20  # largest number of steps in an animation; number of first steps that it has all of
 SHAPE = 0.85  # height of a frame, as a share of its width

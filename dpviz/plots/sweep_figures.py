@@ -17,6 +17,8 @@ from dpviz.plots.elements.lines import CEILING, FLOOR, Drawing, Line, Mark, Turn
 from dpviz.plots.elements.style import DASHES, DOTS, GREY, HUES, ArmStyle, arm_styles, marked
 from dpviz.sweeps.sweep_result import Fit, Order, SweepResult
 
+# ---------------------------------------------------------------------------------------------- two settings: heat maps
+
 BEST = "★"
 _COLORS = "Cividis"  # even for colour-blind readers, and distinct from both pages' backgrounds
 _CELL, _PANEL = 32, 96  # pixels: height of a cell, smallest height of a panel
@@ -173,6 +175,8 @@ def _colors(heights: Mapping[str, np.ndarray], result: SweepResult, log: bool) -
     return {"colorscale": _COLORS, "cmin": low, "cmax": high, "colorbar": bar}
 
 
+# ------------------------------------------------------------------------------------------ runs of the page to compare
+
 HEIGHT = 390  # pixels
 BANDS = 2  # largest number of lines with bands
 
@@ -203,6 +207,8 @@ def _style(curve: Curve, run: int, used: Collection[ArmStyle]) -> ArmStyle:
     others = [replace(style, color=hue) for hue in HUES for style in dashed]
     return next((style for style in [usual, *dashed, *others] if style not in used), usual)
 
+
+# ---------------------------------------------------------------------------------------------------------- one setting
 
 MAX_CROSSINGS = 2  # of two arms; more are noise
 _MARGIN = 0.06  # decades outside the first and the last budget, so that no dot is cut

@@ -95,6 +95,8 @@ def provenance(curves: Iterable[Privacy]) -> Provenance:
     return "partly private" if statuses == {"private", "not private"} else worst(statuses)
 
 
+# -------------------------------------------------------------------------------- charts as one page that opens offline
+
 WIDER = 1.3  # width of type on other pages, relative to ours
 _EMPTY_MARGIN = 16  # pixels of a margin without text
 

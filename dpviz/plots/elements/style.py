@@ -231,6 +231,8 @@ def enlarged(figure: go.Figure, factor: float) -> go.Figure:
     return result
 
 
+# --------------------------------------------------------------------------------- mathematics in the texts of a figure
+
 # One letter, perhaps with a hat, or the end of a norm; then one character, a short word, or text in braces.
 _INDEX = re.compile(r"(?<![A-Za-z0-9_])([^\W\d_][\u0300-\u036f]?|‖)_(\{[^}]+\}|min|max|[^\W_](?![\w.]))")
 _POWER = re.compile(r"(?<=[\w)‖])\^(\{[^}]+\}|[^\W_](?!\w))")
