@@ -11,7 +11,7 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 import plotly.io as pio
 
-from dpviz import resources, templates
+from dpviz import templates
 from dpviz.experiments.plan import Privacy, worst
 from dpviz.plots.elements.lines import Drawing
 from dpviz.plots.elements.style import PLOT_CONFIG, printed, values
@@ -65,28 +65,6 @@ def chart(
     if provenance == "settings":
         caption = f"{caption} {SETTINGS_ONLY}"
     return Chart(drawn, heading, alt, caption, provenance, to_download)
-
-
-def worded(package: str) -> Callable[..., Chart]:
-    """Return a function that joins a figure to its texts, `[CHARTS.<name>]` of the package's `texts.toml`.
-
-    They are heading, alt and caption, with the given values in place of names in braces. The caption says so if the
-    chart depends on settings alone.
-    """
-
-    def chart(
-        name: str,
-        drawn: go.Figure | Drawing,
-        provenance: Provenance = "settings",
-        to_download: Callable[[], go.Figure] | None = None,
-        **values: object,
-    ) -> Chart:
-        texts = resources.data(package, "texts.toml")["CHARTS"][name]
-        heading, alt, caption = (texts[part].format(**values).strip() for part in ("heading", "alt", "caption"))
-        full_caption = f"{caption} {SETTINGS_ONLY}" if provenance == "settings" else caption
-        return Chart(drawn, heading, alt, full_caption, provenance, to_download)
-
-    return chart
 
 
 def provenance(curves: Iterable[Privacy]) -> Provenance:

@@ -91,7 +91,14 @@ def _show_error(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noi
     amounts, proven = _by_budget(bound, budget, FEW, NEAR)
     mark = amount, best.bound, f"{control.symbol} = {short(amount)}: {short_up(best.bound)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, wanted, mark)
-    return planner_view.chart("error", figure, error=bound.error_title, model=bound.title)
+    return planner_view.chart(
+        "error",
+        figure,
+        "The error you get",
+        "Proven error against the budget, with yours and the wanted error",
+        f"{bound.title}: a bound on the {bound.error_title} for the worst data, all rows in every step, at the "
+        "best of up to T steps. Method and constants: *Solve for*, *Budget*.",
+    )
 
 
 def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, noise: str) -> Shown:
@@ -111,7 +118,14 @@ def _show_rows(bound: ErrorBound, rows: int, budget: Budget, wanted: float, nois
     proven = np.array([bound.model_copy(update={"rows": n}).best(budget).bound for n in axis.tolist()])
     mark = None if needed is None else (float(needed), wanted, f"n = {needed:,}")
     figure = planner_figures.proven_error(axis, proven, "Rows n", bound.error_title, wanted, mark)
-    return planner_view.chart("error_rows", figure, error=bound.error_title, model=bound.title)
+    return planner_view.chart(
+        "error_rows",
+        figure,
+        "Rows you need",
+        "Proven error against the number of rows, with the rows that give the wanted error",
+        f"{bound.title}: a bound on the {bound.error_title} for the worst data, all rows in every step, at the "
+        "best of up to T steps. Method and constants: *Solve for*, *Budget*.",
+    )
 
 
 def _verdict(is_enough: bool) -> str:
@@ -167,7 +181,14 @@ def _show_smallest(bound: ErrorBound, target: float, currency: type[Budget], del
     amounts, proven = _by_budget(bound, required.budget, POINTS, TIMES)
     mark = amount, target, f"{control.symbol} = {short_up(amount)}"
     figure = planner_figures.proven_error(amounts, proven, f"Budget {control.symbol}", bound.error_title, target, mark)
-    figures = planner_view.chart("smallest", figure, error=bound.error_title)
+    figures = planner_view.chart(
+        "smallest",
+        figure,
+        "Guaranteed error against the budget",
+        "Smallest proven error against the budget, with the wanted error",
+        f"Bound on the {bound.error_title}, at the best number of steps. It holds for the worst data; real errors "
+        "are usually smaller.",
+    )
     planner_view.in_python(
         f"from dpviz.experiments.accuracy import required_budget\n"
         f"from {type(bound).__module__} import {type(bound).__name__}\n"

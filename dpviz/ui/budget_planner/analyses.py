@@ -156,9 +156,22 @@ def _show_verdict(planned: Sequence[Planned], rows: int, budget: Budget, relativ
     if not by_rows:
         errors = planner_view.by_name((p.statistic.name, 100 * p.relative_error) for p in planned)
         figure = planner_figures.bars(errors, "95 % error [%]", unit=" %")
-        return planner_view.chart("errors", figure, rows=rows)
+        return planner_view.chart(
+            "errors",
+            figure,
+            "The error you get",
+            "95 % error of every analysis, in percent",
+            f"With {rows:,} rows, in % of the declared range (sums: n times it); counts, bins and ranks in % of "
+            "all n rows, so of a smaller count more.",
+        )
     bars = planner_view.by_name((p.statistic.name, float(count)) for p, count in needed)
-    return planner_view.chart("analyses", planner_figures.bars(bars, "Rows needed"), percent=percent, rows=rows)
+    return planner_view.chart(
+        "analyses",
+        planner_figures.bars(bars, "Rows needed"),
+        f"Rows needed for an error of {percent} %",
+        "Rows that every analysis needs for the wanted error",
+        f"Each with its share of the budget. Counts and histograms: rows in each bin; others: all rows, here {rows:,}.",
+    )
 
 
 def _releases(planned: Sequence[Planned]) -> Releases:

@@ -72,7 +72,13 @@ def split(panel: Panel, means: NoisyMeans, budget: Budget, delta: float) -> tupl
     figures: Shown = []
     if parts:
         figure = planner_figures.bars(parts, "Share of the total [%]", unit=" %")
-        figures = planner_view.chart("split", figure, budget=type(budget).name)
+        figures = planner_view.chart(
+            "split",
+            figure,
+            "Shares of the budget",
+            "Share of the budget of every analysis",
+            f"Of {type(budget).name}. A share of an analysis on rows of its own costs nothing to the others.",
+        )
     _split_in_python(budget, analyses, rule)
     return figures, _releases(shares, means)
 
@@ -183,7 +189,13 @@ def noise(means: NoisyMeans, budget: Budget) -> Shown:
     scales, reason = _noise_by_steps(means, budget, steps)
     missing = ", ".join(f"{t:,}" for t in steps[np.isnan(scales)])
     figure = planner_figures.noise_by_steps(steps, scales, (means.iterations, scale), symbol(means))
-    figures = planner_view.chart("noise", figure)
+    figures = planner_view.chart(
+        "noise",
+        figure,
+        "Noise against the number of steps",
+        "Noise scale in every mean against the number of steps that share the budget",
+        "The whole budget is spread evenly over T means.",
+    )
     if reason:
         st.caption(f"No point for T = {missing}. {reason}")
     _means_in_python(f"print(means.noise_scale({budget.to_python()}))", means, budget)
@@ -243,7 +255,13 @@ def _budget_by_steps(means: NoisyMeans, budget: Budget, scale: float, times: np.
     title = f"Privacy spent, {control.symbol} ({budget.name})"
     limit = getattr(budget, control.name)
     figure = planner_figures.budget_by_steps(times, spent, title, control.symbol, limit, steps)
-    return planner_view.chart("budget", figure)
+    return planner_view.chart(
+        "budget",
+        figure,
+        "How long the budget lasts",
+        "Privacy spent after each step of a given noise, in the currency of the budget, with the budget",
+        "In the currency of the budget, so it lasts until the line meets it.",
+    )
 
 
 def _accountants_by_steps(
@@ -261,7 +279,13 @@ def _accountants_by_steps(
     curves = {name: curve for name, curve in all_curves.items() if np.isfinite(curve[-1])}
     heading = f"Read as ε at δ = {short_up(delta)}" if limit is None else "How long the budget lasts"
     figure = planner_figures.spent_by_steps(times, curves, delta, limit, steps)
-    return planner_view.chart("spent", figure, heading=heading, grid=GRID)
+    return planner_view.chart(
+        "spent",
+        figure,
+        f"{heading}",
+        "ε spent after each step of a given noise, one line per accountant",
+        f"Each line is an upper bound; the lowest one holds. {GRID}",
+    )
 
 
 def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
@@ -276,7 +300,13 @@ def rows(means: NoisyMeans, budget: Budget, target: float | None) -> Shown:
     low, high = sorted((means.rows, needed))
     axis = np.geomspace(max(1, low / 4), high * 4, 50)
     figure = planner_figures.noise_by_rows(axis, present * means.rows / axis, scale, needed, symbol(means))
-    figures = planner_view.chart("rows", figure)
+    figures = planner_view.chart(
+        "rows",
+        figure,
+        "Noise against the number of rows",
+        "Noise scale against the number of rows, and the number that gives the wanted noise",
+        "At the same budget, steps and share of rows per batch: noise falls like 1/n.",
+    )
     _means_in_python(f"print(means.rows_needed({budget.to_python()}, {scale!r}))", means, budget)
     return figures
 
@@ -303,10 +333,11 @@ def savings(means: NoisyMeans, budget: Budget, delta: float) -> Shown:
     figures = planner_view.chart(
         "accountants",
         planner_figures.bars(bars, "ε", SAVINGS[best]),
+        f"The same noise at δ = {short_up(delta)}",
+        "One bar per way to count: the smallest ε that it proves for the same noise",
+        "Each bar is an upper bound; the lowest one holds. “No credit for sampling” counts as if all could see "
+        f"who is in the batch. {too_long}{GRID} The CSV is computed on a finer grid.",
         to_download=partial(_finer_bars, means, scale, delta),
-        delta=short_up(delta),
-        too_long=too_long,
-        grid=GRID,
     )
     _means_in_python(
         f"print(noisy_means.savings(means, means.noise_scale({budget.to_python()}), delta={delta!r}))",

@@ -1,9 +1,8 @@
 """The budget planner's first part: what a guarantee is worth, in every currency and in words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -11,7 +10,7 @@ import streamlit as st
 from dpviz.errors import UserError
 from dpviz.numbers import short_down, short_up
 from dpviz.plots import planner_figures
-from dpviz.plots.elements.chart import worded
+from dpviz.plots.elements.chart import chart as worded_chart
 from dpviz.privacy import conversions, tradeoffs
 from dpviz.privacy.budgets import Budget, RenyiDP, TradeOff
 from dpviz.privacy.events import Event, Relation
@@ -22,7 +21,6 @@ from dpviz.ui.experiment.controls import CURRENCIES
 from dpviz.ui.experiment.plan import Shown
 
 ALL_CURRENCIES: Mapping[str, type[Budget]] = {**CURRENCIES, "renyi": RenyiDP, "attack": TradeOff}
-_worded = worded(__package__)
 ORDER = 8.0  # order α of the Rényi divergence on the screen
 
 NEIGHBOURS: Mapping[Relation, str] = {
@@ -162,9 +160,24 @@ def attack_chart(budget: Budget, relation: Relation, planned: Releases | None) -
         right = f"right in at most {short_up(50 * (1 + advantage))} of 100 such cases"
         sentence = f"Of {name}, as a whole: {right}."
     unit = "one row replaced" if relation == "replace-one" else "one row added or removed"
-    return chart("tradeoff", planner_figures.tradeoff(budget.tradeoff(rates), curve, name), unit=unit, said=sentence)
+    return chart(
+        "tradeoff",
+        planner_figures.tradeoff(budget.tradeoff(rates), curve, name),
+        "What an attacker can do",
+        "Lowest possible rate of missed rows against the rate of false alarms",
+        f"No test of {unit} lies below its trade-off curve. {sentence}",
+    )
 
 
-def chart(name: str, figure: go.Figure, **values: Any) -> Shown:
-    """Draw the chart `name` with its texts, into which `worded` puts `values`; return it for the export."""
-    return [charts.show(_worded(name, figure, **values), f"planner_chart_{name}")]
+def chart(
+    name: str,
+    figure: go.Figure,
+    heading: str,
+    alt: str,
+    caption: str,
+    *,
+    to_download: Callable[[], go.Figure] | None = None,
+) -> Shown:
+    """Draw a chart of settings alone, and return it for the export. name : of it among the page's keys."""
+    made = worded_chart(figure, heading, alt, caption, to_download=to_download)
+    return [charts.show(made, f"planner_chart_{name}")]
