@@ -326,9 +326,9 @@ def compare_thresholds(panel: Panel, auditing: Auditing, progress: Progress, thr
         proves = "would prove"
         fixed = "But you had seen these runs before you placed it, so it proves nothing: take another round."
     proven, attackers = f"{symbol} ≥ {short_down(mine)}", f"{short(outcome.attack.threshold)}: {short_down(best)}"
-    values = {"proves": proves, "proven": proven, "beside": relation, "most": attackers}
-    sentence = texts.PROVES.format(threshold=short(threshold), **values)
-    st.markdown(f"{sentence} {fixed}")
+    st.markdown(
+        f"**Your threshold {short(threshold)} {proves} {proven}**, {relation} the attacker's {attackers}. {fixed}"
+    )
     if st.button(
         "Another round",
         key=panel.key("again"),
