@@ -74,26 +74,19 @@ class GameBound(ErrorBound):
 
         It is in closed form for every number of rounds at once. Σ η²/8 bounds the draws' ρ, and their μ² is at most π
         times that, because μ ≤ η √(2π)/4. Under pure ε their η add up; (ε, δ) takes the better one of that and ρ. The
-        plan's accounting is tighter by about 1 %.
+        plan's accounting is tighter by about 1 %. Uniform strategies, without any round, are the best if their bound is
+        smaller.
         """
-        rounds, bound = best_bound(self._players(), self.rows, budget, self.iterations)
-        return self._or_nothing(rounds, bound)
+        players = planning.players(self.facts(), self.draws)
+        rounds, bound = best_bound(players, self.rows, budget, self.iterations)
+        # At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex.
+        start = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
+        return Best(bound, rounds) if bound < start else Best(start, 0)
 
     def without_privacy(self) -> float:
         """Return the bound without a budget: the players still know each other's past only, and play vertices, not
         their strategies."""
         return self.best(NoPrivacy()).bound
-
-    def _players(self) -> tuple[theory.Player, ...]:
-        return planning.players(self.facts(), self.draws)
-
-    def _or_nothing(self, rounds: int, bound: float) -> Best:
-        """Return the bound after `rounds`, or that of uniform strategies if it is smaller.
-
-        At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex.
-        """
-        start = sum(player.spread * -math.expm1(-player.log_vertices) for player in self._players())
-        return Best(bound, rounds) if bound < start else Best(start, 0)
 
 
 def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest: int) -> tuple[int, float]:

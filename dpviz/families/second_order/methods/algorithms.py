@@ -368,11 +368,11 @@ UNLUCKY = 10.0  # times closer to the ridge than on average, as 1 perturbation i
 
 class PerturbedDescent(NonconvexMethod):
     """DP-GD with perturbations (after Jin, Ge, Netrapalli, Kakade, Jordan 2017): x ← x - g̃/G; where g̃ is short, one
-    step aside, uniform in a ball.
+    random step, uniform in a ball.
 
-    Along a curvature below -ε_H what is aside grows by 1 + ε_H/G per step. Where gradients are short for as many steps
-    as that takes to make them long, it stops: there is no such curvature, unless luck or noise hid it. No Hessian is
-    released, and nothing is certified.
+    Along a curvature below -ε_H the perturbation grows by the factor 1 + ε_H/G per step. A run stops where gradients
+    stay short for the number of steps in which such growth would have made them long: there is no such curvature,
+    unless luck or noise hid it. No Hessian is released, and nothing is certified.
     """
 
     kind: ClassVar[str] = "families.second_order.perturbed_descent"
