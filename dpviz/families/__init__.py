@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from dpviz.experiments.preset import Preset
 
-if TYPE_CHECKING:  # a plan needs none
+if TYPE_CHECKING:  # a plan needs no audits
     from dpviz.audits.audit import Broken, Case
 
 
 def load_all() -> None:
-    """Import every family, for whatever walks over the registry of kinds."""
+    """Import every family, which registers the `kind` of each of its classes."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
 
 
 def presets() -> Mapping[str, tuple[Preset, ...]]:
-    """The named experiments of every family that has any.
+    """Return the named experiments of every family that has any.
 
     Returns
     -------
@@ -33,31 +33,31 @@ def presets() -> Mapping[str, tuple[Preset, ...]]:
 
 
 def preset_names() -> Iterator[tuple[str, str]]:
-    """The family and the name of every preset, with which each begins in its file. No family is imported and no file
-    is read in full: both take longer than to plan one."""
+    """Yield the family and the name of every preset. The name is the first line of each preset in its file, so that no
+    family is imported and no file is parsed: both take longer than to plan a preset."""
     for file in sorted(file for folder in __path__ for file in Path(folder).glob("*/presets.toml")):
         for name in re.findall(r'^\[\[preset\]\]\s+name = (".*")$', file.read_text("utf-8"), re.MULTILINE):
             yield file.parent.name, json.loads(name)
 
 
 def preset(family: str, name: str) -> Preset:
-    """The preset of a family that has this name."""
+    """Return the preset with this name from the package of a family, such as "accelerated"."""
     presets: tuple[Preset, ...] = importlib.import_module(f"{__name__}.{family}.presets").PRESETS
     return next(preset for preset in presets if preset.name == name)
 
 
 def audits() -> "Mapping[str, tuple[Case, ...]]":
-    """The worst cases of every family's algorithms, by its name."""
+    """Return the audits' cases of every family's algorithms, by the name of the family."""
     return {name: module.CASES for name, module in _modules("audits")}
 
 
 def broken() -> "tuple[Broken, ...]":
-    """Mistakes that were made on purpose, for audits to find."""
+    """Return the algorithms of all families with a mistake made on purpose, for audits to find."""
     return tuple(mistake for _, module in _modules("audits") for mistake in getattr(module, "BROKEN", ()))
 
 
 def _modules(part: str) -> Iterator[tuple[str, Any]]:
-    """The families that have a module of this name, and the module."""
+    """Yield the name of each family that has a module called `part`, such as "audits", and the module."""
     for family in pkgutil.iter_modules(__path__):
         address = f"{__name__}.{family.name}.{part}"
         if find_spec(address) is not None:

@@ -319,7 +319,7 @@ def short_by_raw(true: Any) -> Any:
     def wrong(self: Measured, state: Any, rows: np.ndarray) -> Any:
         found, noisy = true(self, state, rows)
         raw = self.problem.mean_gradient(state.x[found]).value + self.problem.regulariser_gradient(state.x[found])
-        state.shown["noisy_gradient_norm"][found] = np.linalg.norm(raw, axis=1)
+        state.released["noisy_gradient_norm"][found] = np.linalg.norm(raw, axis=1)
         return found, noisy
 
     return wrong

@@ -128,7 +128,7 @@ def test_surrogate() -> None:
 def test_acquisition() -> None:
     points, values = DRAWN.normal(size=(6, 2)), DRAWN.normal(size=6)
     surface, candidates, t = Surface(0.7, 0.1), DRAWN.normal(size=(50, 2)), 3
-    surface.learned(points, values)
+    surface.learn(points, values)
     kernel, standard = surface._kernel, (values - values.mean()) / values.std()
     gram = kernel.gram(points, points) + (0.1 / values.std()) ** 2 * np.eye(6)
     across = kernel.gram(points, candidates)

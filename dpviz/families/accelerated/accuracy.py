@@ -1,4 +1,4 @@
-"""What the error bounds of the accelerated methods guarantee for given public numbers, whatever the data."""
+"""The guaranteed accuracy of the accelerated methods: their error bounds for given public numbers and any data."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -77,7 +77,7 @@ class SmoothConvexBound(ErrorBound):
     )
 
     def facts(self) -> SmoothFacts:
-        """The same numbers as a problem states them; V₀ ≤ 2 E₀ by strong convexity."""
+        """Return these numbers in the form in which a problem states them; V₀ ≤ 2 E₀ by strong convexity."""
         return SmoothFacts(
             n=self.rows,
             d=self.dimension,
@@ -90,13 +90,16 @@ class SmoothConvexBound(ErrorBound):
         )
 
     def algorithm(self) -> GradientMethod:
-        """The method that keeps what is promised here; it chooses T by its bound."""
+        """Return the method that attains these bounds; it chooses T by its bound."""
         cls = _METHODS[self.method]
         return cls(iterations=self.iterations, noise=self.noise, schedule=self.schedule, horizon="bound")
 
     def best(self, budget: Budget) -> Best:
-        """Exact under pure ε and for Gaussian noise. For Laplace noise in other currencies, with a little more noise
-        than the plan will have, so that the bound holds for every number of steps at once: see `_laplace_factor`."""
+        """Return the smallest bound over 0 to `iterations` steps that spend the whole budget.
+
+        It is exact under pure ε and for Gaussian noise. For Laplace noise in other currencies it counts a little more
+        noise than the plan will have, so that it holds for every number of steps at once: see `_laplace_factor`.
+        """
         if budget.private and budget.total_epsilon is None and budget.total_rho is None:
             raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
@@ -118,15 +121,19 @@ class SmoothConvexBound(ErrorBound):
         return self.best(NoPrivacy()).bound
 
     def _best_of(self, bounds: Floats) -> Best:
-        """Of the bounds after 1, 2, … steps, or of not moving at all."""
+        """Return the smallest of the bounds after 1, 2, … steps, or that of the starting point if it is smaller."""
         iterations = theory.best_iterations(bounds)
         bound = float(bounds[iterations - 1])
         return Best(bound, iterations) if bound < self.initial_gap else Best(self.initial_gap, 0)
 
 
 def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:
-    """(T,) noise part of the bound after T' steps that share Σ ε_t² = 1, if a single step with ε = 1 has half variance
-    1: exp(log_contraction) (Σ w²) (Σ g/w²) for ε_t in proportion to w_t, which is 1 or g^(1/3), g = exp(log_weight)."""
+    """Return (T,) the noise part of the bound after T' = 1..T steps that share Σ ε_t² = 1, if a single step with ε = 1
+    has half variance 1.
+
+    It is exp(log_contraction) (Σ w²) (Σ g/w²) for ε_t in proportion to w_t, with g = exp(log_weight) and w_t = 1 for
+    the uniform schedule, g^(1/3) for the optimal one.
+    """
     _, log_contraction, log_weight = recursion
     if schedule == "uniform":
         log_sums = np.log(np.arange(1, log_weight.size + 1)) + np.logaddexp.accumulate(log_weight)

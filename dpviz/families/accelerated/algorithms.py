@@ -28,13 +28,13 @@ LESS = "Choose a smaller step size c or less momentum."
 
 
 class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
-    """What the family shares: noisy gradients of a smooth, strongly convex objective, released one per step."""
+    """Base of the family: releases one noisy gradient of a smooth, strongly convex objective per step."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True, better=""),
         Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log"),
     )
-    dynamics: ClassVar[quadratic.Kind]  # which recursion its error follows on quadratics
+    dynamics: ClassVar[quadratic.Kind]  # the recursion of its error on quadratics
     iterations: int = number(
         100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released. More steps, more noise."
     )
@@ -77,57 +77,61 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Schedule and horizon make another method, with another name; a schedule of one's own does not."""
-        bound = self.horizon == "bound"
+        """Hue and dash of its lines. Schedule and horizon change the dash, as they change the method's name; a schedule
+        drawn by hand does not."""
+        is_by_bound = self.horizon == "bound"
         if self.schedule == "uniform":
-            return self.hue, 2 if bound else 0
-        return self.hue, 1 if bound or self.schedule == "optimal" else 0
+            return self.hue, 2 if is_by_bound else 0
+        return self.hue, 1 if is_by_bound or self.schedule == "optimal" else 0
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its schedule is one's own."""
+        """True if the noise schedule is drawn by hand, by `knots`."""
         return self.schedule == "own"
 
     def released_settings(self) -> str:
-        """Without the numbers of a schedule of one's own, where another one is used."""
+        """Return the settings as JSON, without `knots` unless the schedule uses them."""
         return self.settings_without(() if self.is_drawn else ("knots",))
 
     # ------------------------------------------------------------------------------------------------- the update rule
 
     @abstractmethod
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
-        """The noise-free method: step sizes, momentum, stages, restarts."""
+        """Return the noise-free method for this number of iterations: step sizes, momentum, stages, restarts."""
 
-    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
-        """Where the gradient is asked for, from the last two iterates; (R, d). As written here: at the last one."""
+    def query_point(self, x: np.ndarray, previous: np.ndarray, momentum: float) -> np.ndarray:
+        """Return (R, d) the points at which the gradient is released, from the last two iterates: here the last, x."""
         return x
 
     def update(
-        self, at: np.ndarray, before: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+        self, point: np.ndarray, previous: np.ndarray, gradient: np.ndarray, step: float, momentum: float
     ) -> np.ndarray:
-        """The next iterate, from the noisy gradient at `at`; (R, d). As written here: a step against it."""
-        return at - step * gradient
+        """Return (R, d) the next iterates from the noisy gradient at `point`: here one step against the gradient.
+
+        point : the result of `query_point`. previous : the iterates before the last.
+        """
+        return point - step * gradient
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
-        """The error bound that holds for this method, or None where none is known."""
+        """Return the error bound of this method, or None where none is known."""
         return theory.nesterov_recursion(steps, facts.strong_convexity, facts.smoothness, facts.lyapunov)
 
     # ------------------------------------------------------------------------------------------------------- plan, run
 
     @property
     def norm(self) -> Norm:
-        """The norm in which the noise needs the sensitivity."""
+        """Norm in which the noise needs the sensitivity."""
         return "l1" if self.noise == "laplace" else "l2"
 
     def batch_size(self, facts: SmoothFacts) -> int:
-        """m: rows in each gradient."""
+        """Return m, the rows in each gradient."""
         return max(1, min(facts.n, round(self.batch_fraction * facts.n)))
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
         return self.plan_with(facts, budget, planning.split_budget(self, facts, budget))
 
     def plan_with(self, facts: SmoothFacts, budget: Budget, events: tuple[Event, ...]) -> Plan:
-        """The plan that spends the budget on these events, one per step."""
+        """Return the plan that spends the budget on these events, one per step."""
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))
@@ -146,6 +150,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         )
 
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
+        """Return a sentence if the largest step size is above 1/L, else nothing."""
         if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:
             return ()
         return (
@@ -155,22 +160,22 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         start = problem.facts.starting_point(mechanisms.replicates)
-        x = before = start
+        x = previous = start
         diverged = np.zeros(len(x), dtype=bool)
-        nothing = np.full(len(x), np.nan)
-        yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": nothing})
+        no_gradient = np.full(len(x), np.nan)
+        yield Snapshot(0, {"x": x}, {"distance": np.zeros(len(x)), "noisy_gradient_norm": no_gradient})
         schedule = (plan.schedule[name] for name in ("step_size", "momentum", "restart"))
         for t, (event, step, momentum, restart) in enumerate(zip(plan.events, *schedule, strict=True), 1):
             if restart:
-                before = x
-            at = self.query_point(x, before, momentum)
+                previous = x
+            point = self.query_point(x, previous, momentum)
             batch = mechanisms.batch(event)
-            query = problem.mean_gradient(at, batch, self.norm)
+            query = problem.mean_gradient(point, batch, self.norm)
             noisy = batch.laplace(query) if self.noise == "laplace" else batch.gaussian(query)
-            x, before = self.update(at, before, noisy + problem.regulariser_gradient(at), step, momentum), x
+            x, previous = self.update(point, previous, noisy + problem.regulariser_gradient(point), step, momentum), x
             diverged |= ~(np.abs(x).max(axis=1) < DIVERGED)
             if diverged.any():
-                x = np.where(diverged[:, None], before, x)  # frozen where it was, and marked
+                x = np.where(diverged[:, None], previous, x)  # frozen at its last finite iterate, and marked
             yield Snapshot(
                 t,
                 {"x": x},
@@ -178,10 +183,10 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
                 status=divergence_status(diverged),
             )
 
-    # -------------------------------------------------------------------------------------------- what the theory says
+    # ------------------------------------------------------------------------------------------------------ the theory
 
     def error_bound(self, plan: Plan) -> np.ndarray | None:
-        """(T+1,) upper bound on E F(x_t) - F* after each step of the plan, or None where none is known.
+        """Return (T+1,) an upper bound on E F(x_t) - F* after each step of the plan, or None where none is known.
 
         Theorem 4.1 / 4.3 of the paper with the constants of THEORY.md, 5.1 (V₀ instead of E₀, errata E3-E4).
         """
@@ -190,9 +195,10 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return None if recursion is None else theory.bound(recursion, planning.half_variance(self, facts, plan))
 
     def expected_on_quadratic(self, plan: Plan, eigenvalues: np.ndarray | None = None) -> np.ndarray:
-        """(T+1,) exact E F(x_t) - F* on a quadratic with this spectrum (d,), started at the plan's starting point.
+        """Return (T+1,) the exact E F(x_t) - F* on a quadratic, started at the plan's starting point.
 
-        Without `eigenvalues`, the spectrum that the plan's facts state. Replaces Theorem 3.5 (errata E10).
+        eigenvalues : (d,) its spectrum; None for the one that the plan's facts state. Replaces Theorem 3.5 (errata
+            E10).
         """
         facts = SmoothFacts.of(plan.facts)
         spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
@@ -200,11 +206,12 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return quadratic.expected_gap(steps, self.dynamics, spectrum, start, self.noise_variance(plan)).total
 
     def noise_variance(self, plan: Plan) -> np.ndarray:
-        """(T,) variance of the noise in every coordinate of each step's gradient."""
+        """Return (T,) the variance of the noise in every coordinate of each step's gradient."""
         return (2.0 if self.noise == "laplace" else 1.0) * plan.noise["gradient"] ** 2
 
 
 def _norms(x: np.ndarray) -> np.ndarray:
+    """Return (R,) the L2 norm of each row of x (R, d)."""
     return np.sqrt((x * x).sum(axis=1))
 
 
@@ -253,9 +260,9 @@ class HeavyBall(GradientMethod):
         return theory.heavy_ball(iterations, step, float(rule(step, facts.strong_convexity)))
 
     def update(
-        self, at: np.ndarray, before: np.ndarray, gradient: np.ndarray, step: float, momentum: float
+        self, point: np.ndarray, previous: np.ndarray, gradient: np.ndarray, step: float, momentum: float
     ) -> np.ndarray:
-        return at - step * gradient + momentum * (at - before)
+        return point - step * gradient + momentum * (point - previous)
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> None:
         return None  # Proposition 3.4 needs an LMI that has no solution at the paper's own settings; see certificate.py
@@ -273,8 +280,8 @@ class Nesterov(GradientMethod):
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
         return theory.nesterov(iterations, self.relative_step / facts.smoothness, facts.strong_convexity)
 
-    def query_point(self, x: np.ndarray, before: np.ndarray, momentum: float) -> np.ndarray:
-        return x + momentum * (x - before)
+    def query_point(self, x: np.ndarray, previous: np.ndarray, momentum: float) -> np.ndarray:
+        return x + momentum * (x - previous)
 
 
 class MultistageNesterov(Nesterov):
@@ -296,19 +303,18 @@ class MultistageNesterov(Nesterov):
         )
 
 
-# Influences below this share of the largest are raised to it: every step needs some budget, and these hardly any.
-
-
 # --------------------------------------------------------- a schedule of one's own next to the even and the optimal one
 
+# Influences below this share of the largest are raised to it: every step needs some budget, and these hardly any.
 _SMALLEST = 1e-30
 
 
 class Compared(NamedTuple):
-    """The predicted error after the last step, and the (T,) noise of the optimal schedule over that of the even one.
+    """Predicted error after the last step under a schedule drawn by hand, the even and the optimal one.
 
-    exact : whether the errors are exact expectations, of a quadratic, or bounds. proven : whether no other schedule
-    has a smaller one: where the cost of a step is a sum of ε_t (Laplace noise, pure ε) or of ρ_t (Gaussian, all rows).
+    noise : (T,) noise scale of the optimal schedule over that of the even one. exact : True for exact expectations, on
+    a quadratic; False for bounds. proven : True if no other schedule has a smaller error, which holds where the cost of
+    the run is a sum of ε_t (Laplace noise, pure ε) or of ρ_t (Gaussian noise, all rows).
     """
 
     yours: float
@@ -320,7 +326,10 @@ class Compared(NamedTuple):
 
 
 def compare(method: GradientMethod, plan: Plan) -> Compared | None:
-    """What the plan of a schedule of one's own is worth; None where there is neither an exact error nor a bound."""
+    """Compare the error of a plan whose schedule is drawn by hand with that of the even and of the optimal schedule.
+
+    None where there is neither an exact error nor a bound.
+    """
     facts = SmoothFacts.of(plan.facts)
     weights = optimal_shares(method, plan)
     if weights is None:
@@ -347,8 +356,10 @@ def compare(method: GradientMethod, plan: Plan) -> Compared | None:
 
 
 def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
-    """(T,) shares of the budget that make the error after the last step smallest: exactly so on a quadratic (error =
-    Σ_t A_t variance_t, so ε_t ∝ A_t^(1/3), ρ_t ∝ A_t^(1/2)), else the bound on it. None where there is no bound.
+    """Return (T,) the shares of the budget that minimise the error after the last step, or None without a bound.
+
+    On a quadratic that is the exact error, Σ_t A_t variance_t, so ε_t ∝ A_t^(1/3) and ρ_t ∝ A_t^(1/2); elsewhere it is
+    the bound on the error.
     """
     facts = SmoothFacts.of(plan.facts)
     steps = method.steps(facts, plan.iterations)
@@ -363,6 +374,7 @@ def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
 
 
 def _error(method: GradientMethod, plan: Plan) -> float:
+    """Return the error after the last step: exact if the facts state a spectrum, else the bound."""
     facts = SmoothFacts.of(plan.facts)
     errors = method.expected_on_quadratic(plan) if facts.eigenvalues else method.error_bound(plan)
     assert errors is not None

@@ -1,9 +1,10 @@
 """Tiny worst cases of the gradient methods, for audits.
 
-One row is a 1 with the label 1 on D and -1 on D', all others are 0. Near the starting point its gradient is far longer
-than the clip C on either, so that it jumps from -C to C: 2C, as far as any row's can.
-The ordinary row is a 0 on D', as all others. Where batches are random, what takes the row's place in them counts, too:
-there all others are as the one on D'. Small batches are drawn, in others each row is marked: each has a case.
+The canary is a row with the feature 1, whose label is 1 on D and -1 on D'; all other rows have the feature 0. Near the
+starting point its gradient is far longer than the clip C on either, so that the clipped gradient jumps from -C to C:
+by 2C, as far as any row's can. The ordinary canary has the feature 0 on D', as all others. Where batches are random,
+the row that is in the batch in place of the canary counts, too: there all others are as the canary on D'. Row numbers
+are drawn for small batches; for larger ones each row is marked: each way has a case.
 """
 
 import math
@@ -49,17 +50,17 @@ PROBLEM = LogisticRegression(data=DATA, clip=0.01)
 
 
 def neighbours() -> Neighbours:
-    """See above."""
+    """Return D and D' that differ in the label of one row; all other features are 0."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
 
 
 def opposed() -> Neighbours:
-    """See above, for random batches."""
+    """Return D and D' that differ in the label of one row; all other rows are as that row on D', for random batches."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([1.0, -1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
 
 
 def ordinary() -> Neighbours:
-    """See above."""
+    """Return D and D' that differ in the feature of one row, which is 1 on D and 0, as all others, on D'."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.0, 1.0))
 
 
@@ -69,7 +70,7 @@ TWO = LogisticRegression(
 
 
 def two_features() -> Neighbours:
-    """The row is (1, 1), all others are 0: its clipped gradient is longer in L1 than in L2."""
+    """Return D and D' that differ in the label of one row (1, 1), whose clipped gradient is longer in L1 than in L2."""
     return Neighbours.of(TWO, IDENTITY, np.tile([0.0, 0.0, 1.0], (ROWS, 1)), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0))
 
 
@@ -111,21 +112,18 @@ MANY = LogisticRegression(
 
 
 def tossed(coins: np.ndarray) -> SmoothProblem:
-    """Row i is the unit vector eᵢ; its label is 1 for heads and -1 for tails."""
+    """Return the problem whose row i is the unit vector eᵢ, with the label 1 if `coins` (n,) has heads, else -1."""
     return MANY.build({IDENTITY: np.column_stack([np.eye(CANARIES), np.where(coins, 1.0, -1.0)])})
 
 
 ONE_RUN = OneRun(algorithms.GradientDescent(iterations=1), CANARIES, tossed)
 
 
-# ----------------------------------------------------------------------------------------------------- too little noise
-
-
 # --------------------------------------------------------------------- mistakes made on purpose: no class is registered
 
 
 class Halved(SmoothProblem):
-    """Says of gradients that one row moves them by C/n: true of a row that is added, not of one that is replaced."""
+    """Problem that halves the sensitivity of its gradients, to C/n: right for a row that is added, not replaced."""
 
     def __init__(self, problem: SmoothProblem) -> None:
         self.facts, self._problem = problem.facts, problem
@@ -142,14 +140,14 @@ class Halved(SmoothProblem):
 
 
 def halved(problem: type[Halved] = Halved, pair: Callable[[], audit.Neighbours] = neighbours) -> audit.Neighbours:
-    """Neighbours with a mistake in their queries."""
+    """Return the neighbours of `pair` as problems of the class `problem`, whose queries have a mistake."""
     data = pair()
     assert isinstance(data.one, SmoothProblem) and isinstance(data.other, SmoothProblem)
     return audit.Neighbours(problem(data.one), problem(data.other))
 
 
 class OneFewer(Halved):
-    """Divides the sum of gradients by n - 1."""
+    """Problem that divides the sum of gradients by n - 1."""
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query, n = self._problem.mean_gradient(x, batch, norm), self.facts.n
@@ -157,7 +155,7 @@ class OneFewer(Halved):
 
 
 class EuclideanNorm(Halved):
-    """Says of the L1 norm of a gradient what is true of its L2 norm."""
+    """Problem that states the sensitivity of a gradient in L2 as its sensitivity in L1."""
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query = self._problem.mean_gradient(x, batch, norm)
@@ -165,7 +163,7 @@ class EuclideanNorm(Halved):
 
 
 class Unnoised(GradientDescent):
-    """The reference without privacy under a budget's name."""
+    """Gradient descent without noise, whose plan states that it spends the budget."""
 
     kind: ClassVar[str] = ""
 
@@ -177,7 +175,7 @@ class Unnoised(GradientDescent):
 
 
 class Both(Algorithm[SmoothProblem, SmoothFacts]):
-    """Two methods that begin at the same point, with a third and with two thirds of the budget: their first steps."""
+    """First steps of two methods that begin at the same point, with a third and with two thirds of the budget."""
 
     kind: ClassVar[str] = ""
 
@@ -195,14 +193,15 @@ class Both(Algorithm[SmoothProblem, SmoothFacts]):
 
 
 def without_noise(transcript: Transcript) -> Floats:
-    """-g/s, which is larger on D: of g + s z and g + s z/2, twice the second less the first is g."""
-    one, other = transcript.released
+    """Return (R,) -g/s, which is larger on D, where the methods released g + s z and g + s z/2 with the same noise z:
+    twice the second less the first is the gradient g."""
+    first, second = transcript.released
     scale = 2 * PROBLEM.facts().gradient_bound_l1 / ROWS
-    return np.asarray((one - 2 * other)[:, 0] / scale)
+    return np.asarray((first - 2 * second)[:, 0] / scale)
 
 
 class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
-    """Asks with the sparse vector technique in which of two directions the loss rises first."""
+    """Sparse vector technique that releases the first of two directions in which the loss rises."""
 
     kind: ClassVar[str] = ""
 
@@ -219,11 +218,11 @@ class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
         yield Snapshot(1, {"x": batch.above_threshold(query)[:, None].astype(float)})
 
 
-# --------------------------------------------------------------------------------------------- data where nobody looked
+# ------------------------------------------------------------------------------------------ data used without a release
 
 
 class DataStep(GradientDescent):
-    """Takes its step size from the largest eigenvalue of the data, which is released by the steps."""
+    """Gradient descent whose step size is computed from the data's largest eigenvalue, which its steps then reveal."""
 
     kind: ClassVar[str] = ""
 
@@ -235,12 +234,12 @@ class DataStep(GradientDescent):
 
 
 def longer() -> audit.Neighbours:
-    """One row is half as long on D'; its clipped gradient is the same."""
+    """Return D and D' that differ in the length of one row, on D' half of that on D, with the same clipped gradient."""
     return audit.Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.5, 1.0))
 
 
 class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
-    """Running sums of gradients at the start, each on rows of its own: a binary tree of four leaves."""
+    """Running sums of four gradients at the start, each of different rows, released by a binary tree of four leaves."""
 
     kind: ClassVar[str] = ""
     leaves: ClassVar[int] = 4

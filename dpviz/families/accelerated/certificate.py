@@ -51,10 +51,10 @@ class Certificate:
 
     @property
     def noise_factor(self) -> float:
-        """How much the two-step structure amplifies the noise, at least 1: 1 + 2 P12^2 / (L P22 + 2 det P)."""
+        """Factor by which the two-step structure amplifies the noise, at least 1: 1 + 2 P12^2 / (L P22 + 2 det P)."""
         (_, p12), (_, p22) = self.P
-        below = self.smoothness * p22 + 2 * self._determinant
-        return 1 + 2 * p12**2 / below if below > 0 else 1.0
+        denominator = self.smoothness * p22 + 2 * self._determinant
+        return 1 + 2 * p12**2 / denominator if denominator > 0 else 1.0
 
     @property
     def _determinant(self) -> float:
@@ -62,35 +62,37 @@ class Certificate:
         return max(p11 * p22 - p12**2, 0.0)
 
     def bound(self, squared_distance: float, gap: float, noise: float, iterations: int) -> Floats:
-        """(T+1,) upper bound on E F(x_t) - F* for t = 0..T = iterations, started with x_{-1} = x_0.
+        """Return (T+1,) an upper bound on E F(x_t) - F* for t = 0..T = iterations, started with x_{-1} = x_0.
 
         squared_distance : ||x_0 - x*||^2; gap : F(x_0) - F*; noise : upper bound on E||w_t||^2 of the whole gradient
         noise, the same in every step (2 d b^2 for Laplace noise of scale b).
         """
         (p11, p12), (_, p22) = self.P
         start = (p11 + 2 * p12 + p22) * squared_distance + gap
-        share = 1 + (2 * self._determinant / (self.smoothness * p22) if p22 > 0 else 0.0)
-        left = self.rate ** (2 * np.arange(iterations + 1))
+        divisor = 1 + (2 * self._determinant / (self.smoothness * p22) if p22 > 0 else 0.0)
+        contraction = self.rate ** (2 * np.arange(iterations + 1))
         per_step = self.smoothness * self.step_size**2 / 2 * noise * self.noise_factor
-        return np.asarray(left * start / share + (1 - left) / (1 - self.rate**2) * per_step)
+        return np.asarray(contraction * start / divisor + (1 - contraction) / (1 - self.rate**2) * per_step)
 
 
 class _Inequality(NamedTuple):
-    """constant + sum_k y_k basis_k >= 0 (positive semidefinite), y = (P11, P12, P22, c0), for smoothness 1."""
+    """Matrix inequality constant + sum_k y_k basis_k >= 0 (positive semidefinite) for smoothness 1, in the unknowns y =
+    (P11, P12, P22, c0)."""
 
     constant: Floats  # (3, 3)
     basis: Floats  # (4, 3, 3)
 
     def at(self, unknowns: Floats) -> Floats:
+        """Return (3, 3) the left side for these unknowns (4,)."""
         return np.asarray(self.constant + np.tensordot(unknowns, self.basis, axes=1))
 
 
 def _inequality(mu: float, step: float, momentum: float, squared_rate: float) -> _Inequality:
-    """The matrix inequality c0 X0 + X1 + (1 - rate^2) X2 - Phi(P) >= 0 in (x_t, x_{t-1}, gradient), for L = 1."""
+    """Return the inequality c0 X0 + X1 + (1 - rate^2) X2 - Phi(P) >= 0 in (x_t, x_{t-1}, gradient), for L = 1."""
     advance = np.array([[1 + momentum, -momentum, -step], [1, 0, 0]])  # (A B): the next two iterates
-    keep = np.array([[1.0, 0, 0], [0, 1, 0]])
-    halves = [np.array(h, float) for h in ([[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]])]
-    phi = [advance.T @ h @ advance - squared_rate * keep.T @ h @ keep for h in halves]
+    current = np.array([[1.0, 0, 0], [0, 1, 0]])  # the last two iterates
+    p_basis = [np.array(h, float) for h in ([[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]])]
+    phi = [advance.T @ h @ advance - squared_rate * current.T @ h @ current for h in p_basis]
     gradients = np.array([[2 * mu, 0, -(mu + 1)], [0, 0, 0], [-(mu + 1), 0, 2]])
     square, mixed = momentum**2, (1 - step) * momentum
     descent = np.array([[-square, square, -mixed], [square, -square, mixed], [-mixed, mixed, step * (2 - step)]]) / 2
@@ -99,30 +101,31 @@ def _inequality(mu: float, step: float, momentum: float, squared_rate: float) ->
 
 
 def _forms(vectors: Floats, matrices: Floats) -> Floats:
-    """v' M v for every vector (rows) and matrix; (vectors, matrices)."""
+    """Return (v, k) the quadratic forms v' M v of every vector, a row of (v, m), and matrix of (k, m, m)."""
     return np.asarray(np.einsum("vi,kij,vj->vk", vectors, matrices, vectors))
 
 
 def _solve(inequality: _Inequality) -> Floats | None:
-    """A solution y of the matrix inequality with P >= 0, by cutting planes; None if there is none.
+    """Return a solution y (4,) of the matrix inequality with P >= 0, by cutting planes; None if there is none.
 
-    A linear programme maximises the smallest value of v' M v and w' P w over the unit vectors tried so far;
+    A linear programme maximises the smallest value of v' M v and w' P w over the unit vectors v and w tried so far;
     eigenvectors with smaller values are tried next. It stops strictly inside, so that rounding invalidates nothing.
     """
-    halves = np.array([[[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]], float)
+    p_basis = np.array([[[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]], float)
     angles = np.arange(8) * np.pi / 8
     cuts, directions = np.eye(3), np.stack([np.cos(angles), np.sin(angles)], axis=1)
     limits = [(-100, 100)] * 3 + [(0, 100), (-10, 10)]
     for _ in range(_ROUNDS):
-        first = np.column_stack([-_forms(cuts, inequality.basis), np.ones(len(cuts))])
-        second = np.column_stack([-_forms(directions, halves), np.ones(len(directions))])
-        right = np.concatenate([_forms(cuts, inequality.constant[None])[:, 0], np.zeros(len(directions))])
-        result = linprog([0, 0, 0, 0, -1], A_ub=np.vstack([first, second]), b_ub=right, bounds=limits, method="highs")
+        of_inequality = np.column_stack([-_forms(cuts, inequality.basis), np.ones(len(cuts))])
+        of_p = np.column_stack([-_forms(directions, p_basis), np.ones(len(directions))])
+        upper = np.concatenate([_forms(cuts, inequality.constant[None])[:, 0], np.zeros(len(directions))])
+        rows = np.vstack([of_inequality, of_p])
+        result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")
         if result.x is None or result.x[4] <= 0:
             return None
         unknowns, target = result.x[:4], result.x[4]
         values, vectors = np.linalg.eigh(inequality.at(unknowns))
-        p_values, p_vectors = np.linalg.eigh(np.tensordot(unknowns, halves, axes=1))
+        p_values, p_vectors = np.linalg.eigh(np.tensordot(unknowns, p_basis, axes=1))
         if min(values[0], p_values[0]) >= 0:
             return np.asarray(unknowns)
         violated = values < target
@@ -134,7 +137,7 @@ def _solve(inequality: _Inequality) -> Floats | None:
 
 
 def certify(strong_convexity: float, smoothness: float, step_size: float, momentum: float) -> Certificate | None:
-    """The certificate with the smallest rate for heavy ball, or None if no rate below 1 can be proved.
+    """Return the certificate with the smallest rate for heavy ball, or None if no rate below 1 can be proved.
 
     Bisects on the squared rate, from that on quadratics (no certificate can be faster) up to 0.99999.
     """
@@ -145,11 +148,11 @@ def certify(strong_convexity: float, smoothness: float, step_size: float, moment
         return None
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        found = _solve(_inequality(mu, step, momentum, middle))
-        if found is None:
+        solution = _solve(_inequality(mu, step, momentum, middle))
+        if solution is None:
             low = middle
         else:
-            high, best = middle, found
+            high, best = middle, solution
     p11, p12, p22 = (float(value) for value in smoothness * best[:3])
     matrix = ((p11, p12), (p12, p22))
     return Certificate(

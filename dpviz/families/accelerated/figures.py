@@ -1,6 +1,6 @@
-"""Figures of the accelerated methods alone: what momentum does on quadratics, and what an error bound is made of.
+"""Figures of the accelerated methods alone: effect of momentum on quadratics, parts of an error bound, planes.
 
-They need settings only, never data; but for `section`, which evaluates the objective of public data.
+They need settings only, never data; except `section`, which evaluates the objective of public data.
 """
 
 import math
@@ -28,7 +28,7 @@ START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10
 _SPECTRUM = 20  # eigenvalues, log-uniform in [μ, L], where a problem does not state its own
 SHARE = 0.9  # of the runs
 KNOTS = 15  # of the objective of a model along each axis
-REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: of a Gaussian in a plane they hold that share
+REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: in a plane, a Gaussian has SHARE within them
 _PARTS = (
     ("optimisation", style.PALETTE["theory"], ""),
     ("privacy noise", style.PALETTE["spent"], "/"),
@@ -37,16 +37,17 @@ _PARTS = (
 
 
 def momentum_rates(strong_convexity: float, smoothness: float, *, published: bool = False) -> Chart:
-    """Contraction rate on quadratics against momentum β, for three step sizes: heavy ball and Nesterov, best β marked.
+    """Draw the contraction rate of heavy ball and Nesterov's method on quadratics against momentum β, best β marked.
 
-    Heavy ball has its optimum at (1-q)², Nesterov's method at (1-q)/(1+q), q = √(μα); both then contract by 1-q.
+    Heavy ball has its optimum at (1-q)², Nesterov's method at (1-q)/(1+q), q = √(μα); both then contract by 1-q. There
+    is a pair of curves for each of three step sizes α.
     published : adds the paper's formula (26) for heavy ball, which is Nesterov's rate (erratum E2).
     """
     momentum = np.linspace(0.0, 0.99, 199)
     lines, marks = [], []
     for relative, color in zip(RELATIVE_STEPS, style.HUES, strict=False):
         step = relative / smoothness
-        own, nesterov = (
+        heavy_ball, nesterov = (
             quadratic.rate(kind, step, momentum, strong_convexity, smoothness) for kind in ("heavy_ball", "nesterov")
         )
         if published:
@@ -56,7 +57,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             lines.append(Line(momentum, nesterov, name, paper, width=6.0, group=name, legend=first, value=False))
         lowest = 1 - float(np.sqrt(strong_convexity * step))
         for name, rates, rule, dash in (
-            ("heavy ball", own, theory.heavy_ball_momentum, "solid"),
+            ("heavy ball", heavy_ball, theory.heavy_ball_momentum, "solid"),
             ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
         ):
             best = float(rule(step, strong_convexity))
@@ -73,7 +74,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
 
 
 def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
-    """The momentum values of the paper's figure 1, and heavy ball's optimum, by name."""
+    """Return the momentum values of the paper's figure 1, and heavy ball's optimum, by name."""
     return {
         "β = 0": 0.0,
         "β = 0.3": 0.3,
@@ -86,27 +87,28 @@ def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
 def heavy_ball_on_quadratic(
     strong_convexity: float, step_size: float, noise_per_step: float, *, iterations: int = 250, published: bool = False
 ) -> Chart:
-    """Exact error of heavy ball after T steps on diag(μ, 1), against T, for the momenta of `momenta`; best T marked.
+    """Draw the exact error of heavy ball after T steps on diag(μ, 1) against T, for each of `momenta`; best T marked.
 
     The noise variance per coordinate is (T noise_per_step)²: the budget is shared by T steps (paper, figure 1).
     published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
     """
     lines, marks = [], []
-    looks = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
+    styles = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
     horizons = np.arange(iterations + 1)
-    for (name, momentum), look in zip(momenta(step_size, strong_convexity).items(), looks, strict=True):
+    for (name, momentum), arm_style in zip(momenta(step_size, strong_convexity).items(), styles, strict=True):
         steps = theory.heavy_ball(iterations, step_size, momentum)
         gap = quadratic.expected_gap_by_iterations(
             steps, "heavy_ball", [strong_convexity, 1.0], START, noise_per_step**2, "laplace"
         ).total
         best = int(np.argmin(gap))
         text = f"{name}: T* = {best}"
-        lines.append(Line(horizons, gap, text, look, group=name, value=False))
-        marks.append(Mark(best, float(gap[best]), text, look.color))
+        lines.append(Line(horizons, gap, text, arm_style, group=name, value=False))
+        marks.append(Mark(best, float(gap[best]), text, arm_style.color))
         if published:
             log_bound = quadratic.published_log_bound(iterations, step_size, momentum, noise_per_step, strong_convexity)
             curve = np.exp(np.minimum(log_bound, 100.0))
-            lines.append(Line(horizons[1:], curve, f"{name}, paper", look, width=1.0, group=name, legend=False))
+            label = f"{name}, paper"
+            lines.append(Line(horizons[1:], curve, label, arm_style, width=1.0, group=name, legend=False))
     figure = line_figure(
         lines,
         Axes("Steps T", "Expected error E F(x_T) - F*", log_x=True, log_y=True),
@@ -123,13 +125,13 @@ def heavy_ball_on_quadratic(
 
 
 def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, condition: str = "") -> Chart:
-    """What the error of a plan is made of after each step: optimisation, privacy noise, batch noise; stacked areas.
+    """Draw the parts of a plan's error after each step as stacked areas: optimisation, privacy noise, batch noise.
 
-    A line marks the step from which on noise is the larger part, if there is one.
-
-    The parts are those of the error bound, which counts the batch noise at its worst. exact : those of the exact error
-    on a quadratic instead: the problem's own, or one with a log-uniform spectrum in [μ, L] that starts, all coordinates
-    equal, at the bound on the initial gap. condition : what the bound rests on, to be said behind it.
+    A line marks the step from which on noise is the larger part, if there is one. The parts are those of the error
+    bound, which counts the batch noise at its worst.
+    exact : True for the parts of the exact error on a quadratic instead: the problem itself if it is one, else one with
+        a log-uniform spectrum in [μ, L] that starts, all coordinates equal, at the bound on the initial gap.
+    condition : the assumptions of the bound, which its title ends with.
     """
     title = "Error on a quadratic" if exact else f"Bound on the excess loss{condition}"
     parts = _quadratic_parts(method, plan) if exact else _bound_parts(method, plan)
@@ -143,37 +145,40 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
 
 
 def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure:
-    """The parts (3, T+1) of an error as stacked areas, with the step from which on noise is the larger one."""
+    """Draw the parts (3, T+1) of an error as stacked areas, with a line at the step from which on noise is larger.
+
+    None draws axes alone, with the sentence `if_unknown`.
+    """
     if parts is None:
         return line_figure([], Axes("Step t", title), if_empty=if_unknown)
     total = np.minimum(parts.sum(axis=0), 1e12)
     steps = downsample(np.arange(len(total)), total)
     traces = [
-        area(steps.astype(np.int16), np.minimum(part[steps], 1e12), *looks, group="error")
-        for part, looks in zip(parts, _PARTS, strict=True)
+        area(steps.astype(np.int16), np.minimum(part[steps], 1e12), *appearance, group="error")
+        for part, appearance in zip(parts, _PARTS, strict=True)
         if part.any()
     ]
     frame = style.layout(Axes("Step t", title, from_zero=True), legend_entries=len(traces), height=style.ALONE)
-    at = noise_takes_over(parts)
-    if at is not None:
-        labels, shapes = turned([Turn(at, f"noise takes over: step {at:,}")])
+    step = noise_takes_over(parts)
+    if step is not None:
+        labels, shapes = turned([Turn(step, f"noise takes over: step {step:,}")])
         frame |= {"annotations": [*frame["annotations"], *labels], "shapes": shapes}
     return go.Figure({"data": traces, "layout": frame})
 
 
 def noise_takes_over(parts: np.ndarray) -> int | None:
-    """The first step from which on noise is more than half of the error; parts (3, T+1): optimisation, and noises.
+    """Return the first step from which on noise is more than half of the error, or None if it is not at the end.
 
-    None if there is none: the end is limited by optimisation.
+    parts : (3, T+1) optimisation, privacy noise, batch noise.
     """
-    mostly = parts[1:].sum(axis=0) > parts[0]
-    before = np.flatnonzero(~mostly)
-    at = int(before[-1]) + 1 if len(before) else 0
-    return at if at < len(mostly) else None
+    is_noise_larger = parts[1:].sum(axis=0) > parts[0]
+    smaller = np.flatnonzero(~is_noise_larger)
+    step = int(smaller[-1]) + 1 if len(smaller) else 0
+    return step if step < len(is_noise_larger) else None
 
 
 def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np.ndarray, np.ndarray]:
-    """Facts, and half the expected squared norm of each step's privacy noise and batch noise, (T,) each."""
+    """Return the facts, and half the expected squared norm of each step's privacy noise and batch noise, (T,) each."""
     facts = SmoothFacts.of(plan.facts)
     total = planning.half_variance(method, facts, plan)
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
@@ -181,7 +186,7 @@ def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np
 
 
 def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
-    """(3, T+1) the bound's parts, which add up to it because it is linear in the noise; None without a bound."""
+    """Return (3, T+1) the parts of the bound, which is linear in the noise; None without a bound."""
     facts, privacy, batch = _half_variances(method, plan)
     recursion = method.recursion(facts, method.steps(facts, plan.iterations))
     if recursion is None:
@@ -191,7 +196,7 @@ def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
 
 
 def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
-    """(3, T+1) the parts of the exact error, which is linear in the noise, too."""
+    """Return (3, T+1) the parts of the exact error on a quadratic, which is linear in the noise."""
     facts, privacy, batch = _half_variances(method, plan)
     spectrum, start = _quadratic(facts)
     steps = method.steps(facts, plan.iterations)
@@ -203,7 +208,10 @@ def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
 
 
 def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
-    """Spectrum (k,) and start, the same in every coordinate, of the quadratic that stands for a problem."""
+    """Return spectrum (k,) and start, the same in every coordinate, of the quadratic that represents a problem.
+
+    It is the problem's own if the facts state one, else log-uniform in [μ, L], started at the bound on the initial gap.
+    """
     if facts.eigenvalues:
         return np.array(facts.eigenvalues), facts.start
     spectrum = np.geomspace(facts.strong_convexity, facts.smoothness, _SPECTRUM)
@@ -211,10 +219,10 @@ def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
 
 
 def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -> Chart:
-    """Heavy ball's certified bound after each step (Proposition 3.4, corrected), above its exact error on a quadratic.
+    """Draw heavy ball's certified bound after each step (Proposition 3.4, corrected) and its exact quadratic error.
 
-    The certificate counts the largest noise of the plan in every step. None draws the quadratic alone and says that
-    there is no certificate: then nothing is known of other objectives.
+    The certificate counts the largest noise of the plan in every step. Without one the quadratic is drawn alone, with a
+    note: then nothing is known of other objectives.
     """
     facts, privacy, batch = _half_variances(method, plan)
     lines = [
@@ -228,10 +236,10 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
     if certificate is not None:
         # E₀ + μ/2 ‖x₀ - x*‖² ≤ V₀ is all that is known of the start; the bound is linear in both, so one end is worst.
         noise = float(2 * (privacy + batch).max())
-        far = certificate.bound(2 * facts.lyapunov / facts.strong_convexity, 0.0, noise, plan.iterations)
-        high = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
-        green = ArmStyle(style.PALETTE["theory"], "dash")
-        lines.append(Line(np.arange(plan.iterations + 1), np.maximum(far, high), "certified, worst case", green))
+        farthest_start = certificate.bound(2 * facts.lyapunov / facts.strong_convexity, 0.0, noise, plan.iterations)
+        highest_start = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
+        bound, green = np.maximum(farthest_start, highest_start), ArmStyle(style.PALETTE["theory"], "dash")
+        lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", green))
     figure = line_figure(
         lines,
         Axes("Step t", "Expected error E F(x_t) - F*", log_y=True),
@@ -247,16 +255,15 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
     )
 
 
-# ----------------------------------------------------------------------------------- where runs should be in a plane
+# ---------------------------------------------------------------------------------------- expected positions in a plane
 
 
 def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
-    """Centres (T+1, 2) and half axes (T+1, 2) of the ellipses that hold about 90 % of the runs after each step, in the
-    plane of the smallest and the largest eigenvalue. None where the spectrum is not known; inf where a method is
-    unstable.
+    """Return centres (T+1, 2) and half axes (T+1, 2) of the ellipses that contain about 90 % of the runs at each step.
 
-    Mean and variance of both coordinates are exact (`quadratic.moments`), and they are independent. That they are
-    Gaussian is exact for Gaussian noise; sums of Laplace noise are so roughly.
+    They lie in the plane of the smallest and the largest eigenvalue; inf where a method is unstable. None if the facts
+    state no spectrum. Mean and variance of both coordinates are exact (`quadratic.moments`), and the coordinates are
+    independent. They are Gaussian for Gaussian noise; sums of Laplace noise are so roughly.
     """
     facts = SmoothFacts.of(plan.facts)
     if not facts.eigenvalues:
@@ -270,26 +277,30 @@ def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray]
 
 
 def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
-    """F on a grid of the same plane, x (k,) and y (m,), all other coordinates at the minimum; exact, and public."""
+    """Return F on a grid, x (k,) and y (m,), of the plane of the smallest and the largest eigenvalue; exact and public.
+
+    All other coordinates are at the minimum.
+    """
     across, up = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
     return Background(x, y, 0.5 * (across + up[:, None]), raw=False)
 
 
 def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
-    """F on a grid of the plane of the first two weights, x (k,) and y (m,), all others as they are at the minimum.
+    """Return F on a grid, x (k,) and y (m,), of the plane of the first two weights; all others are at the minimum.
 
-    It is evaluated at KNOTS × KNOTS places, and in between the polynomial through them: near the minimum it is off by
-    less than 10⁻⁴ of what is drawn, and by 1 % where Huber's loss has its corners and the picture is wide.
+    F is evaluated at KNOTS × KNOTS points, elsewhere by the polynomial through them: near the minimum it is off by less
+    than 10⁻⁴ of the range drawn, and by 1 % where Huber's loss has its corners and the picture is wide.
     """
-    (few, across), (many, up) = (_knots(along) for along in (x, y))
-    places = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
-    places[:, 0], places[:, 1] = np.tile(few, KNOTS), np.repeat(many, KNOTS)
-    values = problem.evaluate({"x": places})["objective"].reshape(KNOTS, KNOTS)
-    return Background(x, y, up @ values @ across.T)
+    (x_knots, x_weights), (y_knots, y_weights) = (_interpolation(axis) for axis in (x, y))
+    points = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
+    points[:, 0], points[:, 1] = np.tile(x_knots, KNOTS), np.repeat(y_knots, KNOTS)
+    values = problem.evaluate({"x": points})["objective"].reshape(KNOTS, KNOTS)
+    return Background(x, y, y_weights @ values @ x_weights.T)
 
 
-def _knots(along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Places (KNOTS,) between the ends of an axis (k,), and weights (k, KNOTS) of values there in those on the axis."""
-    knots, middle, half = chebyshev.chebpts1(KNOTS), (along[0] + along[-1]) / 2, (along[-1] - along[0]) / 2
-    there, here = (chebyshev.chebvander(places, KNOTS - 1) for places in (knots, (along - middle) / half))
-    return middle + half * knots, np.linalg.solve(there.T, here.T).T
+def _interpolation(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return Chebyshev points (KNOTS,) between the ends of an axis (k,), and weights (k, KNOTS) that turn values at
+    these points into values on the axis."""
+    knots, middle, half = chebyshev.chebpts1(KNOTS), (axis[0] + axis[-1]) / 2, (axis[-1] - axis[0]) / 2
+    at_knots, on_axis = (chebyshev.chebvander(points, KNOTS - 1) for points in (knots, (axis - middle) / half))
+    return middle + half * knots, np.linalg.solve(at_knots.T, on_axis.T).T

@@ -1,4 +1,4 @@
-"""Lessons that gradient methods tell, on logistic regression and on a bowl."""
+"""Lessons with gradient methods on logistic regression and on a quadratic: measures and numbers for their texts."""
 
 from dataclasses import dataclass, replace
 
@@ -15,25 +15,26 @@ from dpviz.problems.base import SmoothFacts
 
 
 def _per_step(before: Side, after: Side) -> Numbers:
-    """How much more steps there are, what each may spend, and how much louder that makes its noise."""
+    """Return the ratio of the steps, ε per step on both sides, and the ratios of noise scale and of noise variance."""
     plan, other = before.plan, after.plan
-    louder = float(other.noise["gradient"][-1] / plan.noise["gradient"][-1])
+    noise_ratio = float(other.noise["gradient"][-1] / plan.noise["gradient"][-1])
     spent = [float(side.spent("epsilon")[1]) for side in (plan, other)]
     return {
         "times_steps": short(other.iterations / plan.iterations),
         "epsilon_before": spent[0],
         "epsilon_after": spent[1],
-        "louder": short(louder),
-        "variance": short(louder**2),
+        "louder": short(noise_ratio),
+        "variance": short(noise_ratio**2),
     }
 
 
 def _thrift(_: Side, after: Side) -> Numbers:
-    """Where the budget goes if late steps may have more of it."""
+    """Return ε spent by the first half, the last quarter and all of the steps after the change, and the highest error
+    of the run, if there is one."""
     spent = after.plan.spent("epsilon")
     steps = len(spent) - 1
     late = steps // 4
-    found: dict[str, float | int | str] = {
+    numbers: dict[str, float | int | str] = {
         "late": late,
         "late_spent": float(spent[-1] - spent[steps - late]),
         "early": steps // 2,
@@ -41,31 +42,26 @@ def _thrift(_: Side, after: Side) -> Numbers:
         "all_spent": float(spent[-1]),
     }
     if after.trace is not None:
-        found["climbs"] = _peak(after)
-    return found
-
-
-def _peak(side: Side) -> str:
-    """The highest median on the way, in multiples of the start."""
-    (label,) = side.plans
-    return short(float(Ends(label).numbers(side)["highest"]), 2)
+        (label,) = after.plans
+        numbers["climbs"] = short(float(Ends(label).numbers(after)["highest"]), 2)  # in multiples of the start
+    return numbers
 
 
 def _batches(before: Side, after: Side) -> Numbers:
-    """How many people a step looks at, how often one is looked at, and how much more each counts in a batch; and what
-    the same noise promises in other words: if rows come and go (Poisson), and if it is known who was drawn."""
+    """Return the rows of a batch, how many steps use a row on average, the weight of a row in a batch, and ε of the
+    same noise under other assumptions: Poisson sampling with rows added or removed, and batches that are known."""
     plan, other = before.plan, after.plan
     m, n = int(other.rows[0]), other.facts.n
     (inner,) = inner_events(other.events[0])
-    known = accountants.total((inner,), "epsilon")
-    drawn = NoisyMeans(rows=n, sampling="poisson", batch_fraction=m / n, iterations=other.iterations)
-    one_by_one = drawn.events_of_noise(2 * drawn.clip / m / known)
+    unamplified = accountants.total((inner,), "epsilon")  # of a step whose batch is known
+    means = NoisyMeans(rows=n, sampling="poisson", batch_fraction=m / n, iterations=other.iterations)
+    poisson_events = means.events_of_noise(2 * means.clip / m / unamplified)
     return {
         "batch": m,
         "looks": short(other.iterations * m / n),
         "fewer": short(int(plan.rows[0]) / m),
-        "known": short(other.iterations * known),
-        "poisson": short(accountants.total(one_by_one, "epsilon"), 2),
+        "known": short(other.iterations * unamplified),
+        "poisson": short(accountants.total(poisson_events, "epsilon"), 2),
     }
 
 
@@ -76,7 +72,7 @@ SAMPLING = load(__package__, "sampling", measure=Ends("DP-GD"), also=_batches)
 
 @dataclass(frozen=True)
 class Upsets(Ends):
-    """In which share of pairs of runs the other method ends lower, of two of which `arm` ends lower in the median."""
+    """Share of the pairs of runs, one of the arm `arm` and one of `other`, that contradict the order of the medians."""
 
     other: str = ""
 
@@ -89,23 +85,24 @@ class Upsets(Ends):
         return share if np.median(first) <= np.median(second) else 1 - share
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        both = (self.arm, self.other)
-        return tuple(replace(c, name=arm) for arm in both for c in Ends(arm, self.metric).curves(side))
+        arms = (self.arm, self.other)
+        return tuple(replace(curve, name=arm) for arm in arms for curve in Ends(arm, self.metric).curves(side))
 
     def numbers(self, side: Side) -> Numbers:
-        found = dict(super().numbers(side))
+        numbers = dict(super().numbers(side))
         if side.trace is not None:
             first, second = self._ends(side)
-            found |= {"one": float(first[0]), "another": float(second[0])}
-            found["winner"] = self.arm if first[0] < second[0] else self.other
-            found |= {"median": float(np.median(first)), "other_median": float(np.median(second))}
-            found["apart"] = float(second.max() / second.min())
-        return found
+            numbers |= {"one": float(first[0]), "another": float(second[0])}
+            numbers["winner"] = self.arm if first[0] < second[0] else self.other
+            numbers |= {"median": float(np.median(first)), "other_median": float(np.median(second))}
+            numbers["apart"] = float(second.max() / second.min())
+        return numbers
 
     def outcome(self, before: Side, after: Side) -> str:
         return f"{short(100 * self.value(after), 2)} % of the pairs say the opposite of the medians"
 
     def _ends(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
+        """Return the last errors of the runs of both arms, (R,) each."""
         return side.ends(self.arm, self.metric), side.ends(self.other, self.metric)
 
 
@@ -113,8 +110,8 @@ LUCK = load(__package__, "luck", measure=Upsets("DP-GD", other="DP-MASG"))
 
 
 def _without_noise(before: Side, after: Side) -> Numbers:
-    """How far from the bottom it would end without noise, exactly; how long momentum remembers; and how far from the
-    bottom a run of fewer steps that spends the same budget ends, expected over the noise."""
+    """Return, before and after the change, the exact final gap without noise and the expected final gap of a sixth of
+    the steps that spend the same budget; and the momentum with its memory in steps, 1/(1-β)."""
     few, momentum = before.plan.iterations // 6, after.method(HeavyBall).momentum
     return {
         "exact_before": _bias(before),
@@ -128,11 +125,13 @@ def _without_noise(before: Side, after: Side) -> Numbers:
 
 
 def _expected(side: Side, steps: int) -> float:
+    """Return the expected gap after a run of `steps` steps that spends the budget of the side."""
     facts, method = SmoothFacts.of(side.plan.facts), side.method(HeavyBall).replaced(iterations=steps)
     return float(method.expected_on_quadratic(method.plan(facts, side.experiment.budget))[-1])
 
 
 def _bias(side: Side) -> float:
+    """Return the gap after the last step without noise."""
     plan, method = side.plan, side.method(HeavyBall)
     facts = SmoothFacts.of(plan.facts)
     start = np.full(len(facts.eigenvalues), facts.start)

@@ -1,4 +1,4 @@
-"""From a budget to the events of a plan: which steps, how many, and how the budget is spread over them."""
+"""Planning of gradient methods: the smoothness L, the number of steps, and the split of the budget over the steps."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -27,32 +27,32 @@ UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
 
 
 def estimated(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
-    """L computed from the data: NOT private. Raises UserError if an uploaded table is missing."""
-    (largest,) = _before(problem).build(tables).curvature().value
+    """Compute L from the data: NOT private. Raises UserError if an uploaded table is missing."""
+    (largest,) = _without_smoothness(problem).build(tables).curvature().value
     return problem.smoothness_of(float(largest))
 
 
 def released(
     problem: LinearModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
-    """L from a Laplace release that costs `epsilon`, with a margin upwards; private.
+    """Release L with Laplace noise at the price `epsilon`, with a margin upwards; private.
 
     Replacing a row changes λ_max by at most R²/n. The noise has scale b = R²/(n ε); the margin b ln(1/(2 β)) makes the
     result an under-estimate with probability at most β = 0.001. Clipped to [0, R²], which holds for any data
     (THEORY.md, section 10, item 4).
 
-    seed : the same data, model and epsilon with the same seed repeat the release; with anything else, the noise is
-        another one. None: drawn afresh from the operating system's randomness.
+    seed : the same data, model and epsilon with the same seed repeat the release; any other combination draws other
+        noise. None: drawn afresh from the operating system's randomness.
 
     Raises UserError if an uploaded table is missing or epsilon is not positive.
     """
     if not epsilon > 0:
         raise UserError("Releasing L needs a positive part of the budget.", title="No budget for L")
     event = Laplace(epsilon)
-    before = _before(problem)
-    query = before.build(tables).curvature()
+    specification = _without_smoothness(problem)
+    query = specification.build(tables).curvature()
     scale = noise_scale(event, float(query.sensitivity))
-    release = f"smoothness\n{epsilon!r}\n{before.to_json()}"
+    release = f"smoothness\n{epsilon!r}\n{specification.to_json()}"
     mechanisms = Mechanisms(Ledger(FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     (noisy,) = mechanisms.laplace(query, event)
     margin = scale * math.log(1 / (2 * UNDERESTIMATE))
@@ -60,7 +60,10 @@ def released(
 
 
 def suggested_cost(budget: Budget, share: float = SHARE) -> float:
-    """The ε of a release of L that uses about `share` of the budget, in the budget's own currency."""
+    """Return the ε of a release of L that uses about `share` of the budget, in the currency of the budget.
+
+    Raises UserError for a budget without a limit.
+    """
     if budget.total_epsilon is not None:
         return share * budget.total_epsilon
     if budget.total_rho is not None:
@@ -68,59 +71,62 @@ def suggested_cost(budget: Budget, share: float = SHARE) -> float:
     raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
 
 
-def _before(problem: LinearModel) -> LinearModel:
-    """The problem as it is before any L is known: the rows and their declared radius do not depend on it."""
+def _without_smoothness(problem: LinearModel) -> LinearModel:
+    """Return the problem without a stated or released L, on which the rows and their declared radius do not depend."""
     return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None)
 
 
 def assumed(problem: ProblemSpecification) -> tuple[str, ...]:
-    """Of L and E₀, those that are less than what follows from the ranges: error bounds rest on them."""
+    """Return the names of those of L and E₀ that are set below the value that follows from the declared ranges.
+
+    Error bounds hold only if they are right. A released L does not count.
+    """
     if not isinstance(problem, LinearModel):
         return ()
-    own = {"initial_gap": None, "smoothness": None, "smoothness_cost": None, "smoothness_source": "bounds"}
-    facts, follows = problem.facts(), problem.replaced(**own).facts()
-    short_start = facts.initial_gap < follows.initial_gap or facts.lyapunov < follows.lyapunov
-    read = problem.smoothness_source != "released" and facts.smoothness < follows.smoothness
-    return ("L",) * read + ("E₀",) * short_start
+    defaults = {"initial_gap": None, "smoothness": None, "smoothness_cost": None, "smoothness_source": "bounds"}
+    facts, derived = problem.facts(), problem.replaced(**defaults).facts()
+    is_start_assumed = facts.initial_gap < derived.initial_gap or facts.lyapunov < derived.lyapunov
+    is_smoothness_assumed = problem.smoothness_source != "released" and facts.smoothness < derived.smoothness
+    return ("L",) * is_smoothness_assumed + ("E₀",) * is_start_assumed
 
 
 # --------------------------------------------------------------------------------------------------- budget and horizon
 
 
 class Method(Protocol):
-    """What planning has to know of a `GradientMethod`: its settings, its steps, and the bound that holds for it."""
+    """Part of a `GradientMethod` that planning uses: its settings, its steps, and its error bound."""
 
     title: ClassVar[str]
     dynamics: ClassVar[quadratic.Kind]
 
     @property
     def iterations(self) -> int:
-        """T, or the most that there may be."""
+        """T, or its upper limit."""
 
     @property
     def noise(self) -> Literal["laplace", "gaussian"]:
-        """Its kind."""
+        """Kind of the noise."""
 
     @property
     def schedule(self) -> Literal["uniform", "optimal", "envelope", "own"]:
-        """How the budget is spread over the steps."""
+        """Rule that spreads the budget over the steps."""
 
     @property
     def knots(self) -> theory.Knots:
-        """The shape of the schedule of one's own."""
+        """Shape of a schedule drawn by hand, log10 of the noise at equally spaced steps."""
 
     @property
     def horizon(self) -> Literal["fixed", "bound"]:
-        """Whether T is set, or chosen by the bound."""
+        """Choice of T: `iterations`, or the best number of steps up to it by the bound."""
 
     def batch_size(self, facts: SmoothFacts) -> int:
-        """m: rows in each gradient."""
+        """Return m, the rows in each gradient."""
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
-        """The noise-free method."""
+        """Return the noise-free method."""
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
-        """The error bound, or None where none is known."""
+        """Return the error bound, or None where none is known."""
 
 
 def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Event, ...]:
@@ -132,7 +138,10 @@ def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Ev
 
 
 def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
-    """(T,) share of the budget of each step, up to a common factor: of ε for Laplace, of ρ for Gaussian noise."""
+    """Return (T,) the share of the budget of each step, up to a common factor: of ε for Laplace noise, else of ρ.
+
+    Raises UserError for the optimal schedule of a method without an error bound.
+    """
     if method.schedule == "uniform" or not budget.private:
         return np.ones(iterations)
     if method.schedule == "own":
@@ -152,7 +161,7 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
 
 
 def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion) -> np.ndarray:
-    """(T,) shares of the budget that minimise the noise's part of this error, up to a common factor."""
+    """Return (T,) the shares of the budget, up to a common factor, that minimise the noise part of the error bound."""
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
         return theory.sampled_split(recursion.log_weight, budget.left(facts.released), facts.n / m)
@@ -160,14 +169,14 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: th
 
 
 def half_variance(method: Method, facts: SmoothFacts, plan: Plan) -> np.ndarray:
-    """(T,) half the expected squared norm of each step's gradient error: privacy noise plus batch noise."""
+    """Return (T,) half the expected squared norm of each step's gradient error: privacy noise plus batch noise."""
     variance_factor = 1.0 if method.noise == "laplace" else 0.5
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n)
     return variance_factor * facts.d * plan.noise["gradient"] ** 2 + batch / 2
 
 
 def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
-    """T at most `method.iterations` that minimises the error bound when the whole budget is spent over T steps."""
+    """Return T up to `method.iterations` that minimises the error bound when T steps spend the whole budget."""
     if not budget.private:
         return method.iterations
     _, _, best = bound_by_horizon(method, facts, budget)
@@ -175,7 +184,7 @@ def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
 
 
 def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[np.ndarray, np.ndarray, int]:
-    """Numbers of steps (k,), the error bound (k,) if the whole budget is spread over so many, and the best number.
+    """Return numbers of steps (k,), the error bound (k,) if the whole budget is spread over each, and the best number.
 
     Raises UserError for a method without a bound, and where no quick bound is known (Gaussian noise on batches).
     """
@@ -203,7 +212,7 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
 
 
 def _unit(method: Method, facts: SmoothFacts, budget: Budget) -> float:
-    """Half variance of a single step that gets the whole budget, all rows used."""
+    """Return the half variance of a single step that gets the whole budget and uses all rows."""
     if method.noise == "laplace":
         return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
@@ -213,7 +222,7 @@ def _unit(method: Method, facts: SmoothFacts, budget: Budget) -> float:
 def _gaussian_bound(
     method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
 ) -> Callable[[int], float]:
-    """The bound after T' steps of a schedule of one's own, for Gaussian noise on all rows."""
+    """Return a function from T' to the bound after T' steps of a schedule drawn by hand, Gaussian noise on all rows."""
     unit = _unit(method, facts, budget)
 
     def bound_at(iterations: int) -> float:
@@ -227,11 +236,11 @@ def _gaussian_bound(
 def _laplace_bound(
     method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
 ) -> Callable[[int], float]:
-    """The bound after T' steps, for Laplace noise where no closed form covers all T' at once.
+    """Return a function from T' to the bound after T' steps, for Laplace noise where no closed form covers all T'.
 
-    Exact under pure ε. In other currencies the accountants that calibrate the plan itself are too slow to be asked for
-    every T'; quick ones take their place, so the chosen T may be a little off. The privacy of the plan is not: it is
-    calibrated exactly.
+    Exact under pure ε. In other currencies the accountants that calibrate the plan itself are too slow for every T';
+    approximations replace them, so the chosen T may be a little off. The privacy of the plan is not: it is calibrated
+    exactly.
     """
     m, ratio = method.batch_size(facts), facts.n / method.batch_size(facts)
     unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2
@@ -258,7 +267,8 @@ def _laplace_bound(
 
 
 def _quick_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.ndarray], float]:
-    """About the largest multiple of some weights that a budget affords as ε_t of Laplace steps."""
+    """Return a function from weights (T,) to about their largest multiple that the budget affords as ε_t of Laplace
+    steps."""
     if budget.pure:
         epsilon = budget.left(facts.released)
         return lambda weights: epsilon / weights.sum()

@@ -1,4 +1,4 @@
-"""The methods by name, and the paper's figures as experiments (Kuru et al. 2022; numbers: THEORY.md, section 7)."""
+"""Methods by name, and the paper's figures as experiments (Kuru et al. 2022; numbers: THEORY.md, section 7)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,15 +13,15 @@ SIX_METHODS = ("DP-GD", "DP-HB", "DP-NAG", "DP-NAG-opt", "DP-MASG", "DP-MASG-opt
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
-    """Arms for the methods named; `settings` apply to all that have such a field.
+    """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
 
     references : adds each update rule once more, without privacy and with exactly T steps.
     """
     private = {label: METHODS[label].adopting(settings) for label in labels}
-    plainly: dict[str, Any] = {"schedule": "uniform", "knots": theory.EVEN, "horizon": "fixed"}
-    rules = {type(method): method.replaced(**plainly) for method in private.values() if references}
-    plain = {f"{method.title.removeprefix('DP-')}, no privacy": method for method in rules.values()}
-    return preset.arms(private, plain)
+    defaults: dict[str, Any] = {"schedule": "uniform", "knots": theory.EVEN, "horizon": "fixed"}
+    rules = {type(method): method.replaced(**defaults) for method in private.values() if references}
+    without_privacy = {f"{method.title.removeprefix('DP-')}, no privacy": method for method in rules.values()}
+    return preset.arms(private, without_privacy)
 
 
 PRESETS: tuple[preset.Preset, ...] = preset.load(__package__)

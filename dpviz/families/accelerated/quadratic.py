@@ -25,7 +25,7 @@ _SMALLEST_ENVELOPE = 1e-180
 
 
 class Gap(NamedTuple):
-    """Expected F(x_t) - F*, (T+1,), and the part of it that remains without noise."""
+    """Expected F(x_t) - F*, (T+1,), and `bias`, the part of it that remains without noise."""
 
     total: Floats
     bias: Floats
@@ -34,23 +34,24 @@ class Gap(NamedTuple):
 def _autoregression(
     kind: Kind, step_size: ArrayLike, momentum: ArrayLike, eigenvalues: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """phi1 and phi2, broadcast over the arguments."""
-    left = 1 - np.asarray(step_size, float) * np.asarray(eigenvalues, float)
+    """Return phi1 and phi2 of the module's recursion, broadcast over the arguments."""
+    contraction = 1 - np.asarray(step_size, float) * np.asarray(eigenvalues, float)
     beta = np.asarray(momentum, float)
     if kind == "nesterov":
-        return (1 + beta) * left, -beta * left
+        return (1 + beta) * contraction, -beta * contraction
     if kind == "heavy_ball":
-        return left + beta, -beta + 0 * left
-    return left, 0 * left
+        return contraction + beta, -beta + 0 * contraction
+    return contraction, 0 * contraction
 
 
 def _coefficients(steps: Steps, kind: Kind, step: int, eigenvalue: float) -> tuple[float, float]:
+    """Return phi1 and phi2 at the index `step` for one eigenvalue."""
     phi1, phi2 = _autoregression(kind, steps.step_size[step], steps.momentum[step], eigenvalue)
     return float(phi1), float(phi2)
 
 
 def _segments(steps: Steps) -> list[slice]:
-    """The longest runs of steps with equal step size and momentum and no restart but at their beginning."""
+    """Return the longest ranges of steps with equal step size and momentum and no restart except at their start."""
     changed = (np.diff(steps.step_size) != 0) | (np.diff(steps.momentum) != 0) | steps.restart[1:]
     edges = [0, *(np.flatnonzero(changed) + 1).tolist(), steps.step_size.size]
     return [slice(start, stop) for start, stop in pairwise(edges)]
@@ -62,7 +63,7 @@ def _segments(steps: Steps) -> list[slice]:
 def moments(
     steps: Steps, kind: Kind, eigenvalues: ArrayLike, start: ArrayLike, noise_variance: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Mean and variance of every coordinate of x_t, t = 0..T.
+    """Return mean and variance of every coordinate of x_t, t = 0..T.
 
     eigenvalues (d,); start (d,) or scalar: x_0; noise_variance (T,) or scalar, per coordinate.
     Returns (d, T+1) arrays; entries that overflow, of an unstable method, are inf or nan.
@@ -78,27 +79,27 @@ def moments(
             for part in _segments(steps):
                 first, new = part.start, slice(part.start + 1, part.stop + 1)
                 phi1, phi2 = _coefficients(steps, kind, first, eigenvalue)
-                before = first if first == 0 or steps.restart[first] else first - 1
-                if before == first:
+                previous = first if first == 0 or steps.restart[first] else first - 1
+                if previous == first:
                     covariance = var[first]
-                memory = [phi1 * x[first] + phi2 * x[before], phi2 * x[first]]
+                memory = [phi1 * x[first] + phi2 * x[previous], phi2 * x[first]]
                 x[new] = recursion([phi1, phi2], np.zeros(part.stop - first), memory)
-                var[new] = _variance_filter(phi1, phi2, force[part], (var[first], covariance, var[before]))
+                var[new] = _variance_filter(phi1, phi2, force[part], (var[first], covariance, var[previous]))
                 covariance = recursion([phi2], phi1 * var[part], [phi2 * covariance])[-1]
     return mean, variance
 
 
 def _variance_filter(phi1: float, phi2: float, force: Floats, state: tuple[float, float, float]) -> Floats:
-    """Var x_1 .. Var x_k of the autoregression with innovation variances `force` (k,).
+    """Return (k,) Var x_1 .. Var x_k of the autoregression with innovation variances `force` (k,).
 
     state : Var x_0, Cov(x_0, x_{-1}), Var x_{-1}. Eliminating the covariance from the three linear recursions leaves
     one of order three; its memory is set so that it continues from the state.
     """
     square = phi1**2 + phi2
-    now, covariance, before = state
-    first = phi1**2 * now + 2 * phi1 * phi2 * covariance + phi2**2 * before
-    covariance = phi1 * now + phi2 * covariance
-    second = phi1**2 * first + 2 * phi1 * phi2 * covariance + phi2**2 * now
+    current, covariance, previous = state
+    first = phi1**2 * current + 2 * phi1 * phi2 * covariance + phi2**2 * previous
+    covariance = phi1 * current + phi2 * covariance
+    second = phi1**2 * first + 2 * phi1 * phi2 * covariance + phi2**2 * current
     covariance = phi1 * first + phi2 * covariance
     third = phi1**2 * second + 2 * phi1 * phi2 * covariance + phi2**2 * first
     memory = [first, second - square * first, third - square * second - phi2 * square * first]
@@ -106,7 +107,7 @@ def _variance_filter(phi1: float, phi2: float, force: Floats, state: tuple[float
 
 
 def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:
-    """Expected gap from the moments; overflow counts as inf."""
+    """Return the expected gap from mean and variance (d, T+1) of the coordinates; overflow counts as inf."""
     spectrum = np.asarray(eigenvalues, float)
     with np.errstate(over="ignore", invalid="ignore"):
         bias, noise = (np.nan_to_num(spectrum @ part / 2, nan=np.inf, posinf=np.inf) for part in (mean**2, variance))
@@ -114,7 +115,7 @@ def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:
 
 
 def expected_gap(steps: Steps, kind: Kind, eigenvalues: ArrayLike, start: ArrayLike, noise_variance: ArrayLike) -> Gap:
-    """Exact E F(x_t) - F*, t = 0..T, for one run; arguments as for `moments`."""
+    """Return the exact E F(x_t) - F*, t = 0..T, for one run; arguments as for `moments`."""
     return _gap(eigenvalues, *moments(steps, kind, eigenvalues, start, noise_variance))
 
 
@@ -127,7 +128,7 @@ def expected_gap_by_iterations(
     noise: Noise,
     weights: ArrayLike = 1.0,
 ) -> Gap:
-    """Exact gap after the last step of a run of T' steps that spends the whole budget, for every T' = 0..T at once.
+    """Return (T+1,) the exact gap at the end of a run of T' steps that spends the whole budget, for every T' = 0..T.
 
     unit : noise variance per coordinate of a step that gets the whole budget: 2 (S1/(n eps))^2 for Laplace noise,
     Delta^2 / (2 rho) for Gaussian noise. weights (T,) or scalar: relative budget shares of a nested schedule
@@ -145,7 +146,7 @@ def expected_gap_by_iterations(
 
 
 def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
-    """(T,) coefficients A_t of the noise variance of step t in the gap after T steps: gap = bias + sum_t A_t var_t."""
+    """Return (T,) coefficients A_t of the noise variances in the gap after T steps: gap = bias + sum_t A_t var_t."""
     spectrum = np.asarray(eigenvalues, float)
     result = np.zeros(steps.step_size.size)
     for eigenvalue in spectrum:
@@ -155,8 +156,8 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
             first = part.start
             phi1, phi2 = _coefficients(steps, kind, first, eigenvalue)
             values = recursion([phi1, phi2], np.zeros(part.stop - first), response.tolist())
-            before = phi2 * values[-2] if len(values) > 1 else response[1]
-            response = np.array([phi1 * values[-1] + before, phi2 * values[-1]])
+            second = phi2 * values[-2] if len(values) > 1 else response[1]
+            response = np.array([phi1 * values[-1] + second, phi2 * values[-1]])
             result[part] += eigenvalue / 2 * values[::-1] ** 2
             if steps.restart[first]:
                 response = np.array([response.sum(), 0.0])
@@ -164,7 +165,9 @@ def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
 
 
 def envelope_weights(steps: Steps, kind: Kind, strong_convexity: float, smoothness: float) -> Floats:
-    """(T,) running maximum of `adjoint_weights`, mean over 64 log-uniform eigenvalues in [mu, L]: for a budget split.
+    """Return (T,) the running maximum of `adjoint_weights`, averaged over 64 log-uniform eigenvalues in [mu, L].
+
+    For a budget split that suits every quadratic with these constants.
 
     Its cube root (Laplace) or square root (Gaussian) gives the shares of the T steps; with batches, its logarithm goes
     to `theory.sampled_split`. The weights of one spectrum may vanish at some step, whose noise would then be huge; the
@@ -179,7 +182,7 @@ def envelope_weights(steps: Steps, kind: Kind, strong_convexity: float, smoothne
 
 
 def rate(kind: Kind, step_size: ArrayLike, momentum: ArrayLike, strong_convexity: float, smoothness: float) -> Floats:
-    """Spectral radius, the worst over eigenvalues in [mu, L]: distances shrink like rate^t without noise.
+    """Return the spectral radius, the largest over eigenvalues in [mu, L]: without noise distances shrink like rate^t.
 
     step_size and momentum broadcast; at least 1 means unstable. It is quasi-convex in the eigenvalue, so both ends
     suffice.
@@ -198,7 +201,7 @@ def rate(kind: Kind, step_size: ArrayLike, momentum: ArrayLike, strong_convexity
 def published_log_bound(
     iterations: int, step_size: float, momentum: float, noise_per_step: float, strong_convexity: float = 0.1
 ) -> Floats:
-    """(T,) the curve of the paper's figure 1, for comparison only: it is not a bound (errata E2, E10).
+    """Return (T,) the curve of the paper's figure 1, for comparison only: it is not a bound (errata E2, E10).
 
     ln(V T^2 rho^(2T) + L m) for T = 1..iterations with Q = diag(mu, 1), noise variance (T noise_per_step)^2 and the
     rate rho of Nesterov's method, although the figure is about heavy ball; mu = 0.1, where the text says 0.5.

@@ -1,4 +1,4 @@
-"""What the start page tells in three pictures: noise on one answer, noise on every step, and what less noise costs."""
+"""Numbers of the start page's three pictures: noise on one answer, noise on every step, and the error against ε."""
 
 import math
 from typing import NamedTuple
@@ -15,8 +15,8 @@ from dpviz.privacy.statistics.analyses import Count
 from dpviz.problems.linear.linear_models import LogisticRegression
 from dpviz.problems.linear.quadratic import Quadratic
 
-PEOPLE, OTHERS = 100, 40  # who was asked; how many others have said yes
-REACH = 8  # answers to the left and to the right of the two true counts that the picture shows
+PEOPLE, OTHERS = 100, 40  # people in the survey; others that answered yes
+REACH = 8  # counts drawn to the left and to the right of the two true counts
 PRIVATE, REFERENCE = "with privacy", "without privacy"
 # A long valley: steep across, so that steps go down quickly, and flat along it, where noise shows.
 VALLEY = Quadratic(rows=500, dimension=2, strong_convexity=0.2, smoothness=1.0, spacing="ends", clip=5.0, start=1.6)
@@ -27,7 +27,7 @@ FARTHEST = 1000  # steps
 
 
 class Answers(NamedTuple):
-    """A published count: values (k,), and their densities (k,) if you say no and if you say yes.
+    """Published counts, values (k,), and their densities (k,): `without` your yes, and `with_you`.
 
     scale : b of the Laplace noise. factor : e^ε, by which the densities differ at most.
     """
@@ -40,9 +40,9 @@ class Answers(NamedTuple):
 
 
 class Price(NamedTuple):
-    """The error that is proven at the best number of steps: epsilons (k,) and bounds (k,).
+    """Proven error at the best number of steps, bounds (k,), for each of epsilons (k,).
 
-    start : the error without a step, at most.
+    start : upper bound on the error at the starting point.
     """
 
     epsilons: Floats
@@ -51,46 +51,47 @@ class Price(NamedTuple):
 
 
 def answers(epsilon: float) -> Answers:
-    """How likely each published count is, with the noise that pure ε-DP asks for, if you say no and if you say yes."""
+    """Return the densities of the published count under pure ε-DP if you say no and if you say yes."""
     scale = mechanisms.noise_scale(events.Laplace(epsilon), Count().sensitivity("l1", PEOPLE))
-    middle = np.array([OTHERS, OTHERS + 1.0])
-    near = np.concatenate([centre + scale * np.linspace(-6, 6, 97) for centre in middle])
-    low, high = middle[0] - REACH, middle[1] + REACH
-    values = np.unique(np.concatenate([near[(near > low) & (near < high)], np.linspace(low, high, 65), middle]))
-    without, with_you = (_density(values, centre, scale) for centre in middle)
+    true_counts = np.array([OTHERS, OTHERS + 1.0])
+    near = np.concatenate([count + scale * np.linspace(-6, 6, 97) for count in true_counts])
+    low, high = true_counts[0] - REACH, true_counts[1] + REACH
+    values = np.unique(np.concatenate([near[(near > low) & (near < high)], np.linspace(low, high, 65), true_counts]))
+    without, with_you = (_density(values, count, scale) for count in true_counts)
     return Answers(values, without, with_you, scale, math.exp(epsilon))
 
 
 def _density(values: Floats, centre: float, scale: float) -> Floats:
-    """(k,) of the centre plus Laplace noise; half, because a release knows its density but for a constant."""
+    """Return (k,) the density of `centre` plus Laplace noise of scale `scale` at `values`."""
+    # A release states its density up to a constant, here the factor 2.
     noised = releases.Noised(np.full(len(values), centre), values, np.arange(len(values)), None, "laplace", scale)
     return np.exp(noised.log_density()) / 2
 
 
 def walk(epsilon: float) -> Trace:
-    """Gradient descent on a public valley, with the noise of pure ε-DP on every step, and without."""
+    """Run gradient descent on a public valley, with the noise of pure ε-DP on every step, and without noise."""
     arms = (Arm(label=PRIVATE, algorithm=WALK), Arm(label=REFERENCE, algorithm=WALK, budget=NoPrivacy()))
     return Experiment(problem=VALLEY, arms=arms, budget=PureDP(epsilon=epsilon)).run()
 
 
 def ground() -> tuple[Floats, Floats]:
-    """The valley: places (k,) along both directions, and its height (k, k)."""
-    places = np.linspace(-EXTENT, EXTENT, POINTS)
-    grid = np.stack(np.meshgrid(places, places), axis=-1).reshape(-1, 2)
-    return places, VALLEY.build().evaluate({"x": grid})["objective_gap"].reshape(POINTS, POINTS)
+    """Return coordinates (k,) along both directions of the valley, and its height (k, k)."""
+    coordinates = np.linspace(-EXTENT, EXTENT, POINTS)
+    grid = np.stack(np.meshgrid(coordinates, coordinates), axis=-1).reshape(-1, 2)
+    return coordinates, VALLEY.build().evaluate({"x": grid})["objective_gap"].reshape(POINTS, POINTS)
 
 
 def price() -> Price:
-    """The error bound of logistic regression against ε, over the range of ε: what the settings say, before any run."""
+    """Return the error bound of logistic regression against ε, over the range of its control; needs no run."""
     (control,) = PureDP.controls()
     assert control.low is not None and control.high is not None
     epsilons = np.geomspace(control.low, control.high, 33)
-    found = [planned(float(epsilon))[1] for epsilon in np.clip(epsilons, control.low, control.high)]
-    return Price(epsilons, np.array(found), EXAMPLE.facts().initial_gap)
+    bounds = [planned(float(epsilon))[1] for epsilon in np.clip(epsilons, control.low, control.high)]
+    return Price(epsilons, np.array(bounds), EXAMPLE.facts().initial_gap)
 
 
 def planned(epsilon: float) -> tuple[int, float]:
-    """The best number of steps at this budget, and the error bound after them; 0 where no step is proven to help."""
+    """Return the best number of steps at this budget, 0 if no step is proven to help, and the error bound after it."""
     facts, method = EXAMPLE.facts(), presets.METHODS[METHOD].replaced(iterations=FARTHEST)
     _, bounds, best = planning.bound_by_horizon(method, facts, PureDP(epsilon=epsilon))
     bound = float(np.min(bounds))

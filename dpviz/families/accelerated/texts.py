@@ -1,4 +1,4 @@
-"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
+"""Sentences of the family's page: names of methods, assumptions, and differences between tool and paper."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ WORDS: dict[str, str] = TEXTS["WORDS"]
 
 
 def batches(m: int, n: int) -> str:
-    """How batches are drawn, in words."""
+    """Return a sentence on how batches of m of n rows are drawn."""
     if m == n:
         return "None: every step uses all rows."
     return (
@@ -24,7 +24,10 @@ def batches(m: int, n: int) -> str:
 
 
 def composition(noise: str, sampled: bool) -> str:
-    """Which theorems turn the noise of the steps into the guarantee of the run."""
+    """Return a sentence on the theorems that turn the noise of the steps into the guarantee of the run.
+
+    noise : "laplace" or "gaussian". sampled : True if batches are drawn.
+    """
     return phrase(
         f"{noise}_composition",
         amplified=(", amplified by sampling without replacement (Balle, Barthe, Gaboardi 2018)") if sampled else "",
@@ -32,13 +35,19 @@ def composition(noise: str, sampled: bool) -> str:
 
 
 def condition(assumed: Sequence[str]) -> str:
-    """What error bounds rest on, to be said behind their name: " if E₀ holds". assumed : see `bound`."""
+    """Return the condition of an error bound, to follow its name: " if E₀ holds"; "" if there is none.
+
+    assumed : the constants that are set below the value that follows from the declared ranges.
+    """
     return f" if {' and '.join(assumed)} hold{'s' * (len(assumed) == 1)}" if assumed else ""
 
 
 def bound(assumed: Sequence[str], released: bool = False) -> str:
-    """For what the error bound holds. assumed : the constants that are less than what follows from the ranges.
-    released : whether L is from a private release."""
+    """Return a sentence on the conditions under which the error bound holds.
+
+    assumed : the constants that are set below the value that follows from the declared ranges. released : True if L is
+    from a private release.
+    """
     chance = f", but for the chance of {short(UNDERESTIMATE)} that the released L is too small" if released else ""
     if not assumed:
         return f"Upper bound on the mean for every data set{chance}; real runs are usually far better."
@@ -49,16 +58,17 @@ def bound(assumed: Sequence[str], released: bool = False) -> str:
 
 
 def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, assumed: Sequence[str] = ()) -> str:
-    """Where the constants are from, what holds whatever the data are, and what became of missing values.
+    """Return sentences on the sources of the constants, on the bounds that hold for any data, and on missing values.
 
-    source : of the smoothness, None on a quadratic. missing : "fill" or "drop", of an upload. curvature : largest
-    second derivative of the loss. assumed : see `bound`.
+    source : of the smoothness, None on a quadratic. missing : treatment of missing values in an upload, "fill" or
+    "drop". curvature : largest second derivative of the loss. assumed : the constants that are set below the value that
+    follows from the declared ranges.
     """
     sizes = "d counts" if missing == "drop" else "n and d count"
-    words = [(f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known.")]
+    sentences = [(f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known.")]
     if missing:
-        words.append(phrase(f"missing_{missing}"))
-    words.append(phrase(f"smoothness_{source or 'known'}", quarter="/4" * (curvature < 1)))
+        sentences.append(phrase(f"missing_{missing}"))
+    sentences.append(phrase(f"smoothness_{source or 'known'}", quarter="/4" * (curvature < 1)))
     if source is not None:
-        words.append(phrase("start_guessed" if "E₀" in assumed else "start_bounded"))
-    return " ".join(words)
+        sentences.append(phrase("start_guessed" if "E₀" in assumed else "start_bounded"))
+    return " ".join(sentences)

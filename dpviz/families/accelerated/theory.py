@@ -30,7 +30,7 @@ _POWER: dict[Noise, int] = {"laplace": 2, "gaussian": 1}
 _SMALLEST_LOG_SHARE = -138.0
 # A contraction of exactly zero has no logarithm. A larger one keeps the bound an upper bound.
 _SMALLEST_CONTRACTION = 1e-12
-# A noise schedule of one's own: six numbers say its shape, the budget its size.
+# A noise schedule drawn by hand: six numbers give its shape, the budget its size.
 LIMIT = 1.6  # powers of ten, up and down
 EVEN = (0.0,) * 6
 Knots = tuple[Annotated[float, Field(ge=-LIMIT, le=LIMIT)], ...]
@@ -43,7 +43,7 @@ SHAPES: dict[str, tuple[float, ...]] = {
 
 
 class Steps(NamedTuple):
-    """A noise-free method, step by step.
+    """Noise-free method, step by step.
 
     step_size, momentum (T,) floats; stage (T,) ints from 1; restart (T,) bool: before this step, the previous iterate
     is replaced by the current one, which resets the momentum.
@@ -56,7 +56,7 @@ class Steps(NamedTuple):
 
 
 class Recursion(NamedTuple):
-    """An error bound for every number of iterations T at once, factorised in logarithms.
+    """Error bound for every number of iterations T at once, factorised in logarithms.
 
     E F(x_T) - F* <= initial exp(log_contraction[T-1]) + sum_{t<T} exp(log_contraction[T-1] + log_weight[t])
     half_variance[t]. The weights do not depend on T, hence optimal schedules are nested.
@@ -69,7 +69,7 @@ class Recursion(NamedTuple):
     log_weight: Floats
 
     def first(self, iterations: int) -> "Recursion":
-        """The same bound for the first steps only."""
+        """Return the same bound for the first `iterations` steps only."""
         return Recursion(self.initial, self.log_contraction[:iterations], self.log_weight[:iterations])
 
 
@@ -77,29 +77,31 @@ class Recursion(NamedTuple):
 
 
 def nesterov_momentum(step_size: ArrayLike, strong_convexity: float) -> Floats:
-    """Momentum (1-q)/(1+q), q = sqrt(mu step_size): optimal for Nesterov's method, which then contracts by 1-q."""
+    """Return (1-q)/(1+q), q = sqrt(mu step_size), the momentum with which Nesterov's method contracts by 1-q, its best
+    rate."""
     root = np.sqrt(strong_convexity * np.asarray(step_size, float))
     return np.asarray((1 - root) / (1 + root))
 
 
 def heavy_ball_momentum(step_size: ArrayLike, strong_convexity: float) -> Floats:
-    """Momentum (1-q)^2, q = sqrt(mu step_size): optimal for heavy ball on quadratics, step_size <= 1/L; rate 1-q."""
+    """Return (1-q)^2, q = sqrt(mu step_size), the momentum with which heavy ball contracts by 1-q on quadratics, its
+    best rate for step_size <= 1/L."""
     return np.asarray((1 - np.sqrt(strong_convexity * np.asarray(step_size, float))) ** 2)
 
 
 def polyak_pair(strong_convexity: float, smoothness: float) -> tuple[float, float]:
-    """(step_size, momentum) with the best rate of heavy ball on quadratics (Polyak 1964)."""
+    """Return (step_size, momentum) with the best rate of heavy ball on quadratics (Polyak 1964)."""
     low, high = np.sqrt(strong_convexity), np.sqrt(smoothness)
     return float(4 / (low + high) ** 2), float(((high - low) / (high + low)) ** 2)
 
 
 def gradient_descent(iterations: int, step_size: float) -> Steps:
-    """x_t = x_{t-1} - step_size g."""
+    """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1})."""
     return heavy_ball(iterations, step_size, 0.0)
 
 
 def heavy_ball(iterations: int, step_size: float, momentum: float) -> Steps:
-    """x_t = x_{t-1} - step_size g(x_{t-1}) + momentum (x_{t-1} - x_{t-2}) (Polyak 1964)."""
+    """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1}) + momentum (x_{t-1} - x_{t-2}) (Polyak 1964)."""
     return Steps(
         np.full(iterations, float(step_size)),
         np.full(iterations, float(momentum)),
@@ -109,7 +111,8 @@ def heavy_ball(iterations: int, step_size: float, momentum: float) -> Steps:
 
 
 def nesterov(iterations: int, step_size: float, strong_convexity: float) -> Steps:
-    """w_t = x_{t-1} + momentum (x_{t-1} - x_{t-2}), x_t = w_t - step_size g(w_t), optimal momentum (Nesterov 2004)."""
+    """Return the steps of x_t = w_t - step_size g(w_t), w_t = x_{t-1} + momentum (x_{t-1} - x_{t-2}), with the optimal
+    momentum (Nesterov 2004)."""
     return heavy_ball(iterations, step_size, float(nesterov_momentum(step_size, strong_convexity)))
 
 
@@ -120,7 +123,8 @@ def multistage(
     smoothness: float,
     lengths: Literal["corrected", "paper"] | Sequence[int] = "corrected",
 ) -> Steps:
-    """Nesterov's method in stages, whose steps shrink and which restart (Aybat et al. 2019; Kuru et al., section 4.2).
+    """Return Nesterov's method in stages of shrinking steps with a restart at each (Aybat et al. 2019; Kuru et al.,
+    section 4.2).
 
     Step c/L in stage 1, c 4^-k / L in stage k >= 2, with c = relative_step. Stage 1 lasts 2 sqrt(K) ln sqrt(K) steps,
     stage k lasts 2^k sqrt(K) ln 8, rounded up. lengths: "corrected" takes K = L / (mu c), long enough also for
@@ -139,6 +143,7 @@ def multistage(
 
 
 def _stage_lengths(iterations: int, condition: float) -> list[int]:
+    """Return lengths of stages, at least `iterations` steps together, for the condition number K of `multistage`."""
     root = np.sqrt(condition)
     lengths = [max(1, int(np.ceil(2 * root * np.log(root))))]
     while sum(lengths) < iterations:
@@ -150,7 +155,7 @@ def _stage_lengths(iterations: int, condition: float) -> list[int]:
 
 
 def nesterov_recursion(steps: Steps, strong_convexity: float, smoothness: float, lyapunov: float) -> Recursion:
-    """Bound for `nesterov` and `multistage`.
+    """Return the error bound of `nesterov` and `multistage`.
 
     With V_t = F(x_t) - F* + (mu/2) ||v_t - x*||^2 each step gives V_t <= (1-q) V_{t-1} + step (1 + step L) E||w_t||^2/2
     (section 5.1; Theorem 4.1 holds for V_t, not for F(x_t) - F*); a restart costs a factor 2.
@@ -166,7 +171,8 @@ def nesterov_recursion(steps: Steps, strong_convexity: float, smoothness: float,
 
 
 def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness: float, gap: float) -> Recursion:
-    """Bound for `gradient_descent`: E_t <= (1 - 2 mu step (1 - step L / 2)) E_{t-1} + L step^2 E||w_t||^2 / 2.
+    """Return the error bound of `gradient_descent`: E_t <= (1 - 2 mu step (1 - step L / 2)) E_{t-1} + L step^2
+    E||w_t||^2 / 2.
 
     gap : F(x_0) - F*, or an upper bound (ln 2 as for `nesterov_recursion`).
     Errors: UserError for a step size of 2/L or more, or impossible constants.
@@ -179,6 +185,7 @@ def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness
 
 
 def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: float) -> None:
+    """Raise UserError unless 0 < mu <= L and all step sizes are at most `largest`/L."""
     if not 0 < strong_convexity <= smoothness:
         raise UserError(
             f"Strong convexity must lie between 0 and the smoothness {short(smoothness, 4)}, but it is "
@@ -194,16 +201,17 @@ def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: fl
 
 
 def bound(recursion: Recursion, half_variance: ArrayLike) -> Floats:
-    """(T+1,) upper bound on E F(x_t) - F*, t = 0..T, for noise of the given half variance, scalar or (T,)."""
+    """Return (T+1,) an upper bound on E F(x_t) - F*, t = 0..T, for noise of the half variance given, scalar or (T,)."""
     _, log_contraction, log_weight = recursion
-    with np.errstate(divide="ignore"):  # no noise: log 0 = -inf is what we mean
+    with np.errstate(divide="ignore"):  # no noise: log 0 = -inf is correct
         log_noise = log_weight + np.log(np.broadcast_to(np.asarray(half_variance, float), log_weight.shape))
     noise = np.exp(log_contraction + np.logaddexp.accumulate(log_noise))
     return np.concatenate(([recursion.initial], recursion.initial * np.exp(log_contraction) + noise))
 
 
 def sampling_variance(gradient_bound: float, m: int, n: int) -> float:
-    """E||.||^2 of the error of a batch mean: m of n rows without replacement, gradients of L2 norm <= the bound."""
+    """Return an upper bound on E||.||^2 of the error of a batch mean: m of n rows without replacement, each gradient of
+    L2 norm at most `gradient_bound`."""
     return 0.0 if m >= n else gradient_bound**2 * (n - m) / (m * (n - 1))
 
 
@@ -211,34 +219,36 @@ def sampling_variance(gradient_bound: float, m: int, n: int) -> float:
 
 
 def optimal_weights(recursion: Recursion, noise: Noise) -> Floats:
-    """(T,) shares of the budget, up to a common factor, that minimise the bound after T steps (Proposition 4.2).
+    """Return (T,) the shares of the budget, up to a common factor, that minimise the bound after T steps (Proposition
+    4.2).
 
-    g^(1/3) of eps_t for Laplace noise, g^(1/2) of rho_t for Gaussian noise, where g = exp(log_weight). The largest is
-    1. Shares for fewer steps T' are those of `recursion.first(T')`; cut out of a longer schedule they can be lost in
-    the rounding, because early weights are tiny.
+    They are g^(1/3) for eps_t of Laplace noise, g^(1/2) for rho_t of Gaussian noise, where g = exp(log_weight). The
+    largest is 1. Shares for fewer steps T' are those of `recursion.first(T')`; cut out of a longer schedule they can be
+    lost in the rounding, because early weights are tiny.
     """
     return np.asarray(np.exp(_log_shares(recursion.log_weight) / (_POWER[noise] + 1)))
 
 
 def _log_shares(log_weight: Floats) -> Floats:
-    """Log weights, largest 0; none so small that its cube root would be an absurd share."""
+    """Return the log weights less their largest, raised to a lower limit so that every step gets a usable share."""
     return np.asarray(np.maximum(log_weight - log_weight.max(), 3 * _SMALLEST_LOG_SHARE))
 
 
 def log_scales(knots: Knots, iterations: int) -> np.ndarray:
-    """(T,) log10 of the noise scale of each step, up to a common summand: straight between the knots."""
+    """Return (T,) log10 of the noise scale of each step, up to a common summand: straight between the knots."""
     steps = np.arange(iterations)
     return np.asarray(np.interp(steps, np.linspace(0, max(iterations - 1, 1), len(knots)), knots))
 
 
 def own_shares(knots: Knots, iterations: int, noise: Noise) -> np.ndarray:
-    """(T,) share of the budget of each step, up to a common factor: of ε, which goes with 1/b, or of ρ, with 1/σ²."""
+    """Return (T,) the share of the budget of each step in a schedule drawn by hand, up to a common factor: of ε, in
+    proportion to 1/b, for Laplace noise; of ρ, in proportion to 1/σ², for Gaussian noise."""
     logs = log_scales(knots, iterations)
     return np.asarray(10.0 ** ((2 if noise == "gaussian" else 1) * (logs.min() - logs)))
 
 
 def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
-    """(T,) eps_t that minimise sum_t g_t / u(eps_t)^2 with sum_t eps_t = epsilon: Laplace noise on batches.
+    """Return (T,) eps_t that minimise sum_t g_t / u(eps_t)^2 with sum_t eps_t = epsilon: Laplace noise on batches.
 
     u(e) = ln(1 + ratio (exp(e) - 1)) is the budget of the noise on the batch, of which amplification leaves e;
     ratio = n/m >= 1, log_weight = ln g. The problem is convex; its optimality condition
@@ -257,20 +267,20 @@ def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
 
 
 def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
-    """ln of (1 + (ratio-1) exp(-u)) / u^3: what a little more budget is worth, decreasing in u."""
+    """Return ln of (1 + (ratio-1) exp(-u)) / u^3, the marginal gain of more budget up to a factor; decreasing in u."""
     return np.asarray(np.log1p((ratio - 1) * np.exp(-np.asarray(u))) - 3 * np.log(u))
 
 
 def _solve_marginal(value: Floats, ratio: float) -> Floats:
-    """The u at which `_log_marginal` has these values; (T,)."""
+    """Return (T,) the u at which `_log_marginal` has these values, by Newton's method in ln u."""
     low, high = -value / 3, (np.log(ratio) - value) / 3
     log_u = low
     for _ in range(60):
         u = np.exp(log_u)
-        rest = (ratio - 1) * np.exp(-u)
-        move = (np.log1p(rest) - 3 * log_u - value) / (3 + u * rest / (1 + rest))
-        log_u = np.clip(log_u + move, low, high)
-        if np.abs(move).max() < 1e-13:
+        decaying = (ratio - 1) * np.exp(-u)
+        change = (np.log1p(decaying) - 3 * log_u - value) / (3 + u * decaying / (1 + decaying))
+        log_u = np.clip(log_u + change, low, high)
+        if np.abs(change).max() < 1e-13:
             break
     return np.exp(log_u)
 
@@ -279,7 +289,7 @@ def _solve_marginal(value: Floats, ratio: float) -> Floats:
 
 
 def bound_by_iterations(recursion: Recursion, unit: float, schedule: Schedule, noise: Noise) -> Floats:
-    """(T,) bound after T' steps when the whole budget is spent over T' steps, for every T' = 1..T; no batches.
+    """Return (T,) the bound after T' steps that spend the whole budget, for every T' = 1..T; no batches.
 
     unit : half variance of a single step that gets the whole budget: d (S1/(n eps))^2 for Laplace noise with
     sensitivity S1/n, d Delta^2 / (4 rho) for Gaussian noise with L2 sensitivity Delta.
@@ -288,7 +298,7 @@ def bound_by_iterations(recursion: Recursion, unit: float, schedule: Schedule, n
 
 
 def _noise_factor(recursion: Recursion, schedule: Schedule, noise: Noise) -> Floats:
-    """(T,) noise part of `bound_by_iterations` for unit = 1."""
+    """Return (T,) the noise part of `bound_by_iterations` for unit = 1."""
     _, log_contraction, log_weight = recursion
     power = _POWER[noise]
     if schedule == "uniform":
@@ -299,14 +309,14 @@ def _noise_factor(recursion: Recursion, schedule: Schedule, noise: Noise) -> Flo
 
 
 def best_iterations(bounds: ArrayLike) -> int:
-    """The number of steps, from 1, with the smallest bound; ties go to fewer steps."""
+    """Return the number of steps, from 1, with the smallest bound; ties go to fewer steps."""
     return int(np.argmin(np.asarray(bounds))) + 1
 
 
 def sampled_bound(
     recursion: Recursion, epsilon: float, ratio: float, unit: float, batch_variance: float, schedule: Schedule
 ) -> float:
-    """Bound after all T steps with Laplace noise on batches, epsilon spent in total.
+    """Return the bound after all T steps with Laplace noise on batches, epsilon spent in total.
 
     ratio = n/m; unit = d (S1/m)^2: half variance of the noise if the budget of the noise on the batch is 1;
     batch_variance : `sampling_variance`.
@@ -315,23 +325,23 @@ def sampled_bound(
     size = log_weight.size
     split = np.full(size, epsilon / size) if schedule == "uniform" else sampled_split(log_weight, epsilon, ratio)
     half_variance = unit / np.log1p(np.expm1(split) * ratio) ** 2 + batch_variance / 2
-    final = np.exp(log_contraction[-1] + log_weight) @ half_variance
-    return float(recursion.initial * np.exp(log_contraction[-1]) + final)
+    noise = np.exp(log_contraction[-1] + log_weight) @ half_variance
+    return float(recursion.initial * np.exp(log_contraction[-1]) + noise)
 
 
 def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> tuple[NDArray[np.int64], Floats]:
-    """Numbers of steps (k,), ascending, and their bounds (k,), for bounds that are costly to evaluate.
+    """Return numbers of steps (k,), ascending, and their bounds (k,), for bounds that are costly to evaluate.
 
     Tries 25 log-spaced numbers up to the recursion's T and every end of a stage, then bisects between the neighbours of
     the best one, so that the smallest of the returned bounds is the minimum if there is only one between them.
     bound_at(T') may return inf.
     """
-    tried: dict[int, float] = {}
+    bounds: dict[int, float] = {}
 
     def value(iterations: int) -> float:
-        if iterations not in tried:
-            tried[iterations] = bound_at(iterations)
-        return tried[iterations]
+        if iterations not in bounds:
+            bounds[iterations] = bound_at(iterations)
+        return bounds[iterations]
 
     limit = recursion.log_weight.size
     # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
@@ -345,5 +355,5 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
         middle = (low + high) // 2
         low, high = (low, middle) if value(middle) <= value(middle + 1) else (middle + 1, high)
     value(low)
-    horizons = np.array(sorted(tried))
-    return horizons, np.array([tried[int(horizon)] for horizon in horizons])
+    horizons = np.array(sorted(bounds))
+    return horizons, np.array([bounds[int(horizon)] for horizon in horizons])

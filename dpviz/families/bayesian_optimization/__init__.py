@@ -1,4 +1,5 @@
-"""Private tuning: hyper-parameters are chosen on validation data of which no user shows (Sopa et al. 2025)."""
+"""Private tuning: choice of hyper-parameters on validation data with privacy for each of its users (Sopa et al.
+2025)."""
 
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch

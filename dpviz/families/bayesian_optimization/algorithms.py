@@ -29,14 +29,14 @@ UNCERTAINTY = Metric(
     "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
 )
 RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
-BY_NAME = ("share", "noise_factor")  # what a label stands for
+BY_NAME = ("share", "noise_factor")  # the settings that the name of a method says
 # Hue and dash of DP-GIBO with a part of the budget, with far too little noise assumed, too little, and too much.
 OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
-UNCLIPPED = DIVERGED  # a clip that nothing reaches; a sensitivity is a finite number, also where nothing is drawn
+UNCLIPPED = DIVERGED  # a clip that no gradient reaches; finite, because a sensitivity is, even without noise
 
 
 class Descent(Algorithm[TuningProblem, TuningFacts]):
-    """θ ← Π(θ - η g̃), g̃ the noisy mean of the users' gradients, each clipped to length B."""
+    """Descent θ ← Π(θ - η g̃), where g̃ is the noisy mean of the users' gradients, each clipped to length B."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
@@ -78,16 +78,16 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 
     @abstractmethod
     def _trainings(self, facts: TuningFacts) -> float:
-        """About how many trainings a replicate needs."""
+        """Return about the number of trainings of a replicate."""
 
     @abstractmethod
     def _estimates(self, problem: TuningProblem, replicates: int) -> "Estimates":
-        """Who finds gradients."""
+        """Return the object that estimates gradients."""
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
         steps = np.ones(self.iterations)
-        whole = calibration.calibrate_gaussian(budget, steps, facts.n, facts.n, facts.released)
-        events = calibration.gaussian_events(self.share**2 * whole, facts.n, facts.n)
+        rho = calibration.calibrate_gaussian(budget, steps, facts.n, facts.n, facts.released)
+        events = calibration.gaussian_events(self.share**2 * rho, facts.n, facts.n)
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
         return Plan.fixed(
             facts,
@@ -117,14 +117,15 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
         yield Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released}, estimates.seen(walk.x))
         for t, (event, step, clip) in enumerate(steps, 1):
             query = estimates.at(walk.x, clip)
-            secret = estimates.seen(walk.x, query)
+            internal = estimates.seen(walk.x, query)
             walk.go(mechanisms.gaussian(query, event), step)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
-            yield Snapshot(t, {"x": walk.x}, released, secret, status=divergence_status(walk.lost))
+            yield Snapshot(t, {"x": walk.x}, released, internal, status=divergence_status(walk.lost))
 
 
 class Walk:
-    """Where the replicates are. x : (R, d) in the box. norm : (R,) of the last noisy gradient."""
+    """Iterates of the replicates. x : (R, d) in the box. norm : (R,) of the last noisy gradient. lost : (R,) bool, the
+    replicates that have diverged."""
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
         self.low, self.high = facts.box
@@ -133,7 +134,7 @@ class Walk:
         self._squares = np.zeros_like(self.x)
 
     def go(self, gradient: np.ndarray, step: float) -> None:
-        """A step along noisy gradients (R, d); who is lost stays where it is."""
+        """Step against noisy gradients (R, d); replicates that diverge stay where they are."""
         self.lost = self.lost | ~(np.abs(gradient).max(axis=1) < DIVERGED)
         gradient = np.where(self.lost[:, None], 0.0, gradient)
         self.norm = np.linalg.norm(gradient, axis=1)
@@ -144,36 +145,36 @@ class Walk:
 
 
 def taken(evaluations: Evaluations) -> dict[str, np.ndarray]:
-    """(R,) the trainings so far, and how long they take by what is declared."""
+    """Return the series of the trainings so far and of their declared time in seconds, (R,) each."""
     count = evaluations.count.astype(float)
     return {TRAININGS.name: count, SECONDS.name: count * evaluations.facts.training_seconds}
 
 
 class Estimates:
-    """Who finds the users' gradients at the replicates' iterates. released : its own series (R,)."""
+    """Users' gradients at the replicates' iterates: here the exact ones, where they are known."""
 
     def __init__(self, evaluations: Evaluations) -> None:
         self._evaluations = evaluations
 
     @property
     def released(self) -> dict[str, np.ndarray]:
-        """Functions of iterates, box and kernel."""
+        """Released series (R,); functions of iterates, box and kernel only."""
         return taken(self._evaluations)
 
     def seen(self, x: np.ndarray, query: releases.Query | None = None) -> dict[str, np.ndarray]:
-        """For diagnostics: x (R, d), the mean of the clipped gradients that was found there, and how many were
-        clipped."""
+        """Return series for diagnostics: x (R, d), the mean of the clipped gradients there, and the share of users
+        whose gradient was clipped. query : the mean, None before the first step."""
         gradient = np.zeros_like(x) if query is None else query.value
         return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
 
     def at(self, x: np.ndarray, clip: float) -> releases.Query:
-        """The mean of the users' gradients at x (R, d), each clipped to this length. Here the exact ones, where they
-        are known."""
+        """Return the mean of the users' gradients at x (R, d), each clipped to the length `clip`."""
         return self._evaluations.exact_gradient(x, clip)
 
 
 class Posteriors(Estimates):
-    """Estimates from evaluations nearby: the same points and weights for all users, chosen without their losses."""
+    """Estimates of the users' gradients from evaluations nearby: the same points and weights for all users, independent
+    of their losses."""
 
     def __init__(self, evaluations: Evaluations, batches: Batches) -> None:
         super().__init__(evaluations)
@@ -206,7 +207,7 @@ class Posteriors(Estimates):
 
 class Gibo(Descent):
     """DP-GIBO: every user's gradient is that of a Gaussian process through the losses nearby; points are added until
-    the process leaves at most a share ω of the gradient's variance unexplained. Without a budget it is GIBO."""
+    at most a share ω of the gradient's variance is unexplained by the process. Without a budget it is GIBO."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
     title: ClassVar[str] = "DP-GIBO"
@@ -243,12 +244,12 @@ class Gibo(Descent):
 
     @property
     def look(self) -> tuple[int, int]:
-        others = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
-        usual = self.hue, int(self.batch_size is not None)
-        return next((look for look, other in zip(OTHER_LOOKS, others, strict=True) if other), usual)
+        conditions = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
+        default = self.hue, int(self.batch_size is not None)
+        return next((style for style, applies in zip(OTHER_LOOKS, conditions, strict=True) if applies), default)
 
     def batches(self, facts: TuningFacts) -> Batches:
-        """How batches are chosen on a problem with these facts."""
+        """Return the rule that chooses batches on a problem with these facts."""
         surrogate = self.surrogate.observing(facts.observation_sd, self.noise_factor)
         return Batches(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
 
@@ -268,13 +269,13 @@ class Gibo(Descent):
         return planning.surrogate_warnings(facts, self.batches(facts))
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Losses and points that are kept, factors, and temporaries of one replicate."""
+        """Return the bytes of stored losses and points, of factors, and of temporaries of one replicate."""
         n, d, batches = plan.facts.n, plan.facts.d, self.batches(TuningFacts.of(plan.facts))
-        added = planning.expected_batches(batches, self.iterations)
-        window, largest = min(float(added.sum()), batches.window), float(added.max())
-        kept = window * (n + d + window)
+        sizes = planning.expected_batches(batches, self.iterations)
+        window, largest = min(float(sizes.sum()), batches.window), float(sizes.max())
+        stored = window * (n + d + window)
         temporary = (window + largest) * (n + 6 * (window + largest) + d * largest)
-        return replicates * (problem.replicate + 8.0 * (kept + largest * n)) + 8.0 * temporary
+        return replicates * (problem.replicate + 8.0 * (stored + largest * n)) + 8.0 * temporary
 
     def _estimates(self, problem: TuningProblem, replicates: int) -> Estimates:
         batches = self.batches(problem.facts)
@@ -282,7 +283,7 @@ class Gibo(Descent):
 
 
 class GradientDescent(Descent):
-    """DP-GD: the users' gradients are known, one training each step. For problems that have them."""
+    """DP-GD: exact gradients of the users, one training each step. For problems whose gradients are known."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.gradient_descent"
     title: ClassVar[str] = "DP-GD: with exact gradients"

@@ -23,7 +23,7 @@ PROBLEM = NormalLocation(data=DATA, start=0.0, loss_cap=2.0)
 
 
 def neighbours(other: Row = (-1.0, 1.0)) -> Neighbours:
-    """See above; the first row is replaced by `other`."""
+    """Return D and D' that differ in one user, who is at `other` on D'."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
 
 
@@ -32,7 +32,7 @@ WIDE = NormalLocation(data=DATA, start=0.0, loss_cap=40.0)
 
 
 def far() -> Neighbours:
-    """The user's slope is far longer than a clip that the other users' slopes do not reach."""
+    """Return D and D' that differ in a user whose slope is far longer than the clip; the others' do not reach it."""
     return Neighbours.of(WIDE, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (-1.0, 1.0))
 
 

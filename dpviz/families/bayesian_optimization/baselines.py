@@ -1,4 +1,4 @@
-"""What DP-GIBO is compared with: private random search, and global Bayesian optimisation on noisy mean losses."""
+"""Baselines of DP-GIBO: private random search, and global Bayesian optimisation on noisy mean losses."""
 
 import math
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=
 
 
 class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
-    """N settings are drawn from the box, and one is chosen by the exponential mechanism on the users' mean losses.
+    """Random search: N settings drawn from the box, one chosen by the exponential mechanism on the users' mean losses.
 
     The privacy cost does not depend on N. Losses are clipped to [0, M], so one user moves every mean by M/n at most,
     up or down: a range of 2M/n.
@@ -76,8 +76,8 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     """Bayesian optimisation of the whole box with an upper confidence bound (GP-UCB, Srinivas et al. 2010), on mean
     losses that are each released with noise; all else follows from them.
 
-    Kusner et al. 2015 release the result only, and need that losses are draws of a Gaussian process for their privacy,
-    which nobody can check; here nothing is assumed (THEORY.md, section 8).
+    Kusner et al. 2015 release the result only, and their privacy needs that losses are draws of a Gaussian process,
+    which cannot be checked; here privacy needs no such assumption (THEORY.md, section 8).
     """
 
     kind: ClassVar[str] = "families.bayesian_optimization.global_search"
@@ -119,28 +119,28 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         for t, event in enumerate(plan.events):
             for r, surface in enumerate(surfaces):
                 checkpoint()
-                anywhere = mechanisms.public[r].uniform(low, high, (self.candidates, facts.d))
+                candidates = mechanisms.public[r].uniform(low, high, (self.candidates, facts.d))
                 near = x[r] + 0.5 * mechanisms.public[r].standard_normal((self.candidates // 2, facts.d))
-                anywhere[: len(near)] = np.clip(near, low, high)
-                points[r, t] = anywhere[-1] if t < self.first else anywhere[surface.lowest(anywhere, t)]
+                candidates[: len(near)] = np.clip(near, low, high)
+                points[r, t] = candidates[-1] if t < self.first else candidates[surface.lowest(candidates, t)]
             noisy = mechanisms.gaussian(evaluations.mean_loss(points[:, t]), event)[:, 0]
             lost = lost | ~(np.abs(noisy) < DIVERGED)
             values[:, t] = np.where(lost, 0.0, noisy)
-            best = [surface.learned(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
+            best = [surface.learn(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
             x = np.where(lost[:, None], x, points[np.arange(count), best])
             released = {**taken(evaluations), NOISY_LOSS.name: values[:, t].copy()}
             yield Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
 
 
 class Surface:
-    """The posterior of the mean loss over the box, from noisy values that are released. noise : their standard
+    """Posterior of the mean loss over the box, from noisy values that are released. noise : their standard
     deviation."""
 
     def __init__(self, length: float, noise: float) -> None:
         self._kernel, self._noise = Matern(length), noise
 
-    def learned(self, points: np.ndarray, values: np.ndarray) -> int:
-        """Learn from values (N,) at points (N, d); the place of the point with the lowest posterior mean."""
+    def learn(self, points: np.ndarray, values: np.ndarray) -> int:
+        """Learn from values (N,) at points (N, d); return the index of the point with the lowest posterior mean."""
         scale = max(float(values.std()), 1e-12)
         standard = (values - values.mean()) / scale
         gram = self._kernel.gram(points, points)
@@ -150,8 +150,8 @@ class Surface:
         return int(np.argmin(gram @ self._weights))
 
     def lowest(self, candidates: np.ndarray, t: int) -> int:
-        """The candidate (C, d) with the lowest mean less √β_t standard deviations."""
-        across = self._kernel.gram(self._points, candidates)
-        known = (solved(self._factor, across) ** 2).sum(axis=0)
+        """Return the index of the candidate (C, d) with the lowest mean less √β_t standard deviations."""
+        covariances = self._kernel.gram(self._points, candidates)
+        explained = (solved(self._factor, covariances) ** 2).sum(axis=0)
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)
-        return int(np.argmin(self._weights @ across - np.sqrt(beta * np.maximum(1 - known, 0.0))))
+        return int(np.argmin(self._weights @ covariances - np.sqrt(beta * np.maximum(1 - explained, 0.0))))

@@ -1,5 +1,4 @@
-"""Which points to evaluate next, and how many: the fewest that explain enough of the gradient. Nothing here depends on
-a loss."""
+"""Choice of the next points to evaluate: as few as explain enough of the gradient. Nothing here depends on a loss."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +21,7 @@ DESIGNS = {
 
 
 class Placing(Specification):
-    """How the points of a batch are chosen."""
+    """Rules for the points of a batch."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.placing"
     design: Literal["adaptive", "joint", "central"] = choice(
@@ -62,7 +61,7 @@ class Placing(Specification):
 
 @dataclass(frozen=True)
 class Batches:
-    """How to choose a batch.
+    """Rule that chooses batches.
 
     low, high : (d,) the box. level : ω, the share of the gradient's variance that may stay unexplained. size : b, if it
     is fixed instead.
@@ -77,7 +76,7 @@ class Batches:
 
     @property
     def most(self) -> int:
-        """Points of the largest batch."""
+        """Number of points of the largest batch."""
         d = len(self.low)
         if self.placing.design == "central":
             return 2 * d
@@ -85,13 +84,13 @@ class Batches:
 
     @property
     def window(self) -> int:
-        """Evaluations that are kept: one batch at least, and of central differences no more than that."""
+        """Number of stored evaluations: at least one batch; for central differences, exactly one batch."""
         if self.placing.design == "central":
             return self.most
         return max(round(self.placing.window * len(self.low)), self.most)
 
     def first(self) -> int:
-        """b₁, the points of a first step in the middle of the box, before they are moved together."""
+        """Return b₁, the number of points of a first step in the middle of the box, before they are moved together."""
         d, placing = len(self.low), self.placing
         if placing.design == "central":
             return 2 * d
@@ -102,12 +101,13 @@ class Batches:
         return _first(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
 
     def closed_form(self) -> int | None:
-        """The points of a first step that reach the level with the squared exponential; None if none do."""
+        """Return the number of points of a first step that reaches the level with the squared exponential; None if no
+        batch does."""
         placing = self.placing
         return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
     def chosen(self, known: Evaluated, theta: np.ndarray) -> Trial:
-        """The next batch at theta (d,), as what would be known after it; it may be empty."""
+        """Return the next batch at theta (d,), with the posterior after it; it may be empty."""
         local, d = known.at(theta), len(theta)
         if self.placing.design == "central":
             return self._placed(local, 2 * d, np.eye(d))
@@ -116,38 +116,38 @@ class Batches:
             return self._moved(local, self._placed(local, self.size, axes))
         if local.unexplained <= self.level:
             return self._placed(local, self.placing.least, axes)
-        found = self._smallest(local, axes)
-        while self.placing.design == "joint" and len(found.points) > max(1, self.placing.least):
-            fewer = self._moved(local, self._placed(local, len(found.points) - 1, axes))
+        batch = self._smallest(local, axes)
+        while self.placing.design == "joint" and len(batch.points) > max(1, self.placing.least):
+            fewer = self._moved(local, self._placed(local, len(batch.points) - 1, axes))
             if fewer.unexplained > self.level:
                 break
-            found = fewer
-        return found
+            batch = fewer
+        return batch
 
     def _smallest(self, local: Local, axes: np.ndarray) -> Trial:
-        """The smallest batch that reaches the level, by bisection; the largest if none does."""
+        """Return the smallest batch that reaches the level, by bisection; the largest if none does."""
         d = len(axes)
         for high in range(2 * d, 2 * d * self.placing.repeats + 1, 2 * d):
-            found = self._placed(local, high, axes)
-            if found.unexplained <= self.level:
+            best = self._placed(local, high, axes)
+            if best.unexplained <= self.level:
                 break
         low = 0 if high == 2 * d else high - 1
         while high - low > 1:
             middle = (low + high) // 2
             trial = self._placed(local, middle, axes)
             if trial.unexplained <= self.level:
-                high, found = middle, trial
+                high, best = middle, trial
             else:
                 low = middle
-        return found if high >= self.placing.least else self._placed(local, self.placing.least, axes)
+        return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
 
     def _moved(self, local: Local, trial: Trial) -> Trial:
-        """The points of a trial moved together, if that is asked for."""
-        wanted = self.placing.design == "joint" and len(trial.points) > 0
-        return polished(local, trial, self.low, self.high) if wanted else trial
+        """Return the trial with its points moved together, if that is the design."""
+        is_joint = self.placing.design == "joint" and len(trial.points) > 0
+        return polished(local, trial, self.low, self.high) if is_joint else trial
 
     def _placed(self, local: Local, count: int, axes: np.ndarray) -> Trial:
-        """The closed-form design of `count` points along the axes (d, d), in columns."""
+        """Return the closed-form design of `count` points along the axes (d, d), in columns."""
         if not count:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.noise, self.surrogate.length_scale
@@ -159,24 +159,25 @@ class Batches:
 def _first(
     surrogate: Surrogate, placing: Placing, low: tuple[float, ...], high: tuple[float, ...], level: float
 ) -> int:
-    """`Batches.first` of a kernel without closed form, by the posterior."""
+    """Return `Batches.first` of a kernel without closed form, by the posterior."""
     batches = Batches(surrogate, placing, np.array(low), np.array(high), level, None)
     local = Evaluated(surrogate, np.empty((0, len(low)))).at((batches.low + batches.high) / 2)
     return len(batches._smallest(local, np.eye(len(low))).points)
 
 
 def _axes(local: Local) -> np.ndarray:
-    """(d, d) orthonormal columns: where the gradient is known least, first."""
+    """Return (d, d) orthonormal directions, in columns, by the gradient's remaining variance, largest first."""
     return np.linalg.eigh(local.covariance)[1][:, ::-1]
 
 
 def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:
-    """The batch (b, d) of a trial after L-BFGS-B on all its coordinates in the box; the same if that is no better.
+    """Return the batch (b, d) of a trial after L-BFGS-B on all its coordinates in the box; the trial itself if that is
+    no better.
 
-    Choosing it takes longer, and it relies on the process more (THEORY.md, erratum E7).
+    It takes longer to choose, and relies on the process more (THEORY.md, erratum E7).
     """
     shape = trial.points.shape
-    found = minimize(
+    result = minimize(
         lambda flat: unexplained(local, flat.reshape(shape)),
         trial.points.ravel(),
         jac=True,
@@ -184,18 +185,21 @@ def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> T
         bounds=np.tile(np.array([low, high]).T, (shape[0], 1)),
         options={"maxiter": STEPS},
     )
-    moved = local.trial(found.x.reshape(shape))
+    moved = local.trial(result.x.reshape(shape))
     return moved if moved.unexplained < trial.unexplained else trial
 
 
 def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
-    """α/P after evaluations at points (b, d), and its gradient (b d,). W minimises α over weights whose columns sum to
-    0 (or over all, with mean zero), so only D and K move: dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W)."""
+    """Return α/P after evaluations at points (b, d), and its gradient (b d,).
+
+    W minimises α over weights whose columns sum to 0 (or over all, with mean zero), so only D and K contribute: dα = -2
+    tr(Wᵀ dD) + tr(Wᵀ dK W).
+    """
     trial, old = local.trial(points), len(local.known.points)
     kernel, weights = local.known.kernel, trial.weights
     everywhere, pairs = np.concatenate([local.known.points, trial.points]), weights @ weights[old:].T
-    slope = np.zeros_like(points)  # of a point that tells nothing new, and is left out, 0
-    for i, place in enumerate(trial.kept.tolist()):
-        slope[place] = pairs[:, i] @ kernel.slopes(points[place], everywhere)
-        slope[place] -= kernel.mixed(local.theta, points[place]).T @ weights[old + i]
+    slope = np.zeros_like(points)  # 0 for a point that adds no information, and is left out
+    for i, index in enumerate(trial.kept.tolist()):
+        slope[index] = pairs[:, i] @ kernel.slopes(points[index], everywhere)
+        slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[old + i]
     return trial.unexplained, 2 * slope.ravel() / local.prior

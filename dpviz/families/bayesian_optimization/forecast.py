@@ -1,5 +1,5 @@
-"""What is known of an experiment before it runs: the noise, how much bias is worth removing at it, and how many
-trainings that takes."""
+"""Forecast of an experiment before a run: the noise, the bias level worth choosing at it, and the trainings that it
+takes."""
 
 import math
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.tuning.tuning import TuningFacts
 
 LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
-LEAST, MOST = 0.02, 0.2  # of a recommended bias level: a promise of the process is worth no more (errata E1, E2)
+LEAST, MOST = 0.02, 0.2  # of a recommended bias level: the process is not more reliable than that (errata E1, E2)
 AMPLITUDE = 0.5  # A, declared, of the mean loss around the iterates, in the unit of the losses
 SHOWN = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # bias levels of the table
 
 
 @dataclass(frozen=True)
 class Row:
-    """A bias level with what it takes. batch : of the first step with the squared exponential, None where no batch
-    reaches it. bias : planned, A√(ωP/d). trainings : about, of the whole run."""
+    """Bias level with its consequences. batch : points of the first step with the squared exponential, None if no batch
+    reaches the level. bias : planned, A√(ωP/d). trainings : about, of the whole run."""
 
     level: float
     batch: int | None
@@ -36,9 +36,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Advice:
-    """level : ω, the nearest to `balance` that is worth choosing. balance : where the planned bias is as long as the
-    noise; it may be above 1. noise : σ√d, about the length of the noise of a step. swamped : whether it is longer than
-    half a clip. rows : the bias levels to choose from."""
+    """Recommended bias level.
+
+    level : ω, the nearest to `balance` that is worth choosing. balance : the level at which the planned bias is as long
+    as the noise; it may be above 1. noise : σ√d, about the length of the noise of a step. swamped : True if the noise
+    is longer than half a clip. rows : the bias levels to choose from.
+    """
 
     level: float
     balance: float
@@ -48,23 +51,24 @@ class Advice:
 
     @property
     def why(self) -> str:
-        """The reason, in sentences."""
+        """Reasons for the level, in sentences."""
         if self.noise == 0:
             return f"Without noise every bias shows: take a small bias level, such as {short(self.level)}."
-        words = [f"A step's noise is about {short(self.noise)} long.", self._beside_bias()]
+        sentences = [f"A step's noise is about {short(self.noise)} long.", self._noise_and_bias()]
         if self.swamped:
-            words.append("The noise is long beside the clip: more users, fewer steps or a larger budget help more.")
-        return " ".join(words)
+            sentences.append("The noise is long beside the clip: more users, fewer steps or a larger budget help more.")
+        return " ".join(sentences)
 
-    def _beside_bias(self) -> str:
+    def _noise_and_bias(self) -> str:
+        """Return a sentence that compares the noise with the bias at the level."""
         if self.balance < LEAST:
             return (
                 f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
                 f"problem gained nothing below {short(self.level)}."
             )
         if self.balance > MOST:
-            much = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
-            return f"It would hide more bias, {much}, but then the process is trusted with most of the gradient."
+            limit = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
+            return f"It would hide more bias, {limit}, but then the process is trusted with most of the gradient."
         return (
             f"At a bias level of {short(self.level)} the planned bias is about as long; below it you pay for "
             "trainings whose gain drowns in the noise."
@@ -72,28 +76,32 @@ class Advice:
 
 
 def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = AMPLITUDE) -> Advice:
-    """What to set, from public facts and a declared amplitude A of the mean loss. UserError under pure ε."""
+    """Return the recommended bias level, from public facts and a declared amplitude A of the mean loss.
+
+    Raises UserError under pure ε.
+    """
     sigma = float(method.plan(facts, budget).noise["gradient"][0])
     d, middle = facts.d, np.mean(facts.box, axis=0)
     prior = float(np.trace(method.surrogate.covariance.prior(middle)))
     balance = (d * sigma / amplitude) ** 2 / prior
     level = min(MOST, max(LEAST, balance))
     rows = []
-    for one in sorted({*SHOWN, method.bias_level, level}, reverse=True):
-        batches = method.replaced(bias_level=one, batch_size=None).batches(facts)
-        bias = theory.bias_bound(amplitude, theory.planned_uncertainty(one, d, prior))
-        rows.append(Row(one, batches.closed_form(), bias, planning.expected_trainings(batches, method.iterations)))
+    for row_level in sorted({*SHOWN, method.bias_level, level}, reverse=True):
+        batches = method.replaced(bias_level=row_level, batch_size=None).batches(facts)
+        bias = theory.bias_bound(amplitude, theory.planned_uncertainty(row_level, d, prior))
+        trainings = planning.expected_trainings(batches, method.iterations)
+        rows.append(Row(row_level, batches.closed_form(), bias, trainings))
     noise = sigma * math.sqrt(d)
     return Advice(level, balance, noise, noise > method.clip / 2, tuple(rows))
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known before a run.
+    """Noise, advice and trainings before a run.
 
-    label, method : the first DP-GIBO of the experiment, or the usual one. mu : of a run of it; None where the budget
-    buys no Gaussian noise, and then there is no advice either.
-    trainings : about how many each private method needs, where that is known.
+    label, method : the first DP-GIBO of the experiment, or the default one. mu : of a run of it; None where the budget
+    allows no Gaussian noise, and then there is no advice either. trainings : about the number of trainings of each
+    private method, where it is known.
     """
 
     facts: TuningFacts
@@ -111,24 +119,25 @@ class Forecast:
 
 
 def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
-    """The advice for these facts and this budget, and what the methods take."""
+    """Return the advice for these facts and this budget, and the trainings of the methods."""
     facts = TuningFacts.of(next(iter(plans.values())).facts)
     label, method = gibo_of(experiment)
     try:
-        advised: Advice | None = advice(facts, experiment.budget, method)
+        recommendation: Advice | None = advice(facts, experiment.budget, method)
         mu: float | None = accountants.total(method.plan(facts, experiment.budget).events, "mu")
     except UserError:
-        advised, mu = None, None
+        recommendation, mu = None, None
     trainings: dict[str, float] = {}
     for arm in experiment.arms:
         if not arm.reference and arm.label in plans:
             expected = plans[arm.label].resolved.get("expected_trainings", getattr(arm.algorithm, "trainings", None))
             trainings |= {} if expected is None else {arm.label: float(expected)}
-    return Forecast(facts, experiment.budget, label, method, mu, advised, trainings)
+    return Forecast(facts, experiment.budget, label, method, mu, recommendation, trainings)
 
 
 def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
-    """The first DP-GIBO, with its label; else one with the settings of the first method."""
+    """Return label and method of the experiment's first DP-GIBO; if there is none, one with the settings of the first
+    method."""
     for arm in experiment.arms:
         if isinstance(arm.algorithm, Gibo) and not arm.reference:
             return arm.label, arm.algorithm
@@ -137,15 +146,15 @@ def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
     return Gibo.title, Gibo().adopting(shared)
 
 
-def biases(found: Forecast) -> np.ndarray:
-    """(k,) how long the planned bias of a step's gradient is at each of `LEVELS`."""
-    prior = float(np.trace(found.method.surrogate.covariance.prior(np.mean(found.facts.box, axis=0))))
-    return np.asarray(AMPLITUDE * np.sqrt(LEVELS * prior / found.facts.d))
+def biases(forecast: Forecast) -> np.ndarray:
+    """Return (k,) the length of the planned bias of a step's gradient at each of `LEVELS`."""
+    prior = float(np.trace(forecast.method.surrogate.covariance.prior(np.mean(forecast.facts.box, axis=0))))
+    return np.asarray(AMPLITUDE * np.sqrt(LEVELS * prior / forecast.facts.d))
 
 
-def expected(found: Forecast, levels: np.ndarray) -> np.ndarray:
-    """(k,) about how many trainings a run takes at these bias levels. About 0.1 ms each; with rougher kernels and a
-    hundred settings 6 ms, once."""
-    method = found.method.replaced(batch_size=None)
-    batches = (method.replaced(bias_level=level).batches(found.facts) for level in levels.tolist())
-    return np.array([planning.expected_trainings(one, method.iterations) for one in batches])
+def expected(forecast: Forecast, levels: np.ndarray) -> np.ndarray:
+    """Return (k,) about the number of trainings of a run at these bias levels. About 0.1 ms each; with rougher kernels
+    and a hundred settings 6 ms, once."""
+    method = forecast.method.replaced(batch_size=None)
+    rules = (method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist())
+    return np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])

@@ -1,4 +1,5 @@
-"""Kernels of unit amplitude with their derivatives, and what is assumed of one user's loss (THEORY.md, section 2)."""
+"""Kernels of unit amplitude with their derivatives, and the Gaussian process assumed for one user's loss (THEORY.md,
+section 2)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -12,36 +13,36 @@ from dpviz.specification import Specification, choice, number
 KERNELS = {"rbf": "Squared exponential", "matern": "Matérn 5/2: rougher", "quadratic": "Quadratic functions"}
 MEANS = {"constant": "Unknown constant", "zero": "Zero, as published"}
 ROOT_5 = math.sqrt(5.0)
-LEAST_NOISE = 1e-6  # relative, that is assumed where observations have none
+MIN_NOISE = 1e-6  # relative, assumed where observations have none
 
 
 class Kernel(ABC):
-    """k(x, z), the covariance of one user's losses at two points, in units of their variance."""
+    """Covariance k(x, z) of one user's losses at two points, in units of their variance."""
 
     @abstractmethod
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """k between points x (N, d) and z (M, d); (N, M)."""
+        """Return (N, M) k between points x (N, d) and z (M, d)."""
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
-        """k(x, x) of points (N, d); (N,). 1 for stationary kernels."""
+        """Return (N,) k(x, x) of points (N, d); 1 for stationary kernels."""
         return np.ones(len(x))
 
     @abstractmethod
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """∇ₓ k(x, z_j) at one point x (d,) for points z (N, d); (N, d)."""
+        """Return (N, d) ∇ₓ k(x, z_j) at one point x (d,) for points z (N, d)."""
 
     @abstractmethod
     def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """∂²k(x, z)/∂x_a∂z_b at two points (d,); (d, d)."""
+        """Return (d, d) ∂²k(x, z)/∂x_a∂z_b at two points (d,)."""
 
     def prior(self, x: np.ndarray) -> np.ndarray:
-        """Covariance (d, d) of the gradient at x (d,) before anything is evaluated."""
+        """Return the covariance (d, d) of the gradient at x (d,) before any evaluation."""
         return self.mixed(x, x)
 
 
 @dataclass(frozen=True)
 class SquaredExponential(Kernel):
-    """exp(-r²/2), r = ‖x - z‖/ℓ."""
+    """Kernel exp(-r²/2), r = ‖x - z‖/ℓ."""
 
     length: float
 
@@ -60,7 +61,7 @@ class SquaredExponential(Kernel):
 
 @dataclass(frozen=True)
 class Matern(Kernel):
-    """(1 + √5 r + 5r²/3) exp(-√5 r): Matérn's of smoothness 5/2."""
+    """Matérn's kernel of smoothness 5/2, (1 + √5 r + 5r²/3) exp(-√5 r), r = ‖x - z‖/ℓ."""
 
     length: float
 
@@ -81,7 +82,7 @@ class Matern(Kernel):
 
 @dataclass(frozen=True)
 class Quadratic(Kernel):
-    """(1 + xᵀz)²: quadratic functions, known exactly after (d + 1)(d + 2)/2 evaluations. Not stationary."""
+    """Kernel (1 + xᵀz)² of quadratic functions, known exactly after (d + 1)(d + 2)/2 evaluations. Not stationary."""
 
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         return (1 + x @ z.T) ** 2
@@ -97,7 +98,8 @@ class Quadratic(Kernel):
 
 
 def squares(x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """‖x - z‖² between points (N, d) and (M, d); (N, M). From their middle, so that near points cancel less."""
+    """Return (N, M) ‖x - z‖² between points (N, d) and (M, d), computed from their middle, so that less cancels for
+    near points."""
     middle = z.mean(axis=0) if len(z) else 0.0
     x, z = x - middle, z - middle
     lengths = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", z, z)
@@ -105,8 +107,8 @@ def squares(x: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 class Surrogate(Specification):
-    """A Gaussian process for the loss of one user, chosen before any loss is seen: privacy does not rest on it, but it
-    must not be fitted to the users' losses (THEORY.md, E3)."""
+    """Gaussian process for the loss of one user, chosen without its losses: privacy does not depend on it, but it must
+    not be fitted to the users' losses (THEORY.md, E3)."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.surrogate"
     kernel: Literal["rbf", "matern", "quadratic"] = choice(
@@ -140,18 +142,21 @@ class Surrogate(Specification):
 
     @property
     def noise(self) -> float:
-        """s; where nothing is said, next to nothing, for the sake of rounding."""
-        return LEAST_NOISE if self.relative_noise is None else self.relative_noise
+        """s, the relative noise; if it is not set, a small number against rounding errors."""
+        return MIN_NOISE if self.relative_noise is None else self.relative_noise
 
     def observing(self, deviation: float, factor: float = 1.0) -> "Surrogate":
-        """Itself with the noise that it assumes of observations with a declared standard deviation, times a factor."""
+        """Return this process with the noise of observations with a declared standard deviation, times a factor.
+
+        A noise that is set replaces the declared one.
+        """
         declared = deviation**2 if self.relative_noise is None else self.relative_noise
-        least = LEAST_NOISE if self.relative_noise is None else 0.0
-        return self.replaced(relative_noise=min(100.0, max(least, 1e-10, declared * factor**2)))
+        minimum = MIN_NOISE if self.relative_noise is None else 0.0
+        return self.replaced(relative_noise=min(100.0, max(minimum, 1e-10, declared * factor**2)))
 
     @property
     def covariance(self) -> Kernel:
-        """The kernel."""
+        """Kernel of the process."""
         if self.kernel == "quadratic":
             return Quadratic()
         return (SquaredExponential if self.kernel == "rbf" else Matern)(self.length_scale)

@@ -1,4 +1,4 @@
-"""The lesson that tuning tells: when further trainings no longer help."""
+"""A lesson with private tuning: further trainings do not help without end."""
 
 from dpviz.families.bayesian_optimization.baselines import RandomSearch
 from dpviz.families.bayesian_optimization.presets import RANDOM
@@ -7,7 +7,7 @@ from dpviz.numbers import short
 
 
 def _trainings(before: Side, after: Side) -> Numbers:
-    """How many settings are tried, and what the choice may spend."""
+    """Return the numbers of settings on both sides, their ratio, and ε of the choice."""
     few, many = (side.method(RandomSearch).trainings for side in (before, after))
     return {
         "few": few,

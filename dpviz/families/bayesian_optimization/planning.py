@@ -1,4 +1,4 @@
-"""What a run will ask for, known before it: batches, trainings, and what to be warned of."""
+"""Estimates before a run: batches, trainings, and warnings."""
 
 import math
 
@@ -11,32 +11,33 @@ from dpviz.numbers import short
 from dpviz.problems.tuning.tuning import TuningFacts
 
 phrase = resources.phrases(__package__)
-# Of the first batch, that later steps need on average: so much at a bias level of 0.02 or less, and less the more of
-# the gradient may stay unknown (THEORY.md, section 9).
+# Later steps need on average this share of the first batch at a bias level of 0.02 or less, and less at a higher one
+# (THEORY.md, section 9).
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 
 
 def expected_trainings(batches: Batches, steps: int) -> float:
-    """About how many trainings a replicate needs: later steps reuse the history."""
+    """Return about the number of trainings of a replicate; later steps reuse the history."""
     return float(expected_batches(batches, steps).sum())
 
 
 def expected_batches(batches: Batches, steps: int) -> np.ndarray:
-    """(T,) about how many points each step adds."""
-    first, fixed = batches.first(), batches.size is not None or batches.placing.design == "central"
-    fixed = fixed or batches.closed_form() is None  # what no batch reaches at first, later ones hardly do
+    """Return (T,) about the number of points that each step adds."""
+    first, is_fixed = batches.first(), batches.size is not None or batches.placing.design == "central"
+    is_fixed = is_fixed or batches.closed_form() is None  # a level that the first batch misses, later ones miss, too
     share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
-    found = np.full(steps, float(first) if fixed else max(share * first, batches.placing.least))
-    found[0] = first
+    sizes = np.full(steps, float(first) if is_fixed else max(share * first, batches.placing.least))
+    sizes[0] = first
     surrogate, d = batches.surrogate, len(batches.low)
-    coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which so many evaluations tell exactly
+    coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is exact after this number of evaluations
     if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
-        found = np.diff(np.minimum(np.cumsum(found), coefficients), prepend=0.0)
-    return found
+        sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
+    return sizes
 
 
 def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
-    """What to be warned of by numbers that are public. noise : standard deviation per coordinate."""
+    """Return a warning if the noise is long compared with the clip, from public numbers. noise : standard deviation per
+    coordinate."""
     total = noise * math.sqrt(facts.d)
     if total <= clip / 2:
         return ()
@@ -49,18 +50,18 @@ def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
 
 
 def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
-    """What to be warned of in the surrogate's settings."""
-    found, surrogate = [], batches.surrogate
+    """Return warnings about the surrogate's settings."""
+    warnings, surrogate = [], batches.surrogate
     if surrogate.noise < facts.observation_sd**2:
-        found.append(
+        warnings.append(
             f"The process assumes noise of variance {short(surrogate.noise)} and observations have "
             f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
             "points come too near, and noise is taken for slopes."
         )
-    chosen = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
-    if chosen and batches.closed_form() is None:
-        found.append(
+    is_by_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
+    if is_by_level and batches.closed_form() is None:
+        warnings.append(
             f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take that "
             "many. Raise the bias level, or allow repeats."
         )
-    return tuple(found)
+    return tuple(warnings)

@@ -1,5 +1,5 @@
-"""The posterior of every user's gradient. All users are evaluated at the same points, so one factor serves all of them,
-and none of their losses enters here (THEORY.md, section 3)."""
+"""Posterior of every user's gradient. All users are evaluated at the same points, so one factor serves all of them, and
+none of their losses enters here (THEORY.md, section 3)."""
 
 import math
 from functools import cached_property
@@ -10,11 +10,11 @@ from scipy.linalg import lapack
 from dpviz.families.bayesian_optimization.kernels import Surrogate
 
 JITTER = 1e-12  # of the mean variance
-NOTHING_NEW = 1e-8  # of a point's variance: who knows it up to this much does not evaluate there
+NOTHING_NEW = 1e-8  # of a point's variance: if less than this remains, the point adds no information
 
 
 class Evaluated:
-    """The points at which losses are known, and the Cholesky factor of their covariance.
+    """Points at which losses are known, and the Cholesky factor of their covariance.
 
     points : (N, d). factor : (N, N) lower triangular, L Lᵀ = k(X, X) + noise.
     """
@@ -30,25 +30,26 @@ class Evaluated:
         return np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
 
     def noise(self, points: np.ndarray) -> np.ndarray:
-        """(N,) what is added to the variances at points (N, d): observation noise and jitter."""
+        """Return (N,) the amounts added to the variances at points (N, d): observation noise and jitter."""
         return np.full(len(points), self.surrogate.noise) + JITTER * self.kernel.diagonal(points)
 
     def latest(self, count: int) -> "Evaluated":
-        """Itself with the last `count` points only."""
-        old = len(self.points) - count
-        return self if old <= 0 else Evaluated(self.surrogate, self.points[old:])
+        """Return the last `count` points only, with their factor."""
+        dropped = len(self.points) - count
+        return self if dropped <= 0 else Evaluated(self.surrogate, self.points[dropped:])
 
     def at(self, theta: np.ndarray) -> "Local":
-        """What is known of the gradient at theta (d,)."""
+        """Return the posterior of the gradient at theta (d,)."""
         return Local(self, theta, solved(self.factor, self.kernel.slopes(theta, self.points)), self._ones)
 
     @cached_property
     def _ones(self) -> np.ndarray:
+        """L⁻¹ 1 (N,)."""
         return solved(self.factor, np.ones((len(self.points), 1)))[:, 0]
 
 
 class Local:
-    """What is known of the gradient at one point theta (d,).
+    """Posterior of the gradient at one point theta (d,).
 
     slopes : V = L⁻¹ D (N, d), D the slopes of the kernel. ones : a = L⁻¹ 1 (N,).
     """
@@ -59,40 +60,40 @@ class Local:
 
     @property
     def known(self) -> Evaluated:
-        """The evaluations that this rests on."""
+        """Evaluations that the posterior is based on."""
         return self._known
 
     @cached_property
     def prior(self) -> float:
-        """P(θ), the trace of the gradient's covariance before any evaluation."""
+        """P(θ), trace of the gradient's covariance before any evaluation."""
         return float(np.trace(self._kernel.prior(self.theta)))
 
     @cached_property
-    def _pulled(self) -> tuple[np.ndarray, float]:
-        """aᵀV (d,) and aᵀa: what an unknown constant takes away."""
+    def _constant_terms(self) -> tuple[np.ndarray, float]:
+        """aᵀV (d,) and aᵀa, from which the variance due to an unknown constant follows."""
         return self.ones @ self.slopes, float(self.ones @ self.ones)
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """Σ (d, d) of a user's gradient, for unit amplitude."""
-        found = self._kernel.prior(self.theta) - self.slopes.T @ self.slopes
+        covariance = self._kernel.prior(self.theta) - self.slopes.T @ self.slopes
         if self._constant:
-            along, size = self._pulled
-            found += np.outer(along, along) / size
-        return found
+            product, square = self._constant_terms
+            covariance += np.outer(product, product) / square
+        return covariance
 
     @cached_property
     def unexplained(self) -> float:
-        """α/P: the share of the gradient's variance that the evaluations leave."""
+        """α/P, share of the gradient's variance that remains after the evaluations."""
         explained = float((self.slopes**2).sum())
         if self._constant:
-            along, size = self._pulled
-            explained -= float(along @ along) / size
+            product, square = self._constant_terms
+            explained -= float(product @ product) / square
         return max(0.0, 1 - explained / self.prior)
 
     @cached_property
     def largest(self) -> float:
-        """√λ_max(Σ), the largest standard deviation of the gradient in any direction, for unit amplitude."""
+        """√λ_max(Σ), largest standard deviation of the gradient in any direction, for unit amplitude."""
         return math.sqrt(max(0.0, float(np.linalg.eigvalsh(self.covariance)[-1])))
 
     @cached_property
@@ -101,69 +102,70 @@ class Local:
         columns sum to 0."""
         slopes = self.slopes
         if self._constant:
-            along, size = self._pulled
-            slopes = slopes - np.outer(self.ones, along) / size
+            product, square = self._constant_terms
+            slopes = slopes - np.outer(self.ones, product) / square
         return solved(self.known.factor, slopes, transposed=True)
 
     def trial(self, points: np.ndarray) -> "Trial":
-        """What would be known after evaluations at points (b, d), too; those that tell nothing new are left out."""
+        """Return the posterior after further evaluations at points (b, d), without those that add no information."""
         return Trial(self, points)
 
 
 class Trial(Local):
-    """A local posterior with hypothetical evaluations; the large factor is put together only if they are made.
+    """Local posterior with hypothetical evaluations; the large factor is put together only if they are made.
 
-    kept : (k,) which of the points that were proposed; the others tell nothing new. points : (k, d) those.
+    kept : (k,) indices of the proposed points that add information. points : (k, d) these points.
     """
 
-    def __init__(self, before: Local, points: np.ndarray) -> None:
-        known, kernel = before.known, before.known.kernel
-        self._across = solved(known.factor, kernel.gram(known.points, points))
-        rest = kernel.gram(points, points) - self._across.T @ self._across
-        self._own, self.kept = factor_of_new(rest, known.noise(points), kernel.diagonal(points))
-        self.points, self._across = points[self.kept], self._across[:, self.kept]
-        own = kernel.slopes(before.theta, self.points) - self._across.T @ before.slopes
-        ones = 1 - self._across.T @ before.ones
-        slopes = np.concatenate([before.slopes, solved(self._own, own)])
-        both = np.concatenate([before.ones, solved(self._own, ones[:, None])[:, 0]])
-        super().__init__(known, before.theta, slopes, both)
+    def __init__(self, local: Local, points: np.ndarray) -> None:
+        known, kernel = local.known, local.known.kernel
+        cross = solved(known.factor, kernel.gram(known.points, points))
+        conditional = kernel.gram(points, points) - cross.T @ cross
+        self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
+        self.points, self._cross = points[self.kept], cross[:, self.kept]
+        new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
+        new_ones = 1 - self._cross.T @ local.ones
+        slopes = np.concatenate([local.slopes, solved(self._new_factor, new_slopes)])
+        ones = np.concatenate([local.ones, solved(self._new_factor, new_ones[:, None])[:, 0]])
+        super().__init__(known, local.theta, slopes, ones)
 
     @cached_property
     def known(self) -> Evaluated:
-        """What is known if the evaluations are made: the factor grows, and is not computed again."""
-        before = self._known
-        old, count = len(before.points), len(self.points)
-        factor = np.zeros((old + count, old + count))
-        factor[:old, :old], factor[old:, :old], factor[old:, old:] = before.factor, self._across.T, self._own
-        return Evaluated(before.surrogate, np.concatenate([before.points, self.points]), factor)
+        """Evaluations including the hypothetical ones: the factor grows, and is not computed again."""
+        old = self._known
+        n, count = len(old.points), len(self.points)
+        factor = np.zeros((n + count, n + count))
+        factor[:n, :n], factor[n:, :n], factor[n:, n:] = old.factor, self._cross.T, self._new_factor
+        return Evaluated(old.surrogate, np.concatenate([old.points, self.points]), factor)
 
 
-def factor_of_new(rest: np.ndarray, noise: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cholesky factor of rest + noise, and the places (k,) of the points that were kept: what the old points and the
-    earlier new ones leave of a point's variance is more than NOTHING_NEW of it.
+def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the Cholesky factor of covariance + noise for the new points that add information, and their indices (k,).
 
-    rest : (b, b) covariance of new points given the old ones. noise, variances : (b,), of the new points.
+    A point adds information if its variance given the old points and the earlier new ones is at least NOTHING_NEW of
+    its variance. covariance : (b, b) of the new points given the old ones. noise, variances : (b,) of the new points.
     """
-    least = noise + NOTHING_NEW * variances
-    factor, failed = lapack.dpotrf((rest + np.diag(noise)).T, lower=1, clean=1)
-    if not failed and (np.diag(factor) ** 2 >= least).all():
-        return factor, np.arange(len(rest))
-    kept: list[int] = []
-    rows = np.zeros_like(rest)
-    for i in range(len(rest)):
-        row = solved(rows[: len(kept), : len(kept)], rest[kept, i][:, None])[:, 0]
-        left = rest[i, i] + noise[i] - row @ row
-        if left >= least[i]:
-            rows[len(kept), : len(kept)], rows[len(kept), len(kept)] = row, np.sqrt(left)
-            kept.append(i)
-    return rows[: len(kept), : len(kept)], np.array(kept, dtype=int)
+    minimum = noise + NOTHING_NEW * variances
+    factor, info = lapack.dpotrf((covariance + np.diag(noise)).T, lower=1, clean=1)
+    if not info and (np.diag(factor) ** 2 >= minimum).all():
+        return factor, np.arange(len(covariance))
+    indices: list[int] = []
+    rows = np.zeros_like(covariance)
+    for i in range(len(covariance)):
+        k = len(indices)
+        row = solved(rows[:k, :k], covariance[indices, i][:, None])[:, 0]
+        remaining = covariance[i, i] + noise[i] - row @ row
+        if remaining >= minimum[i]:
+            rows[k, :k], rows[k, k] = row, np.sqrt(remaining)
+            indices.append(i)
+    return rows[: len(indices), : len(indices)], np.array(indices, dtype=int)
 
 
 def solved(factor: np.ndarray, right: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """L⁻¹ B, or L⁻ᵀ B, of a lower triangular factor (N, N) and B (N, k)."""
+    """Return L⁻¹ B, or L⁻ᵀ B, for a lower triangular factor L (N, N) and B (N, k)."""
     if not right.size:
         return np.zeros(right.shape)
     # LAPACK reads columns first: a matrix in rows is its transpose, an upper triangle.
-    found, failed = lapack.dtrtrs(factor.T, right, lower=0, trans=0 if transposed else 1)
-    assert not failed
-    return found
+    solution, info = lapack.dtrtrs(factor.T, right, lower=0, trans=0 if transposed else 1)
+    assert not info
+    return solution

@@ -1,4 +1,4 @@
-"""What the process has learned of the mean loss along one setting: the points of a run follow from where it was."""
+"""Posterior of the mean loss along one setting. The evaluated points of a run follow from its iterates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ POINTS = 41  # of the curve
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The mean loss along one coordinate, and what is known of it.
+    """Mean loss along one coordinate, and its posterior.
 
-    places (k,) of the coordinate, truth, mean, deviation (k,): the loss there, and what the process expects, with its
-    standard deviation for unit amplitude. queries, losses (N,): coordinate and loss of the points that are kept, which
-    lie beside the curve; newest (N,) bool: of the last step. here : the coordinate of the iterate.
+    places : (k,) values of the coordinate. truth : (k,) the loss there. mean, deviation : (k,) of the posterior, for
+    unit amplitude. queries, losses : (N,) coordinate and loss of the stored points, which are not on the line of the
+    curve. newest : (N,) bool, those of the last step. here : the coordinate of the iterate.
     """
 
     places: np.ndarray
@@ -32,8 +32,10 @@ class Curve:
 
 
 def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> Iterator[tuple[Evaluated, int]]:
-    """For each of the iterates way (k, d), from the first on: what is known when the step from there is taken, and how
-    many of the points are new. Points need no losses: they follow from the iterates."""
+    """Yield, for each iterate of `way` (k, d), the evaluations at the step from there, and how many of them are new.
+
+    The points need no losses: they follow from the iterates.
+    """
     batches = method.batches(facts)
     known = Evaluated(batches.surrogate, np.empty((0, facts.d)))
     for theta in way:
@@ -43,7 +45,8 @@ def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> Iterator[t
 
 
 def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> Curve:
-    """The curve through the last of the iterates way (k, d), as the process sees it when the step from there is taken.
+    """Compute the curve along a coordinate through the last of the iterates `way` (k, d), with the posterior at the
+    step from there.
 
     A diagnostic: it reads the users' losses, of N + 41 trainings, without observation noise.
     """
@@ -53,22 +56,22 @@ def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int
     places = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
     line[:, coordinate] = places
-    found = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
-    truth, losses = found[:POINTS], found[POINTS:]
+    objective = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
+    truth, losses = objective[:POINTS], objective[POINTS:]
     mean, deviation = expected(known, losses, line)
     newest = np.arange(len(losses)) >= len(losses) - new
     return Curve(places, truth, mean, deviation, known.points[:, coordinate], losses, newest, float(theta[coordinate]))
 
 
-def expected(known: Evaluated, losses: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Posterior mean and standard deviation (k,) of a loss at places (k, d), from its values (N,) at the known points;
-    of one with unit amplitude."""
-    across = solved(known.factor, known.kernel.gram(known.points, places))
+def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return posterior mean and standard deviation (k,) of a loss with unit amplitude at points (k, d), from its values
+    (N,) at the known points."""
+    cross = solved(known.factor, known.kernel.gram(known.points, points))
     values = solved(known.factor, losses[:, None])[:, 0]
-    variance = known.kernel.diagonal(places) - (across**2).sum(axis=0)
+    variance = known.kernel.diagonal(points) - (cross**2).sum(axis=0)
     if known.surrogate.mean != "constant" or len(losses) < 2:
-        return across.T @ values, np.sqrt(np.maximum(variance, 0.0))
+        return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))
     ones = solved(known.factor, np.ones((len(losses), 1)))[:, 0]
-    size = float(ones @ ones)
-    middle, left = float(ones @ values) / size, 1 - ones @ across
-    return middle + across.T @ (values - middle * ones), np.sqrt(np.maximum(variance + left**2 / size, 0.0))
+    square = float(ones @ ones)
+    constant, weight = float(ones @ values) / square, 1 - ones @ cross
+    return constant + cross.T @ (values - constant * ones), np.sqrt(np.maximum(variance + weight**2 / square, 0.0))

@@ -1,4 +1,4 @@
-"""The methods by name, and experiments worth a click (Sopa et al. 2025; what they come to: measured, THEORY.md)."""
+"""Methods by name, and experiments (Sopa et al. 2025; measured results: THEORY.md)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,14 +17,14 @@ REPLICATES = 4  # at first: each is several hundred trainings
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
-    """Arms for the methods named; `settings` apply to all that have such a field.
+    """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
 
-    references : adds GIBO, which is DP-GIBO without noise; and beside DP-GD, the same steps without noise.
+    references : adds GIBO, which is DP-GIBO without noise; and if DP-GD is there, the same steps without noise.
     """
-    plain = {REFERENCE: GIBO} | ({EXACT_REFERENCE: EXACT} if EXACT in labels else {})
+    without_privacy = {REFERENCE: GIBO} | ({EXACT_REFERENCE: EXACT} if EXACT in labels else {})
     return preset.arms(
         {label: METHODS[label].adopting(settings) for label in labels},
-        {label: METHODS[name].adopting(settings) for label, name in plain.items() if references},
+        {label: METHODS[name].adopting(settings) for label, name in without_privacy.items() if references},
     )
 
 

@@ -1,4 +1,4 @@
-"""What the error bound of vertex sampling guarantees for given public numbers, whatever the data."""
+"""The guaranteed accuracy of vertex sampling: its error bound for given public numbers and any data."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from dpviz.specification import number
 class GameBound(ErrorBound):
     """Vertex sampling in a game on two simplices, all rows in every round; gap on the data, expected over the draws.
 
-    The direct bound (THEORY.md, section 10.1) with step sizes up to what the budget pays for.
+    The direct bound (THEORY.md, section 10.1) at the best step sizes that the budget pays for.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.accuracy.game"
@@ -55,7 +55,7 @@ class GameBound(ErrorBound):
     )
 
     def facts(self) -> GameFacts:
-        """The same numbers as a game states them."""
+        """Return these numbers in the form in which a game states them."""
         return GameFacts(
             n=self.rows,
             d=self.strategies_x + self.strategies_y,
@@ -70,29 +70,27 @@ class GameBound(ErrorBound):
         )
 
     def best(self, budget: Budget) -> Best:
-        """With steps that the budget surely pays for, in closed form for every number of rounds at once.
+        """Return the smallest bound over the numbers of rounds, with steps that the budget surely pays for.
 
-        Σ η²/8 bounds the draws' ρ, and their μ² is at most π times as much, because μ ≤ η √(2π)/4. Under pure ε their η
-        add up; (ε, δ) takes the better one of that and ρ. The plan's own accounting is tighter by about 1 %.
+        It is in closed form for every number of rounds at once. Σ η²/8 bounds the draws' ρ, and their μ² is at most π
+        times that, because μ ≤ η √(2π)/4. Under pure ε their η add up; (ε, δ) takes the better one of that and ρ. The
+        plan's accounting is tighter by about 1 %. Uniform strategies, without any round, are the best if their bound is
+        smaller.
         """
-        rounds, bound = best_bound(self._players(), self.rows, budget, self.iterations)
-        return self._or_nothing(rounds, bound)
+        players = planning.players(self.facts(), self.draws)
+        rounds, bound = best_bound(players, self.rows, budget, self.iterations)
+        # At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex.
+        start = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
+        return Best(bound, rounds) if bound < start else Best(start, 0)
 
     def without_privacy(self) -> float:
-        """Also without noise the players know each other's past only, and play vertices, not their strategies."""
+        """Return the bound without a budget: the players still know each other's past only, and play vertices, not
+        their strategies."""
         return self.best(NoPrivacy()).bound
-
-    def _players(self) -> tuple[theory.Player, ...]:
-        return planning.players(self.facts(), self.draws)
-
-    def _or_nothing(self, rounds: int, bound: float) -> Best:
-        """At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex."""
-        start = sum(player.spread * -math.expm1(-player.log_vertices) for player in self._players())
-        return Best(bound, rounds) if bound < start else Best(start, 0)
 
 
 def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest: int) -> tuple[int, float]:
-    """(T, bound): the smallest direct bound with all n rows in every of T <= longest rounds, at the best split.
+    """Return (T, bound): the smallest direct bound with all n rows in each of T <= longest rounds, at the best split.
 
     Players whose gradient needs no data pay nothing. Raises UserError for a budget in which there is no such bound.
     """
@@ -105,6 +103,7 @@ def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest
 def _bounds(
     players: Sequence[theory.Player], paying: Sequence[theory.Player], n: int, budget: Budget, rounds: Floats
 ) -> Floats:
+    """Return (k,) the direct bound after each of `rounds` (k,) that spend the budget; the best over the currencies."""
     bounds, shares = [], theory.optimal_shares(paying, budget.pure)
     if (epsilon := budget.total_epsilon) is not None:  # K η² in proportion to the shares of ρ
         parts = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
@@ -123,7 +122,7 @@ def _bounds(
 
 
 def _bound(players: Sequence[theory.Player], caps: Mapping[theory.Player, ArrayLike], rounds: Floats) -> Floats:
-    """With the largest steps (k,) that privacy allows, or shorter ones if the bound prefers them."""
+    """Return (k,) the direct bound with the best steps up to `caps`, the largest (k,) that privacy allows."""
     free = [np.sqrt(8 * player.log_vertices / rounds) / player.spread for player in players]
     steps = [np.minimum(caps.get(player, math.inf), best) for player, best in zip(players, free, strict=True)]
     return theory.direct_bound(players, steps, rounds)

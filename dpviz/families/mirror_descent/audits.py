@@ -1,10 +1,10 @@
 """Tiny worst cases of games on simplices, for audits.
 
-game : 2 × 2, the sign of one row's payoffs jumps for both of a player's strategies, of the ordinary row for one; those
-    of all others cancel.
-regression : one row's label jumps from 1 to -1, the ordinary row is 0 on D', as all others are.
-survey : one row moves from one cell to the opposite one, the ordinary row to one beside it; all others are as many in
-    either. Where tables of both questions are measured one move tells as much as the other.
+game : 2 × 2, the sign of one row's payoffs changes for both of a player's strategies, of the ordinary row for one;
+    the payoffs of all others cancel.
+regression : one row's label changes from 1 to -1, the ordinary row is 0 on D', as all others are.
+survey : one row moves from one cell to the opposite one, the ordinary row to an adjacent one; half of the others are in
+    each of the two opposite cells. Where tables of both questions are measured, either move is as informative.
 """
 
 from collections.abc import Callable
@@ -36,34 +36,34 @@ MOVED = "One row of the survey moves from one cell to the opposite one."
 
 
 def game(first: float = -1.0) -> Neighbours:
-    """See above. first : on D', what the row says of a player's first strategy; 1 on D."""
+    """Return D and D' of the game that differ in one row. first : its sign for the first strategy on D'; 1 on D."""
     facts = replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
 
-    def built(row: Row) -> MatrixGameProblem:
-        one = np.tile([1.0, -1.0], (ROWS, 1))
-        other = one.copy()
-        other[1::2] *= -1
-        one[0] = row
-        nobody = np.zeros((2, 1)), np.zeros((2, 1))
-        return MatrixGameProblem(facts, Payoffs.of((Signs.pack(one.T < 0), Signs.pack(other.T < 0)), nobody))
+    def build(row: Row) -> MatrixGameProblem:
+        signs_x = np.tile([1.0, -1.0], (ROWS, 1))
+        signs_y = signs_x.copy()
+        signs_y[1::2] *= -1
+        signs_x[0] = row
+        population = np.zeros((2, 1)), np.zeros((2, 1))
+        return MatrixGameProblem(facts, Payoffs.of((Signs.pack(signs_x.T < 0), Signs.pack(signs_y.T < 0)), population))
 
-    return Neighbours(built((1.0, -1.0)), built((first, 1.0)))
+    return Neighbours(build((1.0, -1.0)), build((first, 1.0)))
 
 
 def regression(other: Row = (1.0, 1.0, -1.0)) -> Neighbours:
-    """See above. other : the row's two features and its label on D'."""
+    """Return D and D' of the regression that differ in one row. other : its two features and its label on D'."""
     facts = replace(SparseRegression(dimension=3).facts(), n=ROWS, d=5, d_x=4)
 
-    def built(row: Row) -> LearningGame:
+    def build(row: Row) -> LearningGame:
         features, labels = np.zeros((ROWS, 2)), np.zeros(ROWS)
         features[0], labels[0] = row[:2], row[2]
         return LearningGame(facts, features, labels, 1.0, 0.0, Ball(1.0))
 
-    return Neighbours(built((1.0, 1.0, 1.0)), built(other))
+    return Neighbours(build((1.0, 1.0, 1.0)), build(other))
 
 
 def survey(cell: Row = (1, 1)) -> Neighbours:
-    """See above. cell : that of the row on D'."""
+    """Return D and D' of the survey that differ in one row. cell : its answers on D'; (0, 0) on D."""
     table = np.resize(np.array([[0, 0], [1, 1]], dtype=np.int16), (ROWS, 2))
     return Neighbours.of(SURVEY, CODES, table, (0, 0), cell)
 

@@ -1,8 +1,7 @@
-"""What the theory says of a plan: bounds round by round and against T, and what the paper's step size really costs.
+"""Error bounds of a plan by round, against T, rows and shares; the actual cost of the paper's step size; and the
+comparison of the budget's split between the two players with the even and the best one.
 
-The split of the budget between the two players is compared with the even and the best one, without a run.
-
-They need settings only, never data. Sections are those of the family's specification.
+All need settings only, never data or a run. Sections are those of THEORY.md.
 """
 
 import math
@@ -22,11 +21,11 @@ from dpviz.privacy.events import inner_events
 from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.marginals import Marginals
 
-MOST_ROUNDS = 100_000  # that are considered when rows are counted
+MAX_ROUNDS = 100_000  # of the bounds for a number of rows
 
 
 def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | None:
-    """(T+1,) bound on the expected gap of the average after t = 1..T rounds of this plan (section 10.1); nan at t = 0.
+    """Return (T+1,) a bound on the expected gap of the average after t = 1..T rounds (section 10.1); nan at t = 0.
 
     It is about the gap on the data, in a single pass about that on the population. None for fresh output draws, which
     it does not cover (erratum E1). Without privacy the weights themselves are played, and sampling costs nothing.
@@ -46,12 +45,13 @@ def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | 
 
 
 def told(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
-    """A bound on the gap where it says something: NaN where the gap cannot exceed it anyway."""
+    """Return the bound, with NaN where it says nothing, because the gap cannot exceed it in any case."""
     return np.where(bound < facts.largest_gap, bound, np.nan)
 
 
 def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, rounds: int, fit_error: float) -> float:
-    """Bound on the expected largest error of a released histogram's marginal cells, from public and released numbers.
+    """Return a bound on the expected largest error of a released histogram's marginal cells, from public numbers and
+    the released `fit_error`.
 
     Gaussian marginals: the largest of q cells' noise is at most σ √(2 ln 2q) on average (a maximum of sub-Gaussian
     variables), and the histogram is `fit_error` away from the noisy tables, which is released. The synthetic data game:
@@ -70,8 +70,8 @@ def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, r
 def bound_over_rounds(
     facts: GameFacts, budget: Budget, rounds: Sequence[int], sampling: planning.Sampling = planning.USUAL
 ) -> tuple[Floats, Floats]:
-    """Bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes at
-    their caps, and with the best step sizes below them. In a single pass, on the population's gap."""
+    """Return bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes
+    at their caps, and (k,) with the best step sizes below them. In a single pass, on the population's gap."""
     at_caps, at_best = np.array([bound_at(facts, budget, count, sampling) for count in rounds]).T
     return at_caps, at_best
 
@@ -79,8 +79,8 @@ def bound_over_rounds(
 def bound_over_shares(
     facts: GameFacts, budget: Budget, shares: Sequence[float], rounds: int, sampling: planning.Sampling = planning.USUAL
 ) -> tuple[Floats, Floats]:
-    """For each share of x in `shares`, at one number of rounds, (k,): the bound with the best step sizes below the
-    caps; and Σ ln d/(τ T) with steps at the caps, the part that the split decides (section 10.3)."""
+    """Return, for each share of x in `shares`, at one number of rounds: (k,) the bound with the best step sizes below
+    the caps; and (k,) Σ ln d/(τ T) with steps at the caps, the part that depends on the split (section 10.3)."""
     best, regret = [], []
     for share in shares:
         players, largest, free = _steps(facts, budget, rounds, sampling._replace(share_x=share))
@@ -99,8 +99,8 @@ def bound_over_shares(
 def bound_at(
     facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling = planning.USUAL
 ) -> tuple[float, float]:
-    """Bounds on the expected gap after `rounds` that share the budget: with steps at their caps, and with the best
-    steps below them. In a single pass, on the population's gap."""
+    """Return bounds on the expected gap after `rounds` that share the budget: with steps at their caps, and with the
+    best steps below them. In a single pass, on the population's gap."""
     players, largest, free = _steps(facts, budget, rounds, sampling)
     best = [min(pair) for pair in zip(largest, free, strict=True)]
     at_caps, at_best = (_bound(facts, players, steps, rounds, sampling.batching) for steps in (largest, best))
@@ -110,20 +110,23 @@ def bound_at(
 def _steps(
     facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling
 ) -> tuple[tuple[theory.Player, ...], list[float], list[float]]:
-    """The players who have a choice, with the largest steps that the budget allows them and those that suit the bound;
-    who pays nothing has no cap."""
+    """Return the players with a choice, the largest step that the budget allows each, and the best step by the bound.
+
+    For a player that pays nothing the former is the latter.
+    """
     draws, share_x, batching = sampling
     players = planning.players(facts, draws)
     weights, split = planning.weights(facts, rounds, batching), planning.shares(facts, share_x, draws, budget.pure)
     caps = planning.private_steps(facts, budget, weights, draws, split, "tight", rounds)
-    own = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
+    player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
     free = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
-    return players, [cap or step for cap, step in zip(own, free, strict=True)], free
+    return players, [cap or step for cap, step in zip(player_caps, free, strict=True)], free
 
 
 def _bound(
     facts: GameFacts, players: Sequence[theory.Player], steps: Sequence[float], rounds: int, batching: planning.Batching
 ) -> float:
+    """Return the direct bound on the expected gap; in a single pass, on the population's gap."""
     bound = float(theory.direct_bound(players, steps, rounds))
     if batching == "single":
         bound += float(theory.population_term(players, facts.lipschitz, rounds, facts.n // rounds))
@@ -131,43 +134,43 @@ def _bound(
 
 
 def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int = 1) -> tuple[Floats, Floats]:
-    """(k,) the bound on the population's gap by the paper's own analysis for T of `rounds`, in a single pass with its
-    step min(√(ℓ/T)/L₀, its cap); and the part of it that is Lemma 4.2, for drawing the output afresh."""
+    """Return (k,) the bound on the population's gap by the paper's analysis for each T of `rounds`, in a single pass
+    with its step min(√(ℓ/T)/L₀, its cap); and (k,) the part of it by Lemma 4.2, for drawing the output afresh."""
     paid = planning.stated_for_approximate(budget, "The paper's bound", facts)
     log_vertices = (math.log(facts.d_x), math.log(facts.d_y))
     cap = rates.tau_paper(rounds, facts.n // rounds, paid.epsilon, paid.delta, facts.lipschitz, draws)
     step = np.minimum(np.sqrt(facts.log_vertices / rounds) / facts.lipschitz, cap)
     constants = (facts.lipschitz, facts.smoothness, facts.second_smoothness)
-    whole = rates.paper_bound(log_vertices, step, rounds, draws, constants)
-    return whole, rates.fresh_output_term(log_vertices, facts.smoothness, rounds * draws)
+    bound = rates.paper_bound(log_vertices, step, rounds, draws, constants)
+    return bound, rates.fresh_output_term(log_vertices, facts.smoothness, rounds * draws)
 
 
 def bound_over_rows(facts: GameFacts, budget: Budget, rows: Sequence[float], draws: planning.Draws = 1) -> Floats:
-    """(k,) the smallest bound on the expected gap with each number of rows: all of them in every round, the best T up
-    to `MOST_ROUNDS`, the best split. What was released before the run comes off the budget."""
+    """Return (k,) the smallest bound on the expected gap with each number of rows: all of them in every round, the best
+    T up to `MAX_ROUNDS`, the best split. Releases before the run come off the budget."""
     players = planning.players(facts, draws)
     rest = budget.share(1.0, facts.released) if facts.released else budget
-    return np.array([accuracy.best_bound(players, round(n), rest, MOST_ROUNDS)[1] for n in rows])
+    return np.array([accuracy.best_bound(players, round(n), rest, MAX_ROUNDS)[1] for n in rows])
 
 
 def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: planning.Draws = 1) -> int | None:
-    """The fewest rows for which `bound_over_rows` promises an expected gap of `target`, up to 0.1 %; None if a thousand
-    million are not enough, because of the sampling bias."""
+    """Return the smallest number of rows for which `bound_over_rows` is at most `target`, up to 0.1 %; None if 10⁹ rows
+    are not enough, because of the sampling bias."""
     low, high = math.log(2), math.log(1e9)
     if float(bound_over_rows(facts, budget, [math.exp(high)], draws)[0]) > target:
         return None
     while high - low > 1e-3:
         middle = (low + high) / 2
-        reached = float(bound_over_rows(facts, budget, [math.exp(middle)], draws)[0]) <= target
-        low, high = (low, middle) if reached else (middle, high)
+        is_enough = float(bound_over_rows(facts, budget, [math.exp(middle)], draws)[0]) <= target
+        low, high = (low, middle) if is_enough else (middle, high)
     return math.ceil(math.exp(high))
 
 
 def paper_costs(plan: Plan) -> dict[str, float]:
-    """ε at the budget's δ, by how it is counted, of a vertex-sampling plan made for (ε, δ) by the paper's rule.
+    """Return ε at the budget's δ of a vertex-sampling plan made for (ε, δ) by the paper's rule, by accounting method.
 
-    The draws are the same in every row: as claimed; advanced composition at the largest range, evaluated instead of
-    bounded; zCDP at η²/8 per draw; the tightest accountant.
+    The draws are the same for every method: the paper's claim; advanced composition at the largest range, evaluated
+    instead of bounded; zCDP at η²/8 per draw; the tightest accountant.
     """
     budget = plan.budget
     assert isinstance(budget, ApproximateDP)
@@ -190,11 +193,11 @@ Split = (
 
 
 class Compared(NamedTuple):
-    """The part of a method's bound on the gap that the split decides: as set, even, and the smallest one.
+    """Part of a method's bound on the gap that depends on the split: as set, even, and at the best split.
 
-    Of methods that draw vertices Σ ln d/(τ T), of noisy gradients what the noise adds. share, best_share : of x.
-    noisy : whether `players`, of x and y, are deviations of the noise on each coordinate; else step sizes, which are as
-    long as the budget allows.
+    For methods that draw vertices it is Σ ln d/(τ T), for noisy gradients the part that the noise adds. share,
+    best_share : of x. noisy : True if `players`, of x and y, are deviations of the noise on each coordinate; else they
+    are step sizes, as long as the budget allows.
     """
 
     yours: float
@@ -207,10 +210,10 @@ class Compared(NamedTuple):
 
 
 def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
-    """What the split of this plan is worth; None where there is nothing to split, or no privacy."""
+    """Compare the plan's split of the budget with others; None where there is nothing to split, or no privacy."""
     facts = GameFacts.of(plan.facts)
     if not (isinstance(method, Split) and plan.private and planning.both_pay(facts)) or method.as_in_the_paper:
-        return None  # the paper counts all draws alike, whoever draws
+        return None  # the paper counts the draws of both players alike
     even = method.replaced(split="own", share_x=planning.EVEN).plan(facts, plan.budget)
     best = method.replaced(split="bound").plan(facts, plan.budget)
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
@@ -227,6 +230,7 @@ def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
 
 
 def _split_term(method: Split, plan: Plan) -> float:
+    """Return the part of the bound on the gap that depends on the split, as in `Compared`."""
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts)
     if isinstance(method, noisy_gradients.NoisyGradients):

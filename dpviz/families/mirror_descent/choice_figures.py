@@ -1,5 +1,5 @@
-"""Figures of what a setting buys: the split of the budget, rows for a target gap, the paper's bound beside ours; and
-what drawing few vertices does to gradients of a game and to values: bias, spread, rare deviations.
+"""Figures for choosing settings: the split of the budget, rows for a target gap, the paper's bound and ours; and the
+effect of few drawn vertices on gradients of a game and on values: bias, spread, rare deviations.
 """
 
 import math
@@ -37,7 +37,7 @@ SHARES_COSTS = np.geomspace(0.01, 5.0, 60)
 def split(
     facts: GameFacts, budget: Budget, rounds: int, *, sampling: planning.Sampling = planning.USUAL, chosen: float
 ) -> Chart:
-    """`bounds.bound_over_shares` against the share of x; marked: the best split in closed form, and the chosen one."""
+    """Draw `bounds.bound_over_shares` against the share of x; mark the best split in closed form, and `chosen`."""
     bound, regret = bounds.bound_over_shares(facts, budget, SHARES.tolist(), rounds, sampling)
     best = theory.optimal_shares(planning.players(facts, sampling.draws), budget.pure)[0]
     marks = [
@@ -66,21 +66,24 @@ def split(
 
 
 def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None) -> Chart:
-    """What is added to the gap of the output, on average, to certify it with 95 % confidence, against the share of the
-    budget that pays for it; and how much shorter the steps of the game get."""
-    widths, shorter = [], []
+    """Draw the width of a certificate with 95 % confidence against its share of the budget, with the shortening of the
+    game's steps.
+
+    The width is the mean amount that is added to the gap of the output. chosen : a share to mark.
+    """
+    widths, shortening = [], []
     for share in CERTIFICATE_SHARES.tolist():
         event = algorithms.certifying_event(budget.share(share, facts.released))
         widths.append(algorithms.upper_quantile(event, noise_scale(event, facts.gap_change / facts.n)))
-        shorter.append(1 - (1 - share if budget.pure else math.sqrt(1 - share)))
+        shortening.append(1 - (1 - share if budget.pure else math.sqrt(1 - share)))
     marks = []
     if chosen is not None:
-        at = float(np.interp(chosen, CERTIFICATE_SHARES, widths))
-        marks = [Mark(chosen, at, f"chosen: {short(100 * chosen)} %, + {short(at)}", style.PALETTE["second"])]
+        width = float(np.interp(chosen, CERTIFICATE_SHARES, widths))
+        marks = [Mark(chosen, width, f"chosen: {short(100 * chosen)} %, + {short(width)}", style.PALETTE["second"])]
     figure = line_figure(
         [
             Line(CERTIFICATE_SHARES, np.array(widths), "added to the gap", OURS),
-            Line(CERTIFICATE_SHARES, np.array(shorter), "steps shorter by, about", PAPER),
+            Line(CERTIFICATE_SHARES, np.array(shortening), "steps shorter by, about", PAPER),
         ],
         Axes("Share of the budget for the certificate", "Width; share of the steps", log_x=True, log_y=True),
         marks=marks,
@@ -98,18 +101,18 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
 
 
 def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = ()) -> Chart:
-    """What buying the groups' shares gives and takes, against its ε: the mean error of the smallest share, relative to
-    it, and by how much the noise of the run grows because it gets the rest.
+    """Draw gain and loss of releasing the groups' shares against its ε: the mean error of the smallest share, relative
+    to it, and the growth of the noise of the run, which gets the rest of the budget.
 
-    Laplace noise of scale 2/ε on the counts has mean size 2/ε. Under pure ε steps shrink with what is left of ε, else
-    with the root of what is left of ρ. costs_paid : what was spent on the shares already.
+    n : rows. smallest : the smallest share. Laplace noise of scale 2/ε on the counts has mean size 2/ε. Under pure ε
+    steps shrink with the rest of ε, else with the root of the rest of ρ. costs_paid : ε of earlier releases of shares.
     """
     costs = SHARES_COSTS[0.95 * (budget.total_epsilon or math.inf) > SHARES_COSTS]
-    whole = budget.about_rho(budget.amount)
+    total_rho = budget.about_rho(budget.amount)
     error, growth = 2 / (costs * n * smallest), []
     for cost in costs.tolist():
-        rest = budget.about_rho(budget.amount - cost) if budget.total_epsilon else whole - cost**2 / 2
-        growth.append(math.sqrt(whole / rest) - 1 if rest > 0 else math.nan)
+        rest = budget.about_rho(budget.amount - cost) if budget.total_epsilon else total_rho - cost**2 / 2
+        growth.append(math.sqrt(total_rho / rest) - 1 if rest > 0 else math.nan)
     figure = line_figure(
         [
             Line(costs, error, "error of the smallest share", OURS),
@@ -139,16 +142,16 @@ def rows_for_gap(
     *,
     draws: planning.Draws = 1,
 ) -> tuple[Chart, dict[str, float | None]]:
-    """The gap that each number of rows promises: by the bound, and by the medians that were measured on generated data;
-    and the fewest rows for a target, by name of the curve (None: not in reach).
+    """Draw the expected gap against the number of rows, by the bound and by medians measured on generated data; return
+    also the smallest number of rows for a target, by name of the curve (None: not in reach).
 
     labels : methods whose medians are drawn, with their styles.
     """
-    promised = bounds.rows_for_gap(facts, budget, target, draws)
-    rows = np.geomspace(min(100, facts.n), max(10 * facts.n, 2 * (promised or 0)), 60)
+    by_bound = bounds.rows_for_gap(facts, budget, target, draws)
+    rows = np.geomspace(min(100, facts.n), max(10 * facts.n, 2 * (by_bound or 0)), 60)
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
     lines = [Line(rows, bounds.told(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
-    needed: dict[str, float | None] = {"bound, best T": promised}
+    needed: dict[str, float | None] = {"bound, best T": by_bound}
     for label, medians in advice.over_rows(problem, budget, rounds, rows.tolist()).items():
         if label in labels and np.isfinite(medians).any():
             lines.append(Line(rows, medians, label, labels[label]))
@@ -167,12 +170,12 @@ def rows_for_gap(
     )
     bias = theory.sampling_bias(planning.players(facts, draws))
     why = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
-    told = [f"{name}: {f'{math.ceil(count):,}' if count else 'not in reach'}" for name, count in needed.items()]
+    counts = [f"{name}: {f'{math.ceil(count):,}' if count else 'not in reach'}" for name, count in needed.items()]
     made = chart(
         figure,
         f"Rows for a gap of {short(target)}",
         "Expected gap against the number of rows, by the bound and by measured medians, with the target",
-        f"Rows needed: {'; '.join(told)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up to "
+        f"Rows needed: {'; '.join(counts)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up to "
         "100,000, the best split.",
     )
     return made, needed
@@ -181,17 +184,17 @@ def rows_for_gap(
 def paper_beside(
     facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5, longest: int = 2048
 ) -> Chart:
-    """Bounds on the expected gap against T: the direct one with all rows and in a single pass, the paper's own with its
-    step sizes, and the part of that which is Lemma 4.2."""
+    """Draw bounds on the expected gap against T: the direct one with all rows and in a single pass, the paper's with
+    its step sizes, and the part of the latter by Lemma 4.2. longest : largest T."""
     grid = np.unique(np.geomspace(2, min(longest, facts.n), 40).round())
-    ways = (planning.Sampling(draws, share_x, "full"), planning.Sampling(draws, share_x, "single"))
-    full, single = (bounds.bound_over_rounds(facts, budget, grid.astype(int).tolist(), way)[1] for way in ways)
-    whole, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
+    samplings = (planning.Sampling(draws, share_x, "full"), planning.Sampling(draws, share_x, "single"))
+    full, single = (bounds.bound_over_rounds(facts, budget, grid.astype(int).tolist(), each)[1] for each in samplings)
+    paper, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
     figure = line_figure(
         [
             Line(grid, full, DIRECT, OURS),
             Line(grid, single, "direct, single pass", LOWER),
-            Line(grid, whole, PAPERS, PAPER),
+            Line(grid, paper, PAPERS, PAPER),
             Line(grid, lemma, "of which Lemma 4.2", LEMMA),
         ],
         Axes("Steps T", bounded(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
@@ -210,23 +213,23 @@ def paper_beside(
 
 
 def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """(x, y) of the lowest point of each line, by name: what a caption says in numbers."""
-    found = {}
+    """Return (x, y) of the lowest point of each line in `names`, by name, for captions."""
+    points = {}
     for trace in figure.data:
         if trace.name in names and len(trace.y):
-            place = int(np.argmin(trace.y))
-            found[trace.name] = (float(trace.x[place]), float(trace.y[place]))
-    return found
+            index = int(np.argmin(trace.y))
+            points[trace.name] = (float(trace.x[index]), float(trace.y[index]))
+    return points
 
 
 MEASURED = "measured ± 2 standard errors"
-ROUNDING = 1e-15  # what is not above is 0
-NOT_PRIVATE = "<br>(not private)"  # stays with the axis wherever the figure is exported to
+ROUNDING = 1e-15  # smaller values count as 0
+NOT_PRIVATE = "<br>(not private)"  # in the title of the axis, which every export of the figure has
 
 
 def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> Chart:
-    """Bias of gradients against the draws that they take: measured, its two bounds, and that of the bias-reduced
-    oracle, which at 2 E 2^N draws on average has the bias of 2^{M+1}. words : on the draws, in the caption."""
+    """Draw the bias of gradients against the draws: measured, its two bounds, and that of the bias-reduced oracle,
+    which at 2 E 2^N draws on average has the bias of 2^{M+1}. words : on the draws, in the caption."""
     simplices, draws = (facts.d_x > 1) + (facts.d_y > 1), measured.draws.astype(float)
     lines = []
     if 0 < facts.second_smoothness < math.inf:
@@ -262,8 +265,8 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> 
 
 
 def gradient_spread(measured: SamplingBias, words: str = "") -> Chart:
-    """Second moment of the error of x's gradient against the draws: measured, and its bound. words : on the draws, in
-    the caption."""
+    """Draw the second moment of the error of x's gradient against the draws: measured, and its bound. words : on the
+    draws, in the caption."""
     lines = []
     if (measured.bound > 0).all():
         bound = ArmStyle(style.PALETTE["theory"], "dash")
@@ -281,14 +284,15 @@ def gradient_spread(measured: SamplingBias, words: str = "") -> Chart:
 
 
 def tails(draws: Sequence[int]) -> Chart:
-    """Probability that drawn vertices overshoot a value by so much: exact for a linear function, and Lemma 3.2."""
+    """Draw the probability that the value at drawn vertices exceeds the true one by α, against α: exact for a linear
+    function, and by the bound of Lemma 3.2; for each number of `draws`."""
     excess = np.linspace(0.01, 1.0, 200)
     colors = (style.PALETTE["private"], style.PALETTE["second"], style.PALETTE["spent"], style.PALETTE["theory"])
     lines = []
     for color, size in zip(colors, draws, strict=False):
         exact, bound = sampling_bias.tail(size, excess)
-        shown = exact > 1e-9
-        lines.append(Line(excess[shown], exact[shown], f"K = {size}", ArmStyle(color, "solid")))
+        is_visible = exact > 1e-9
+        lines.append(Line(excess[is_visible], exact[is_visible], f"K = {size}", ArmStyle(color, "solid")))
         lines.append(Line(excess[bound > 1e-9], bound[bound > 1e-9], f"bound, K = {size}", ArmStyle(color, "dash")))
     return chart(
         line_figure(lines, Axes("Excess α", "Probability", log_y=True), height=style.ALONE),
@@ -300,14 +304,17 @@ def tails(draws: Sequence[int]) -> Chart:
 
 
 def _points(measured: SamplingBias) -> list[Line]:
-    shown = measured.mean > ROUNDING
-    return [Line(measured.draws[shown].astype(float), measured.mean[shown], MEASURED, OURS)] if shown.any() else []
+    """Return the line of the measured values above 0; no line if there are none."""
+    positive = measured.mean > ROUNDING
+    if not positive.any():
+        return []
+    return [Line(measured.draws[positive].astype(float), measured.mean[positive], MEASURED, OURS)]
 
 
 def _marked(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:
-    """With markers and bars of two standard errors on the measured values; what is 0 or below has no place here."""
-    shown = measured.mean > ROUNDING
-    notes = [] if shown.all() else [f"{(~shown).sum()} measured at 0 or below, not shown"]
+    """Draw the lines on log axes, with markers and bars of two standard errors on the measured values above 0."""
+    positive = measured.mean > ROUNDING
+    notes = [] if positive.all() else [f"{(~positive).sum()} measured at 0 or below, not shown"]
     figure = line_figure(
         lines,
         Axes("Draws K", title, log_x=True, log_y=True),
@@ -315,5 +322,5 @@ def _marked(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:
         if_empty="Gradients are linear in what is drawn: nothing is biased.",
         height=style.ALONE,
     )
-    show_errors(figure, MEASURED, measured.mean[shown], measured.standard_error[shown])
+    show_errors(figure, MEASURED, measured.mean[positive], measured.standard_error[positive])
     return figure

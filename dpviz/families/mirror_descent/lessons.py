@@ -1,4 +1,4 @@
-"""The lesson that games tell: a draw is the noise."""
+"""A lesson with a game: the random draw of a vertex is the noise."""
 
 from dpviz.lessons.lesson import Ends, Numbers, Side, load
 from dpviz.numbers import short
@@ -8,25 +8,25 @@ _DRAWS, _NOISE = "Vertex sampling", "Gaussian mirror descent"
 
 
 def _strategies(before: Side, after: Side) -> Numbers:
-    """How many strategies there are, and what becomes of the method that adds noise to every one of them."""
-    counts = [_first(side) for side in (before, after)]
-    found: dict[str, float | int | str] = {
+    """Return the numbers of strategies on both sides, and the errors of the method that adds noise to each of them."""
+    counts = [_strategies_x(side) for side in (before, after)]
+    numbers: dict[str, float | int | str] = {
         "few": counts[0],
         "many": counts[1],
         "times_strategies": short(counts[1] / counts[0]),
     }
     if before.trace is not None:
         noise = Ends(_NOISE, "duality_gap")
-        found["noise_before"] = noise.value(before)
+        numbers["noise_before"] = noise.value(before)
         if after.trace is not None:
-            found |= {
+            numbers |= {
                 "noise_after": noise.value(after),
                 "noise_times": short(noise.value(after) / noise.value(before), 2),
             }
-    return found
+    return numbers
 
 
-def _first(side: Side) -> int:
+def _strategies_x(side: Side) -> int:
     problem = side.experiment.problem
     assert isinstance(problem, QuadraticGame)
     return problem.data.strategies_x

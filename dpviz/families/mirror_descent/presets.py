@@ -1,4 +1,4 @@
-"""The methods by name, and experiments worth a click. The paper has no figures; numbers: THEORY.md, section 6."""
+"""Methods by name, and experiments. The paper has no figures; numbers: THEORY.md, section 6."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,21 +25,21 @@ BY_NAME = ("batching", "accounting", "output", "release")
 
 
 def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods that make sense for a kind of problem, and those chosen at first."""
+    """Return the labels of the methods for a kind of problem, and of those selected at first."""
     if issubclass(problem, marginals.MarginalQueries):
         return SYNTHETIC, SYNTHETIC
     if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression):
-        offered = (*_SAMPLING, "Anytime", "Frank-Wolfe", *_GRADIENTS, *_RESPONSES)
-        return offered, ("Vertex sampling", "Anytime", "Frank-Wolfe")
+        minimisers = (*_SAMPLING, "Anytime", "Frank-Wolfe", *_GRADIENTS, *_RESPONSES)
+        return minimisers, ("Vertex sampling", "Anytime", "Frank-Wolfe")
     matrix = ("Noisy matrix",) if issubclass(problem, MatrixGame | LossMatrix) else ()
     certified = (CERTIFIED,) if issubclass(problem, MatrixGame | quadratic_games.QuadraticGame | LossMatrix) else ()
     return (*_GAMES, *matrix, *certified), ("Vertex sampling", *_GRADIENTS, "Two draws")
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
-    """Arms for the methods named; `settings` apply to all that have such a field.
+    """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
 
-    references : adds the best that is found without privacy, tuned on the data; it needs none of the settings.
+    references : adds the reference without privacy, tuned on the data; it needs none of the settings.
     """
     synthetic = any(label in SYNTHETIC for label in labels)
     tuned = TunedReference(rounds=1024) if synthetic else TunedReference()  # noisy tables come close at large ε
@@ -48,18 +48,19 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
 
 def page_defaults() -> dict[str, Any]:
-    """The settings that the methods share as the page has them at first: those of the first method that has each."""
-    found: dict[str, Any] = {}
+    """Return the page's first values of the settings that methods share: those of the first method that has each."""
+    defaults: dict[str, Any] = {}
     for method in METHODS.values():
         for control in type(method).controls():
-            found.setdefault(control.name, control.default)
-    return {name: value for name, value in found.items() if name not in BY_NAME}
+            defaults.setdefault(control.name, control.default)
+    return {name: value for name, value in defaults.items() if name not in BY_NAME}
 
 
 def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int = 1) -> Sweep:
-    """The same comparison at other numbers of strategies, n and the budget fixed: the family's headline.
+    """Return the sweep of an experiment over the number of strategies, n and the budget fixed: the family's headline.
 
-    base : on generated data with a seed. data_sets : how many there are, with seeds from that of `base` on.
+    base : an experiment on generated data with a seed. data_sets : number of data sets, with seeds from that of `base`
+    on.
     """
     first = base.problem.data.seed  # type: ignore[attr-defined]  # a problem whose strategies can be counted
     return Sweep(

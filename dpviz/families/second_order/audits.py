@@ -1,4 +1,5 @@
-"""Tiny cases of second-order methods, for audits: one that gradients tell, one that Hessians tell, an ordinary one.
+"""Tiny cases of second-order methods, for audits: one whose gradients differ most, one whose Hessians do, an ordinary
+one.
 
 From the start, far out along the first axis, the loss is steepest where a row has the margin 1/√3. Two such rows that
 are mirror images have gradients as far apart as any two. At 0, where no row has a gradient, the Hessians of e₁ and e₂
@@ -36,26 +37,27 @@ SAMPLED = (ApproximateDP(epsilon=4.0, delta=1e-3), ApproximateDP(epsilon=16.0, d
 
 
 def _pair(problem: RobustComponent, one: Row, other: Row) -> Neighbours:
+    """Return D and D' that differ in one row, `one` on D and `other` on D'; all other rows are 0."""
     return Neighbours.of(
         problem, IDENTITY, np.column_stack([np.zeros((ROWS, 2)), np.ones(ROWS)]), (*one, 1), (*other, 1)
     )
 
 
 def gradients() -> Neighbours:
-    """Far out, where the loss is steepest."""
+    """Return D and D' with mirror images of a row at which the loss is steepest, seen from the start far out."""
     along = 1 / np.sqrt(3) / float(FAR.starting_point()[0, 0])
     across = float(np.sqrt(1 - along**2))
     return _pair(FAR, (along, across), (along, -across))
 
 
 def ordinary() -> Neighbours:
-    """Far out, with one mirror image only."""
+    """Return D and D' with a row at which the loss is steepest on D, which is 0 on D'."""
     along = 1 / np.sqrt(3) / float(FAR.starting_point()[0, 0])
     return _pair(FAR, (along, float(np.sqrt(1 - along**2))), (0.0, 0.0))
 
 
 def hessians() -> Neighbours:
-    """At the saddle."""
+    """Return D and D' with the row e₁ and e₂, seen from the saddle at 0."""
     return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
 
 
@@ -67,14 +69,14 @@ METHODS: dict[str, NonconvexMethod] = {
     "mini_batch": MiniBatch(iterations=2, gradient_target=0.01, batch_fraction=0.5),
     "mini_batch_trust_region": MiniBatchTrustRegion(iterations=2, gradient_target=0.01, batch_fraction=0.5),
 }
-CURVED = ("short_step", "line_search", "trust_region")  # at the saddle
+CURVED = ("short_step", "line_search", "trust_region")  # have a case at the saddle, too
 WORST: tuple[Case, ...] = tuple(
     Case(name, method.title, method, GRADIENTS, budgets, gradients, canary_name=KNOWN)
     for name, method in METHODS.items()
     for budgets in (SAMPLED if "mini" in name else BUDGETS,)
 )
 PRODUCTS = ShortStep(iterations=2, gradient_target=0.3, hessian_products=4)
-SMALL = MiniBatch(iterations=2, gradient_target=0.3, batch_fraction=0.1)  # some runs ask for Hessians, some do not
+SMALL = MiniBatch(iterations=2, gradient_target=0.3, batch_fraction=0.1)  # some runs release Hessians, some do not
 CASES: tuple[Case, ...] = (
     *WORST,
     Case("products", f"{ShortStep.title}, by products", PRODUCTS, HESSIANS, BUDGETS, hessians, canary_name=KNOWN),

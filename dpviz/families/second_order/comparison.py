@@ -1,9 +1,8 @@
-"""The paper's two tables beside a run of ours: what was printed, what comes of it here, and what the plan says before.
+"""Comparison of the paper's two tables with runs here: printed numbers, results of the runs, forecasts of the plans.
 
-Printed are final loss and run time of every method at three budgets, and who finished; the numbers stand in
-`published.toml`. The poster says neither what the numbers before and after "±" are, nor over how many runs, nor the
-unit of time. The authors' program has five runs, each from a start of its own: mean and spread over these are an
-inference.
+The tables have final loss and run time of every method at three budgets, and which methods finished; the numbers are in
+`published.toml`. The poster explains neither the numbers before and after "±", nor over how many runs they are, nor the
+unit of time. The authors' program has five runs from different starts: mean and spread over these are an inference.
 """
 
 import math
@@ -26,18 +25,18 @@ TARGETS: Mapping[Tolerances, tuple[float, float]] = MappingProxyType({"loose": (
 
 
 def rho_of(epsilon: float) -> float:
-    """The ρ that the paper takes for (ε, 1/n)-DP: it implies it, and is smaller than need be."""
+    """Return the ρ that the paper uses for (ε, 1/n)-DP: it implies (ε, 1/n)-DP, but is smaller than necessary."""
     log_n = math.log(ROWS)
     return (math.sqrt(epsilon + log_n) - math.sqrt(log_n)) ** 2
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a table.
+    """Printed result of one method at one budget.
 
     loss, loss_spread : the final loss, before and after "±". seconds, seconds_spread : the run time, in a unit that is
     not stated; None where a run did not finish within its steps, which is printed as ×. legible : False where the
-    printed time is lost, and whether it finished is told by a run of ours.
+    printed time cannot be read; then `finished` is that of a run here.
     """
 
     loss: float
@@ -64,15 +63,15 @@ Lights = Mapping[float, Mapping[str, Forecast]]  # by the value of a sweep, and 
 def rows(
     table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Forecast]
 ) -> list[dict[str, Any]]:
-    """A table of the paper at one of its budgets, a row for each method; what is not known yet is None.
+    """Return a table of the paper at one of its budgets, a row for each method; missing results are None.
 
-    ends, lights : what is known of a run here, and of its plan, by method. Run times are over that of the quickest
-    method that finished, there and here.
+    ends, lights : results of the runs here, and forecasts from their plans, by method. Run times are multiples of that
+    of the fastest method that finished, of the paper's and of the runs here.
     """
-    cells = {label: found[EPSILONS.index(epsilon)] for label, found in table.items()}
-    theirs = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
+    cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
+    fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
     times = [end.seconds for end in ends.values() if _converged(end) == len(end.samples)]
-    ours = min(times, default=float("nan"))
+    fastest_here = min(times, default=float("nan"))
     return [
         {
             "Method": label,
@@ -81,21 +80,22 @@ def rows(
             "Loss, here": _loss(ends.get(label)),
             "Finished, paper": ("yes" if cell.finished else "×") + " (not legible)" * (not cell.legible),
             "Finished, here": _counted(ends.get(label)),
-            "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / theirs, 2)}×",
-            "Time, here": _time(ends.get(label), ours),
+            "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / fastest_paper, 2)}×",
+            "Time, here": _time(ends.get(label), fastest_here),
         }
         for label, cell in cells.items()
     ]
 
 
 def ends(result: SweepResult | None, value: float) -> dict[str, Ended]:
-    """What a sweep has found so far at a value of its setting, by method."""
+    """Return the results of a sweep so far at a value of its setting, by method."""
     if result is None:
         return {}
     return {label: end for label, curve in result.curves.items() for end in curve.ends if end.place.value == value}
 
 
 def _converged(end: Ended) -> int:
+    """Return the number of runs that met the targets."""
     return 0 if end.endings is None else end.endings.status.get("converged", 0)
 
 
@@ -106,12 +106,11 @@ def _loss(end: Ended | None) -> str | None:
 def _counted(end: Ended | None) -> str | None:
     if end is None or end.endings is None:
         return None
-    found = end.endings
-    steps = f", step {short(found.median_stop, 4)}" if _converged(end) else ""
-    return f"{_converged(end)} of {found.replicates}{steps}"
+    median_stop = f", step {short(end.endings.median_stop, 4)}" if _converged(end) else ""
+    return f"{_converged(end)} of {end.endings.replicates}{median_stop}"
 
 
-def _time(end: Ended | None, quickest: float) -> str | None:
+def _time(end: Ended | None, fastest: float) -> str | None:
     if end is None or _converged(end) < len(end.samples):
         return None
-    return f"{short(end.seconds / quickest, 2)}×"
+    return f"{short(end.seconds / fastest, 2)}×"

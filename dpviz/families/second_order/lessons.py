@@ -1,4 +1,4 @@
-"""The lesson that nonconvex objectives tell: where it is flat, there may be a way down."""
+"""A lesson with a nonconvex objective: at a point without slope there may be a way down."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dpviz.lessons.lesson import Ends, Numbers, Side, load
 
 @dataclass(frozen=True)
 class Valleys(Ends):
-    """The share of the runs that end where nothing bends downwards by more than the target."""
+    """Share of the runs that end where no curvature is below minus the target."""
 
     metric: str = "smallest_eigenvalue"
 
@@ -23,17 +23,17 @@ class Valleys(Ends):
         return float((side.ends(self.arm, self.metric) >= -target).mean())
 
     def numbers(self, side: Side) -> Numbers:
-        found = dict(super().numbers(side))
+        numbers = dict(super().numbers(side))
         if side.trace is not None:
             gradients = Ends(self.arm, "gradient_norm")
-            found |= {"gradient": gradients.value(side), "loss": Ends(self.arm, "objective").value(side)}
+            numbers |= {"gradient": gradients.value(side), "loss": Ends(self.arm, "objective").value(side)}
             steps = np.median(side.trace.lanes[self.arm].stopped_at)
-            found |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": int(steps)}
-        return found
+            numbers |= {"valleys": round(self.value(side) * side.experiment.replicates), "taken": int(steps)}
+        return numbers
 
     def outcome(self, before: Side, after: Side) -> str:
-        one, other = self.numbers(before), self.numbers(after)
-        return f"{one['valleys']} of {one['repeats']} → {other['valleys']} of {other['repeats']} runs"
+        old, new = self.numbers(before), self.numbers(after)
+        return f"{old['valleys']} of {old['repeats']} → {new['valleys']} of {new['repeats']} runs"
 
     def reach(self, side: Side) -> tuple[float, float]:
         return 0.0, 6.0

@@ -1,4 +1,5 @@
-"""The methods by name, and experiments worth a click (Gao and Wright 2023; numbers: THEORY.md, sections 6 and 7)."""
+"""Methods by name, and experiments, the paper's tables among them (Gao and Wright 2023; numbers: THEORY.md, sections 6
+and 7)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,12 @@ FIRST_ORDER = "First order only"
 PERTURBED = "DP-GD, perturbed"
 METHODS: Mapping[str, algorithms.NonconvexMethod] = preset.methods(__package__)
 DEFAULT_METHODS = ("OPT", FIRST_ORDER, PERTURBED)
-BY_NAME = ("curvature", "phases")  # what a label stands for
+BY_NAME = ("curvature", "phases")  # the settings that the name of a method says
 REFERENCE = "OPT, no privacy"
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
-    """Arms for the methods named; `settings` apply to all that have such a field.
+    """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
 
     references : adds OPT without privacy.
     """
@@ -31,11 +32,11 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
 
 def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -> Experiment:
-    """A table of the paper at one of its budgets.
+    """Return the experiment of one of the paper's tables at one of its budgets.
 
     mode : "honest", at the budget that is claimed (THEORY.md, 7.3 and 7.4). "published", with the noise that the paper
-    draws for its n rows, its constants and sensitivities, on fewer rows (7.2); then the budget is what that really
-    guarantees for these rows. Mini-batches are left out: what they drew is no guarantee worth stating (E1).
+    draws for its n rows, its constants and sensitivities, on fewer rows (7.2); then the budget is the guarantee of that
+    noise for these rows. Mini-batches are left out: their published noise has no guarantee worth stating (E1).
     """
     alpha, curvature = TARGETS[tolerances]
     shared: dict[str, Any] = {"gradient_target": alpha, "curvature_target": curvature, "curvature": "always"}
@@ -43,12 +44,12 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
     if mode == "published":
         shared["curvature_target"] = math.sqrt(alpha)  # which is printed in three digits
         data = CovertypeLike(rows=10_000)
-        chosen = [label for label in labels if not label.endswith("-B")]
+        full_batch = [label for label in labels if not label.endswith("-B")]
         return Experiment(
             problem=LogisticTukey(
                 data=data, start="random", gap=0.5, smoothness=1.0, hessian_lipschitz=1.0, hessian_bound="spectral"
             ),
-            arms=arms(chosen, hessian_noise="upper", carry_over=False, trust_radius="published", **shared),
+            arms=arms(full_batch, hessian_noise="upper", carry_over=False, trust_radius="published", **shared),
             budget=ZeroConcentratedDP(rho=rho_of(epsilon) * (ROWS / data.rows) ** 2),
             replicates=5,
         )
@@ -62,7 +63,7 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
 
 
 def table(tolerances: Tolerances, mode: Mode) -> Sweep:
-    """All budgets of a table; the values are in the order of `published.EPSILONS`."""
+    """Return the sweep over all budgets of a table; its values are in the order of `comparison.EPSILONS`."""
     experiment = paper(tolerances, EPSILONS[-1], mode)
     budgets = [paper(tolerances, epsilon, mode).budget for epsilon in EPSILONS]
     name = budgets[0].controls()[0].name

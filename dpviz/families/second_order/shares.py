@@ -1,9 +1,9 @@
-"""Where the budget goes: a split between gradients and Hessians beside the even and the best ones, without a run; and a
-private release of the objective at a random start, which tells how far it is from the minimum.
+"""Comparison of a budget split between gradients and Hessians with the even and the best ones, without a run; and a
+private release of the gap f(x₀) - inf f at a random start.
 
 At x₀ = 0 the objective is the same for every data set, and so is the bound on f(x₀) - inf f. Elsewhere the bound that
-holds for every data set may be several times what it is, and the number of iterations, over which the budget is split,
-with it.
+holds for every data set may be several times the gap, and so may the number of iterations, over which the budget is
+split.
 """
 
 import math
@@ -31,9 +31,9 @@ CURVE = np.linspace(*HESSIAN_LIMITS, 46)
 
 
 class Split(NamedTuple):
-    """What a share of the Hessians is worth, in the phase in which a run is most likely to stop.
+    """Effect of a share of the Hessians, in the phase in which a run is most likely to stop.
 
-    stopping : of that phase. needed : n_min/n, how many times as many rows the theorem needs; None where it promises
+    stopping : of that phase. needed : n_min/n, the factor of rows that the theorem needs; None where it promises
     nothing.
     """
 
@@ -43,11 +43,11 @@ class Split(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Splits by name, the present one first; and (k,) shares with how many times less noise turns each green, and
-    n_min/n where the theorem promises anything.
+    """Splits by name, the present one first, and curves over the share of the Hessians.
 
-    phase : the name of the phase that they are about. rows : n, if noise falls with 1/n. assumed : constants that do
-    not follow from the loss.
+    phase : the name of the phase they refer to. rows : n, if noise falls with 1/n, else None. assumed : constants that
+    do not follow from the loss. curve : (k,) shares. green : (k,) the factor by which noise must fall until a run stops
+    at once. proven : (k,) n_min/n, None where the theorem promises nothing.
     """
 
     splits: Mapping[str, Split]
@@ -60,82 +60,86 @@ class Compared(NamedTuple):
 
 
 def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
-    """What the split of this plan is worth; None where no Hessian is released, or without privacy."""
+    """Compare the plan's split of the budget with others; None where no Hessian is released, or without privacy."""
     facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
-    forecast, analysis, now = advice.best(advice.phases(label, method, plan)), method.analysis(facts), share_of(plan)
+    forecast, analysis = advice.best(advice.phases(label, method, plan)), method.analysis(facts)
+    current, stopping = share_of(plan), forecast.stopping
 
     def needed(share: float) -> float | None:
         if forecast.needed is None:
             return None
-        return advice.guarantee(analysis, at(forecast.stopping, now, share), method, plan).factor
+        return advice.guarantee(analysis, with_share(stopping, current, share), method, plan).factor
 
-    shares = {YOURS: now, EVENLY: EVEN, SOONEST: soonest_green(forecast.stopping, now)}
+    shares = {YOURS: current, EVENLY: EVEN, SOONEST: soonest_green(stopping, current)}
     if forecast.needed is not None:
-        shares[PROVEN] = soonest_proven(advice.guarantee(analysis, forecast.stopping, method, plan), now)
+        shares[PROVEN] = soonest_proven(advice.guarantee(analysis, stopping, method, plan), current)
     return Compared(
-        {name: Split(share, at(forecast.stopping, now, share), needed(share)) for name, share in shares.items()},
+        {name: Split(share, with_share(stopping, current, share), needed(share)) for name, share in shares.items()},
         forecast.name,
         facts.n if forecast.all_rows else None,
         facts.assumed,
         CURVE,
-        np.array([at(forecast.stopping, now, share).recognised_at for share in CURVE.tolist()]),
+        np.array([with_share(stopping, current, share).recognised_at for share in CURVE.tolist()]),
         None if forecast.needed is None else np.array([needed(share) for share in CURVE.tolist()], dtype=float),
     )
 
 
 def share_of(plan: Plan) -> float:
-    """φ: which part of what an iteration spends on its gradient and its test is for the test; as μ² adds up."""
+    """Return φ, the part of an iteration's budget for gradient and curvature test that goes to the test, in μ²."""
     facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
     changes = planning.changes(facts)
     squares = {name: (changes[name] / plan.noise[name][0]) ** 2 for name in changes if name in plan.noise}
     return float(1 - squares["gradient"] / sum(squares.values()))
 
 
-def at(stopping: theory.Stopping, now: float, share: float) -> theory.Stopping:
-    """The same with another share of the Hessians than it has now."""
+def with_share(stopping: theory.Stopping, current: float, share: float) -> theory.Stopping:
+    """Return the stopping test with the noise that follows if the share of the Hessians changes from `current`."""
     return replace(
         stopping,
-        gradient_noise=stopping.gradient_noise * math.sqrt((1 - now) / (1 - share)),
-        hessian_noise=stopping.hessian_noise * math.sqrt(now / share),
+        gradient_noise=stopping.gradient_noise * math.sqrt((1 - current) / (1 - share)),
+        hessian_noise=stopping.hessian_noise * math.sqrt(current / share),
     )
 
 
-def soonest_green(stopping: theory.Stopping, now: float) -> float:
-    """The share with which the most noise still lets a run stop at once."""
+def soonest_green(stopping: theory.Stopping, current: float) -> float:
+    """Return the share of the Hessians with which the most noise still lets a run stop at once."""
 
     def noise(share: float) -> float:
-        return at(stopping, now, share).recognised_at
+        return with_share(stopping, current, share).recognised_at
 
     return float(minimize_scalar(noise, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
-def soonest_proven(found: theory.Guarantee, now: float) -> float:
-    """The share with which the theorem needs fewest rows, in closed form, given what it asks for with the share that
-    there is now (THEORY.md, 5.6); what it asks of a line search does not depend on it."""
-    gradient = (found.gradient_error / found.allowed_gradient_error) ** 2 * (1 - now)
-    hessian = (found.hessian_error / found.allowed_hessian_error) ** 2 * now
+def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
+    """Return the share of the Hessians with which the theorem needs fewest rows, in closed form (THEORY.md, 5.6).
+
+    guarantee : the theorem's conditions at the share `current`. Those on a line search do not depend on the share.
+    """
+    gradient = (guarantee.gradient_error / guarantee.allowed_gradient_error) ** 2 * (1 - current)
+    hessian = (guarantee.hessian_error / guarantee.allowed_hessian_error) ** 2 * current
     low, high = HESSIAN_LIMITS
     return min(high, max(low, hessian / (gradient + hessian)))
 
 
 SHARE = 0.02  # of the budget, for the release: one number, so its noise is small
-_LEAST = 1e-3  # of a gap
+_MIN_GAP = 1e-3
 
 
 def released(
     problem: nonconvex.NonconvexModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
-    """The gap Γ = f̃ + b ln(1/(2ζ)) - inf, from a Laplace release f̃ = f(x₀) + Lap(b) that costs `epsilon`; private.
+    """Release the gap Γ = f̃ + b ln(1/(2ζ)) - inf f, from f̃ = f(x₀) + Lap(b), at the price `epsilon`; private.
 
     Replacing a row changes the mean loss at x₀ by at most Δ = `Facts.value_range`/n, so b = Δ/epsilon. The margin makes
-    the result an under-estimate with probability at most ζ = 0.001; the published algorithm has none, and is one half
-    of the time (Gao and Wright 2023, eq. 3). At most the bound that holds for every data set. Laplace noise, because
-    its ε comes off every budget that Gaussian runs can have, (ε, δ) included.
+    the result an under-estimate with probability at most ζ = 0.001; the published algorithm has no margin, and its
+    result is an under-estimate half of the time (Gao and Wright 2023, eq. 3). The result is at most the bound that
+    holds for every data set. The noise is Laplace noise, because its ε can be deducted from every budget that Gaussian
+    runs can have, (ε, δ) included.
 
-    seed : the same data, model and epsilon with the same seed repeat the release; with anything else, the noise is
-        another one. None: drawn afresh from the operating system's randomness.
+    seed : the same data, model and epsilon with the same seed repeat the release; any other combination draws other
+        noise. None: drawn afresh from the operating system's randomness.
 
     Raises UserError if an uploaded table is missing, epsilon is not positive, or the start is 0, where it says nothing.
     """
@@ -145,21 +149,23 @@ def released(
         raise UserError(
             "There the objective is the same for every data set. Leave the gap empty.", title="The start is 0"
         )
-    before = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
-    event, facts, risk = events.Laplace(epsilon), before.facts(), before.build(tables)
+    without_gap = problem.replaced(gap=None, gap_cost=None)  # the rows do not depend on it
+    event, facts, risk = events.Laplace(epsilon), without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)
     query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
-    release = f"gap\n{epsilon!r}\n{before.to_json()}"
+    release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"
     mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     ((noisy,),) = mechanisms.laplace(query, event)
     margin = noise_scale(event, float(np.max(query.sensitivity))) * math.log(1 / (2 * UNDERESTIMATE))
     (penalty,) = risk.penalty.value(x)
-    return min(max(float(noisy + penalty) + margin - facts.lowest, _LEAST), facts.gap)
+    return min(max(float(noisy + penalty) + margin - facts.lowest, _MIN_GAP), facts.gap)
 
 
 def suggested_cost(budget: Budget) -> float:
-    """The ε of a release that uses about a fiftieth of the budget. Raises UserError under pure ε, which the Gaussian
-    noise of the run cannot meet, and without a budget."""
+    """Return the ε of a release of the gap that uses about a fiftieth of the budget.
+
+    Raises UserError under pure ε, which the Gaussian noise of the run cannot meet, and without a budget.
+    """
     if not budget.private:
         raise UserError("Without a budget there is nothing to spend on the gap.", title="No budget for the gap")
     rho = budget.gaussian_rho(budget.amount)

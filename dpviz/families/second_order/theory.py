@@ -58,7 +58,7 @@ class Constants(Specification):
 
 
 class Ladder(Specification):
-    """The step sizes that a line search tries, and when it accepts one (THEORY.md, "Line search")."""
+    """Step sizes that a line search tries, and its conditions to accept one (THEORY.md, "Line search")."""
 
     kind: ClassVar[str] = "families.second_order.ladder"
     c_g: float = number(
@@ -103,7 +103,7 @@ class Ladder(Specification):
     )
 
     def refused_with(self, constants: Constants) -> str:
-        """Why these do not go together; empty if they do."""
+        """Return the condition that these settings and `constants` violate, as a sentence; empty if there is none."""
         if constants.c_1 + self.c_g >= 1:
             return "c₁ + c_g must be below 1, or the line search has no gradient step that it is sure to accept"
         if (1 - constants.c - self.c_h) ** 2 / 4 <= 2 * constants.c_2 / 3:
@@ -113,10 +113,10 @@ class Ladder(Specification):
 
 @dataclass(frozen=True)
 class Searching:
-    """The noise of the sparse vectors of a run.
+    """Noise of the sparse vectors of a run.
 
-    epsilon : of each. sensitivity : 2B/n, of a query per length of the direction. candidates : steps of one search, at
-    most. allowed : by how much noise may turn a query, per length of the direction.
+    epsilon : of each. sensitivity : 2B/n, of a query per length of the direction. candidates : largest number of steps
+    of one search. allowed : largest error of a query that the theorem allows, per length of the direction.
     """
 
     epsilon: float
@@ -125,14 +125,14 @@ class Searching:
     allowed: float
 
     def error(self, failure: float) -> float:
-        """q_f: no candidate of one search seems larger than it is, beside the threshold, by more than this times the
-        length of the direction, but with probability `failure` at most."""
+        """Return q_f: with probability at least 1 - failure, no candidate of one search exceeds the threshold by more
+        than it should plus q_f times the length of the direction."""
         return self.sensitivity / self.epsilon * search_quantile(self.candidates, failure)
 
 
 def search_quantile(candidates: int, failure: float) -> float:
-    """By how much, in units of Δ/ε, the noise of the values of a sparse vector exceeds that of its threshold, anywhere
-    among so many values, with probability `failure` at most: a union bound over the values.
+    """Return z, in units of Δ/ε, such that the noise of some of `candidates` values of a sparse vector exceeds that of
+    its threshold by more than z with probability at most `failure`: a union bound over the values.
 
     Laplace noise of scales a = 2/ε₂ on a value and b = 1/ε₁ on the threshold, ε₁ : ε₂ = 1 : 2^{2/3}: the difference
     exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)).
@@ -141,18 +141,18 @@ def search_quantile(candidates: int, failure: float) -> float:
     a = 2 * b / 2 ** (2 / 3)
     each = min(failure / candidates, 0.5)
 
-    def above(z: float) -> float:
+    def excess(z: float) -> float:
         return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - each
 
-    most = a * math.log(a**2 / (a**2 - b**2) / (2 * each)) + 1  # where the first term alone is below
-    return float(brentq(above, 0.0, most))
+    upper = a * math.log(a**2 / (a**2 - b**2) / (2 * each)) + 1  # where the first term alone is below
+    return float(brentq(excess, 0.0, upper))
 
 
 Shape = Literal["goe", "upper"]
 Light = Literal["green", "amber", "red"]
 
 PAPER, USUAL = Constants(), Ladder()
-LONGEST_STEP = 12.0  # of a line search along the gradient, unless b_g says otherwise
+LONGEST_STEP = 12.0  # of a line search along the gradient, unless b_g is set
 LARGEST_B = 20.0
 GREEN = 2.0  # iterations near a flat stationary point until both tests pass
 
@@ -162,10 +162,10 @@ GREEN = 2.0  # iterations near a flat stationary point until both tests pass
 
 @dataclass(frozen=True)
 class Analysis:
-    """What one step is sure to achieve while the noise stays within its shares (THEORY.md, "Decrease").
+    """Guaranteed decrease of one step while the noise stays within its shares (THEORY.md, "Decrease").
 
-    curvature_target : ε_H, or None for its usual pairing √(Mα). bare : whether the test takes the targets as they are,
-        and leaves nothing of them to noise.
+    curvature_target : ε_H, or None for its usual pairing √(Mα). bare : True if the test uses the targets themselves, so
+        that no part of them is left for noise.
     """
 
     smoothness: float
@@ -177,49 +177,50 @@ class Analysis:
 
     @cached_property
     def curvature(self) -> float:
-        """ε_H as it is aimed at."""
+        """ε_H: the curvature target, by default √(Mα)."""
         if self.curvature_target is None:
             return math.sqrt(self.hessian_lipschitz * self.gradient_target)
         return self.curvature_target
 
     @cached_property
     def gradient_tolerance(self) -> float:
-        """ε_g = α/(1 + c₁): a noisy gradient at most so long is small."""
+        """ε_g = α/(1 + c₁), the limit of the stopping test on the norm of a noisy gradient."""
         return self.gradient_target / (1 if self.bare else 1 + self.constants.c_1)
 
     @cached_property
     def curvature_tolerance(self) -> float:
-        """ε_H/(1 + c): a noisy smallest eigenvalue of at least minus this is flat."""
+        """ε_H/(1 + c): the stopping test takes a noisy smallest eigenvalue of at least minus this for flat."""
         return self.curvature / (1 if self.bare else 1 + self.constants.c)
 
     @cached_property
     def gradient_decrease(self) -> float:
-        """D_g: what a short gradient step is sure to take off the objective."""
+        """D_g, the guaranteed decrease of the objective in a short gradient step."""
         return (1 - 2 * self.constants.c_1) / (2 * self.smoothness) * self.gradient_tolerance**2
 
     @cached_property
     def curvature_decrease(self) -> float:
-        """D_H: what a short curvature step is sure to take off."""
+        """D_H, the guaranteed decrease of the objective in a short curvature step."""
         rest = 1 / 3 - self.constants.c - self.constants.c_2
         return 2 * rest / self.hessian_lipschitz**2 * self.curvature_tolerance**3
 
     @cached_property
     def admissible_gradient_noise(self) -> float:
-        """How long the error of a gradient may be."""
+        """Largest norm of a gradient's error for which the decreases are guaranteed."""
         c = self.constants
         return min(c.c_1 * self.gradient_tolerance, c.c_2 * self.curvature_tolerance**2 / self.hessian_lipschitz)
 
     @cached_property
     def admissible_hessian_noise(self) -> float:
-        """How large the spectral norm of a Hessian's error may be."""
+        """Largest spectral norm of a Hessian's error for which the decreases are guaranteed."""
         return self.constants.c * self.curvature_tolerance
 
 
 @dataclass(frozen=True)
 class Search:
-    """What a line search is sure to achieve, and the steps that it tries (THEORY.md, "Line search").
+    """Guaranteed decrease of a line search, and the steps that it tries (THEORY.md, "Line search").
 
-    γ counts gradients for a gradient step, eigenvectors for a curvature step; that one is in proportion to |λ̃|.
+    The length γ of a step is in units of the gradient for a gradient step, of the unit eigenvector for a curvature
+    step, which is in proportion to |λ̃|.
     """
 
     analysis: Analysis
@@ -227,36 +228,36 @@ class Search:
 
     @cached_property
     def gradient_fallback(self) -> float:
-        """γ̄_g: the longest gradient step that the condition is sure to accept."""
+        """γ̄_g, the longest gradient step that is guaranteed to meet the condition."""
         return 2 * (1 - self.analysis.constants.c_1 - self.ladder.c_g) / self.analysis.smoothness
 
     @cached_property
     def accepted_curvature_steps(self) -> tuple[float, float]:
-        """t₁ < t₂: steps t|λ̃|/M between them are sure to meet the condition."""
+        """t₁ < t₂ between which steps t|λ̃|/M are guaranteed to meet the condition."""
         a = 1 - self.analysis.constants.c - self.ladder.c_h
         root = 3 * math.sqrt(a**2 / 4 - 2 * self.analysis.constants.c_2 / 3)
         return 1.5 * a - root, 1.5 * a + root
 
     @cached_property
     def curvature_fallback(self) -> float:
-        """t₂/M: per |λ̃|, the longest curvature step that the condition is sure to accept."""
+        """t₂/M, per |λ̃| the longest curvature step that is guaranteed to meet the condition."""
         return self.accepted_curvature_steps[1] / self.analysis.hessian_lipschitz
 
     @cached_property
     def gradient_decrease(self) -> float:
-        """What a gradient step is sure to take off; half of the condition is left to the noise of the search."""
+        """Guaranteed decrease of a gradient step; half of the condition is reserved for the noise of the search."""
         return self.ladder.c_g * self.gradient_fallback * self.analysis.gradient_tolerance**2 / 2
 
     @cached_property
     def curvature_decrease(self) -> float:
-        """What a curvature step is sure to take off."""
+        """Guaranteed decrease of a curvature step."""
         longest = self.accepted_curvature_steps[1]
         unit = self.analysis.curvature_tolerance**3 / self.analysis.hessian_lipschitz**2
         return self.ladder.c_h * longest**2 * unit / 4
 
     @cached_property
     def gradient_steps(self) -> np.ndarray:
-        """(k,) the candidates for a gradient step, longest first."""
+        """Candidates (k,) for a gradient step, longest first."""
         first = self.ladder.b_g
         if first is None:
             first = min(LARGEST_B, max(1.0, LONGEST_STEP / self.gradient_fallback))
@@ -264,12 +265,12 @@ class Search:
 
     @cached_property
     def curvature_steps(self) -> np.ndarray:
-        """(k,) the candidates for a curvature step, per |λ̃|, longest first."""
+        """Candidates (k,) for a curvature step, per |λ̃|, longest first."""
         return self.curvature_fallback * candidates(self.ladder.b_h, self.ladder.beta_h)
 
     def blindness(self, epsilon: float, gradient_sensitivity: float) -> float:
-        """v: the standard deviation of the noise on the values over what they are compared with, where the gradient is
-        just not small; above 1 the search is blind.
+        """Return v, the standard deviation of the noise on the values over the decrease that is tested, at a gradient
+        just above its tolerance; above 1 the search is blind.
 
         epsilon : of one sparse vector; 2^{2/3}/(1 + 2^{2/3}) of it is for the values, whose noise has scale 2Δ/ε₂ with
         Δ = gradient_sensitivity ‖g̃‖, the sensitivity being 2B_g/n.
@@ -279,17 +280,17 @@ class Search:
         return deviation / (self.ladder.c_g * self.analysis.gradient_tolerance)
 
     def admissible_noise(self, asks: bool) -> float:
-        """By how much the noise of a search may turn a query over what a step moves it: half of what is tested, where
-        that is least. asks : whether Hessians are released (THEORY.md, 5.4)."""
+        """Return the largest error of a query of a search, per length of the step, that the theorem allows: half of the
+        smallest decrease that is tested (THEORY.md, 5.4). asks : True if Hessians are released."""
         along_gradient = self.ladder.c_g * self.analysis.gradient_tolerance / 2
         if not asks:
             return along_gradient
-        least_step = self.curvature_fallback * self.analysis.curvature_tolerance
-        return min(along_gradient, self.ladder.c_h * least_step * self.analysis.curvature_tolerance / 4)
+        min_step = self.curvature_fallback * self.analysis.curvature_tolerance
+        return min(along_gradient, self.ladder.c_h * min_step * self.analysis.curvature_tolerance / 4)
 
 
 def candidates(first: float, ratio: float) -> np.ndarray:
-    """(k,) first · ratio^i, i = 0, 1, ..., as long as it is above 1; the first one in any case."""
+    """Return (k,) first · ratio^i, i = 0, 1, ..., as long as it is above 1; the first in any case."""
     return np.asarray(first * ratio ** np.arange(max(1, math.ceil(math.log(first) / -math.log(ratio)))))
 
 
@@ -297,22 +298,22 @@ def candidates(first: float, ratio: float) -> np.ndarray:
 
 
 def iterations(gap: float, decrease: float) -> int:
-    """T: after so many steps, each of which takes `decrease` off, nothing of the gap is left."""
+    """Return T, the number of steps after which nothing of the gap remains if each step takes `decrease` off it."""
     return max(1, math.ceil(gap / decrease))
 
 
 def trust_region_target(analysis: Analysis) -> float:
-    """α_TR = min(α, ε_H²/M): the one tolerance of DP-TR with which its stop also asks for the curvature ε_H."""
+    """Return α_TR = min(α, ε_H²/M), the tolerance of DP-TR with which its stop implies the curvature ε_H, too."""
     return min(analysis.gradient_target, analysis.curvature**2 / analysis.hessian_lipschitz)
 
 
 def trust_region_iterations(gap: float, target: float, hessian_lipschitz: float) -> int:
-    """T of DP-TR: 6 √M Γ/α_TR^{3/2}."""
+    """Return T of DP-TR: 6 √M Γ/α_TR^{3/2}."""
     return max(1, math.ceil(6 * math.sqrt(hessian_lipschitz) * gap / target**1.5))
 
 
 def phase_lengths(rule: Literal["one", "two", "doubling"], iterations: int, cap: int) -> tuple[int, ...]:
-    """How many iterations each phase has; all together at most `cap`.
+    """Return the number of iterations of each phase; all together at most `cap`.
 
     two : ⌊√T⌋, then T. doubling : ⌊√T⌋ · 2^j until that reaches T, and T.
     """
@@ -326,7 +327,7 @@ def phase_lengths(rule: Literal["one", "two", "doubling"], iterations: int, cap:
 
 
 def phase_shares(rule: Literal["one", "two", "doubling"], phases: int, first_share: float) -> np.ndarray:
-    """(phases,) share of ρ of each: the first one's and the rest, or each half of the one before."""
+    """Return (phases,) the share of ρ of each: the first one's and the rest, or each half of the previous one."""
     if phases == 1:
         return np.ones(1)
     if rule == "two":
@@ -339,17 +340,18 @@ def phase_shares(rule: Literal["one", "two", "doubling"], phases: int, first_sha
 
 
 def spectral_factor(d: int, shape: Shape) -> float:
-    """κ_d: the spectral norm of a d × d matrix of noise is about κ_d s_H; 2√d, or √(2d) for goe."""
+    """Return κ_d: the spectral norm of a d × d matrix of noise is about κ_d s_H; 2√d, or √(2d) for goe."""
     return math.sqrt(2 * d) if shape == "goe" else 2 * math.sqrt(d)
 
 
 def gradient_quantile(d: int, failure: float) -> float:
-    """A noisy gradient errs by more than this times s_g with probability `failure` at most."""
+    """Return q such that the error of a noisy gradient is longer than q s_g with probability at most `failure`."""
     return math.sqrt(d) + math.sqrt(2 * math.log(1 / failure))
 
 
 def hessian_quantile(d: int, failure: float, shape: Shape) -> float:
-    """A noisy Hessian errs, in spectral norm, by more than this times s_H with probability `failure` at most."""
+    """Return q such that the error of a noisy Hessian exceeds q s_H in spectral norm with probability at most
+    `failure`."""
     spread = math.sqrt(2) if shape == "goe" else 2.0
     return spectral_factor(d, shape) + spread * math.sqrt(math.log(2 / failure))
 
@@ -359,11 +361,11 @@ def hessian_quantile(d: int, failure: float, shape: Shape) -> float:
 
 @dataclass(frozen=True)
 class Stopping:
-    """What the stopping test does at a flat stationary point, in one phase: can this noise tell that it is one?
+    """Stopping test at a flat stationary point in one phase of a run: does it pass under this noise, and how soon?
 
-    iterations : of the phase. gradient_noise, hessian_noise : s_g, s_H; hessian_noise is 0 where no Hessian is asked.
-    gradient_tolerance, curvature_tolerance : of the test. in_a_row : how often it must pass, one time after the other.
-    approach : iterations to be allowed for the way to such a point; 0 where the analysis is sure that there are enough.
+    iterations : of the phase. gradient_noise, hessian_noise : s_g, s_H; hessian_noise is 0 if no Hessian is released.
+    gradient_tolerance, curvature_tolerance : of the test. in_a_row : number of successive times that it must pass.
+    approach : iterations reserved for the way to such a point; 0 where the analysis guarantees that there are enough.
     """
 
     iterations: int
@@ -406,7 +408,7 @@ class Stopping:
 
     @property
     def waiting_time(self) -> float:
-        """W: the iterations that a run spends near the point, on average, until both tests pass; may be infinite."""
+        """W, the mean number of iterations that a run spends near the point until both tests pass; may be infinite."""
         chance = self.gradient_chance * self.hessian_chance
         if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:
             return math.inf
@@ -414,23 +416,24 @@ class Stopping:
 
     @property
     def too_short(self) -> bool:
-        """Whether it ends before the test can have passed as often as it must, however little noise there is."""
+        """True if the phase has fewer iterations than the times that the test must pass, so that no noise is small
+        enough."""
         return self.iterations < self.in_a_row
 
     @property
     def hurried(self) -> bool:
-        """Whether it may well end on the way to such a point, however little noise there is."""
+        """True if the phase may end on the way to such a point, however small the noise is."""
         return self.iterations < self.approach + self.in_a_row
 
     @property
     def recognised(self) -> bool:
-        """Whether it stops at once where it is there."""
+        """True if a run stops at once when it is at such a point."""
         return self.waiting_time <= GREEN * self.in_a_row
 
     @property
     def light(self) -> Light:
-        """green: gets there, and stops at once; amber: late, and by luck of the noise, or only if it is there in time;
-        red: not to be expected in these iterations."""
+        """Forecast. green: a run reaches such a point and stops at once; amber: it stops late, by luck of the noise, or
+        only if it is there in time; red: it is not expected to stop in these iterations."""
         if self.too_short:
             return "red"
         if self.recognised and self.iterations >= self.approach + self.waiting_time:
@@ -438,22 +441,22 @@ class Stopping:
         return "amber" if self.waiting_time <= max(self.iterations / 2, GREEN) else "red"
 
     def quieter(self, factor: float) -> "Stopping":
-        """The same with so many times less noise."""
+        """Return the same test with the noise divided by `factor`."""
         return replace(self, gradient_noise=self.gradient_noise / factor, hessian_noise=self.hessian_noise / factor)
 
     @property
     def green_at(self) -> float:
-        """How many times less noise would make it green: at 1 or below it is; infinite if none does."""
-        return math.inf if self.hurried or self.too_short else self._from(lambda other: other.light == "green")
+        """Factor by which noise must fall until the forecast is green: at most 1 if it is; infinite if none does."""
+        return math.inf if self.hurried or self.too_short else self._min_factor(lambda other: other.light == "green")
 
     @property
     def recognised_at(self) -> float:
-        """How many times less noise would let it stop at once where it is at such a point, whenever it gets there."""
-        return self._from(lambda other: other.recognised)
+        """Factor by which noise must fall until a run stops at once when it is at such a point, no matter when."""
+        return self._min_factor(lambda other: other.recognised)
 
-    def _from(self, holds: Callable[["Stopping"], bool]) -> float:
-        """The least factor of `quieter` at which something holds that holds for less noise, too: by bisection in its
-        logarithm; rounded up to 1e-9."""
+    def _min_factor(self, holds: Callable[["Stopping"], bool]) -> float:
+        """Return the smallest factor of `quieter` at which `holds` is true, if it stays true for less noise: by
+        bisection in the logarithm; rounded up to 1e-9."""
         low, high = -60.0, 60.0
         if not (self.gradient_noise or self.hessian_noise):
             return 0.0
@@ -468,7 +471,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The theorem's conditions on the noise, with probability at least 1 - failure over a whole run of T iterations.
+    """Conditions of the theorem on the noise, with probability at least 1 - failure over a whole run of T iterations.
 
     gradient_error, hessian_error, search_error : q_g, q_H and q_f, which are not exceeded with that probability;
     allowed_… : what the theorem allows.
@@ -483,7 +486,7 @@ class Guarantee:
 
     @property
     def factor(self) -> float:
-        """n_min/n: how many times as many rows the theorem needs, as noise falls with 1/n; holds at 1 or below."""
+        """n_min/n, the factor of rows that the theorem needs, as noise falls with 1/n; it holds at 1 or below."""
         return max(
             self.gradient_error / self.allowed_gradient_error,
             self.hessian_error / self.allowed_hessian_error,
@@ -498,26 +501,28 @@ def guarantee(
     iterations: int | None = None,
     searching: Searching | None = None,
 ) -> Guarantee:
-    """Union bound over all releases: equal parts of the failures to gradients, Hessians and, if any, searches.
+    """Return the theorem's conditions by a union bound over all releases, with equal parts of the failure probability
+    for gradients, Hessians and, if any, searches.
 
-    iterations : of all phases together, of which the one looked at has the most noise; None: there is no other one.
+    stopping : of the phase with the most noise. iterations : of all phases together; None if there is only one phase.
     """
     each = failure / ((2 if searching is None else 3) * (iterations or stopping.iterations))
-    found = Guarantee(
+    result = Guarantee(
         stopping.gradient_noise * gradient_quantile(stopping.d, each),
         stopping.hessian_noise * hessian_quantile(stopping.d, each, stopping.shape),
         analysis.admissible_gradient_noise,
         analysis.admissible_hessian_noise,
     )
     if searching is None:
-        return found
-    return replace(found, search_error=searching.error(each), allowed_search_error=searching.allowed)
+        return result
+    return replace(result, search_error=searching.error(each), allowed_search_error=searching.allowed)
 
 
 def published_rows(d: int, rho: float, gradient_tolerance: float, curvature_tolerance: float) -> float:
-    """n_min by formula (4) of the poster, √(d/ρ) · Õ(max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2))), with 1 for what Õ hides.
+    """Return n_min by formula (4) of the poster, √(d/ρ) · Õ(max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2))), with 1 for the
+    factors that Õ hides.
 
-    That is constants and logarithms, and a further √d where the Hessian's noise is as published (THEORY.md, E10).
+    These are constants and logarithms, and a further √d where the Hessian's noise is as published (THEORY.md, E10).
     """
     worst = max(gradient_tolerance**-2, 1 / (gradient_tolerance * curvature_tolerance**2), curvature_tolerance**-3.5)
     return math.sqrt(d / rho) * worst

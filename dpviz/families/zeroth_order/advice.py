@@ -1,7 +1,7 @@
-"""Before a run: which oracle, directions and running sums are advised at this size, and why; and what theory says of
-an experiment's methods.
+"""Advice before a run on the oracle, its directions and its running sums, with reasons; and bounds of an experiment's
+methods.
 
-What is minimised is the objective that runs on generated data came to (`measured`); where nothing of the kind was
+The advice minimises the final objective of runs on generated data (`measured`); for a kind of problem that was not
 measured, the bound. The two often disagree, and then the advice says so.
 """
 
@@ -32,8 +32,8 @@ NO_BOUND = "No bound holds: values jump, or move faster than L."
 
 @dataclass(frozen=True)
 class Way:
-    """A way to estimate gradients. sums : None for the naive oracle. follows : whether batches follow the moves.
-    full : m = d directions per row, else one."""
+    """Way to estimate gradients. sums : None for the naive oracle. follows : True if batches follow the moves. full :
+    True for m = d directions per row, False for one."""
 
     name: str
     kind: Kind
@@ -42,7 +42,7 @@ class Way:
     full: bool = True
 
     def method(self, **epochs: Any) -> Conversion:
-        """The method, with these settings and the defaults of the others."""
+        """Return the method of this way with the settings `epochs`; all others have their defaults."""
         if self.sums is not None:
             return VarianceReduced(directions=self.kind, sums=self.sums, follow_moves=self.follows, **epochs)
         return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **epochs)
@@ -60,9 +60,10 @@ WAYS: tuple[Way, ...] = (
 
 @dataclass(frozen=True)
 class Option:
-    """A way, with the epochs that have its smallest bound, and those whose runs ended lowest.
+    """Way to estimate gradients, with the epochs of its smallest bound, and those of its lowest runs.
 
-    least : the lowest median of runs; None where nothing was measured. there : that of runs with the epochs of `best`.
+    mu : μ of the budget. least : the lowest median of runs, with T and K; None if the kind of problem was not measured.
+    there : the median of runs with the epochs of `best`.
     """
 
     way: Way
@@ -74,7 +75,7 @@ class Option:
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """T and K that are advised: those whose runs ended lowest, else those of the smallest bound."""
+        """T and K of the advice: those of the lowest runs, else those of the smallest bound."""
         return (self.best.length, self.best.epochs) if self.least is None else self.least[1:]
 
     @property
@@ -85,21 +86,25 @@ class Option:
 
     @cached_property
     def bound(self) -> float:
-        """Of these epochs."""
-        found = bound(self.method, self.facts, self.mu)
-        return math.inf if found is None else found.total
+        """Bound with the epochs of the advice; infinite where none is known."""
+        result = bound(self.method, self.facts, self.mu)
+        return math.inf if result is None else result.total
 
     @property
     def noise(self) -> tuple[float, float]:
-        """Per coordinate, of a step and of the mean of an epoch, as planned with these epochs."""
+        """Deviation per coordinate of the noise of a step and of the mean of an epoch, with the epochs of the
+        advice."""
         step, epoch = self.method.epoch_noise(self.facts, self.method.layout(self.facts))
         return step / self.mu, epoch / self.mu
 
 
 @dataclass(frozen=True)
 class Advice:
-    """options : the smallest bound first. expected : what runs came to, if anything of the kind was measured.
-    lipschitz : L, from which on a bound says nothing. exact : whether bounds hold."""
+    """Options for one problem and budget, the smallest bound first.
+
+    lipschitz : L, from which on a bound says nothing. exact : True if bounds hold. expected : medians of runs, None if
+    the kind of problem was not measured.
+    """
 
     options: tuple[Option, ...]
     lipschitz: float
@@ -108,33 +113,34 @@ class Advice:
 
     @property
     def smallest(self) -> Option:
-        """The one with the smallest bound; the naive oracle where values have no Lipschitz constant."""
-        return next((one for one in self.options if self.exact or one.way.sums is None), self.options[0])
+        """Option with the smallest bound; the naive oracle where values have no Lipschitz constant."""
+        return next((option for option in self.options if self.exact or option.way.sums is None), self.options[0])
 
     @property
     def choice(self) -> Option:
-        """The one whose runs ended lowest; where nothing was measured, the one with the smallest bound."""
-        known = [one for one in self.options if one.least is not None]
-        return min(known, key=lambda one: one.least or (math.inf,), default=self.smallest)
+        """Option with the lowest runs; if the kind of problem was not measured, the one with the smallest bound."""
+        with_runs = [option for option in self.options if option.least is not None]
+        return min(with_runs, key=lambda option: option.least or (math.inf,), default=self.smallest)
 
     @property
     def disagree(self) -> bool:
-        """Whether runs with the smallest bound end higher than those of the choice, by more than their error."""
-        chosen, there = self.choice.least, self.smallest.there
-        return chosen is not None and there is not None and there > measured.EQUAL * chosen[0]
+        """True if runs with the smallest bound end higher than those of `choice`, by more than their error."""
+        lowest, there = self.choice.least, self.smallest.there
+        return lowest is not None and there is not None and there > measured.EQUAL * lowest[0]
 
     @property
     def why(self) -> str:
-        """The reason, in sentences: what runs came to, what the bound says, what the noise is."""
+        """Reasons for the choice, in sentences: results of runs, the bound, the noise."""
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
-        words = [self._runs(), self._bound() if self.exact else NO_BOUND]
-        return " ".join(filter(None, [*words, self._noise(), texts.GUESS * (self.exact and self.facts.guessed)]))
+        sentences = [self._runs(), self._bound() if self.exact else NO_BOUND]
+        return " ".join(filter(None, [*sentences, self._noise(), texts.GUESS * (self.exact and self.facts.guessed)]))
 
     def _runs(self) -> str:
+        """Return a sentence on the results of runs."""
         if self.expected is None or self.choice.least is None:
-            told = "No function of the kind was measured"
-            return f"{told}: this is what the bound says, and runs may end otherwise." if self.exact else f"{told}."
+            start = "No function of the kind was measured"
+            return f"{start}: this is what the bound says, and runs may end otherwise." if self.exact else f"{start}."
         where = "like this one" if self.expected.inside else "of the kind, but of another size or with other settings,"
         return (
             f"Runs on generated data {where} ended lowest with it: at about {short(self.choice.least[0], 2)} "
@@ -142,32 +148,28 @@ class Advice:
         )
 
     def _bound(self) -> str:
-        least, best = self.smallest, self.smallest.best
-        nothing = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
+        """Return sentences on the smallest bound, and on the runs with its epochs."""
+        smallest, best = self.smallest, self.smallest.best
+        useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
         if self.choice.least is None:
-            return nothing.strip()
-        told = f"The smallest bound, {short_up(best.bound, 2)}, has “{least.way.name}” with T = {best.length:,}, K = "
-        if least.there is None:
-            return f"{told}{best.epochs:,}, of which no runs were measured.{nothing}"
-        told += f"{best.epochs:,}; its runs ended at about {short(least.there, 2)}"
-        return f"{told}: **bound and runs disagree**.{nothing}" if self.disagree else f"{told}.{nothing}"
+            return useless.strip()
+        text = f"The smallest bound, {short_up(best.bound, 2)}, has “{smallest.way.name}” with T = {best.length:,}, "
+        if smallest.there is None:
+            return f"{text}K = {best.epochs:,}, of which no runs were measured.{useless}"
+        text += f"K = {best.epochs:,}; its runs ended at about {short(smallest.there, 2)}"
+        return f"{text}: **bound and runs disagree**.{useless}" if self.disagree else f"{text}.{useless}"
 
     def _noise(self) -> str:
-        """The noise of the choice, if it is one of running sums, beside that of fresh estimates and, where a bound
-        holds, what it makes of both."""
-        chosen = self.choice
-        if not isinstance(chosen.method, VarianceReduced) or math.isinf(self.choice.mu):
+        """Return sentences that compare the noise of the choice, if it has running sums, with that of fresh estimates;
+        and, where a bound holds, the terms of the bound."""
+        choice, method = self.choice, self.choice.method
+        if not isinstance(method, VarianceReduced) or math.isinf(choice.mu):
             return ""
-        naive = chosen.method.afresh()
-        step, epoch = (
-            own / other
-            for own, other in zip(
-                chosen.method.epoch_noise(self.facts, chosen.method.layout(self.facts)),
-                naive.epoch_noise(self.facts, naive.layout(self.facts)),
-                strict=True,
-            )
-        )
-        term = 2 * step * math.sqrt(chosen.epochs[0])
+        naive = method.afresh()
+        noise = method.epoch_noise(self.facts, method.layout(self.facts))
+        naive_noise = naive.epoch_noise(self.facts, naive.layout(self.facts))
+        step, epoch = (reduced / fresh for reduced, fresh in zip(noise, naive_noise, strict=True))
+        term = 2 * step * math.sqrt(choice.epochs[0])
         told = (
             f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in "
             f"a step, and {short(epoch, 2)} times in the mean of an epoch."
@@ -181,15 +183,17 @@ class Advice:
 
     @property
     def facts(self) -> ValueFacts:
-        """What all options are for."""
+        """Facts of the problem, the same for all options."""
         return self.options[0].facts
 
 
 def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected: Expectation | None = None) -> Advice:
-    """The options for these facts and this budget. most : steps, if not any number of them. expected : what runs came
-    to. UserError under pure ε."""
+    """Return the options for these facts and this budget.
+
+    most : largest number of steps, None for any. expected : medians of runs. Raises UserError under pure ε.
+    """
     mu = planning.total_mu(budget, facts)
-    found = []
+    options = []
     for way in WAYS:
         count = facts.d if way.full else 1
         setting = replace(setting_of(facts, mu), kind=way.kind, count=count, follows=way.follows)
@@ -200,52 +204,56 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
         if expected is not None and math.isfinite(best.bound):
             least = expected.least(way.name, _most_steps(facts, way, most))
             there = expected.at(way.name, best.length, best.epochs)
-        found.append(Option(way, facts, mu, best, least, there))
-    return Advice(tuple(sorted(found, key=lambda one: one.best.bound)), facts.lipschitz, facts.exact, expected)
+        options.append(Option(way, facts, mu, best, least, there))
+    options.sort(key=lambda option: option.best.bound)
+    return Advice(tuple(options), facts.lipschitz, facts.exact, expected)
 
 
 def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int], float]:
-    """For how many steps, in epochs of a length, rows suffice."""
+    """Return a function from the length of epochs to the number of steps for which rows suffice, at most `most`."""
     share = None if way.sums is None else 0.5
 
-    def of(length: int) -> float:
+    def steps(length: int) -> float:
         return min(planning.most_steps(facts.n, length, share, way.follows), math.inf if most is None else most)
 
-    return of
+    return steps
 
 
 def setting_of(facts: ValueFacts, mu: float) -> Setting:
-    """What bounds depend on, for as many orthonormal directions per row as there are parameters."""
-    known = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
-    return Setting(*known, mu, "orthonormal", facts.d, value_range=facts.value_range)
+    """Return the setting of the bounds with d orthonormal directions per row."""
+    constants = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
+    return Setting(*constants, mu, "orthonormal", facts.d, value_range=facts.value_range)
 
 
 def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
-    """The bound on the stationarity of what a method returns (THEORY.md, 5). None where none is known: values have no
-    Lipschitz constant, are clipped at their range or below what it allows, or the learner keeps its last move."""
+    """Return the bound on the stationarity of a method's output (THEORY.md, 5).
+
+    None where none is known: values have no Lipschitz constant, are clipped at their range or below what it allows, or
+    the learner keeps its last move between epochs.
+    """
     if not facts.exact or method.clipping == "range" or not method.fresh_start:
         return None
     if isinstance(method, VarianceReduced) and (method.concentration or math.inf) < math.sqrt(facts.d):
         return None
     layout = method.layout(facts)
     setting = replace(setting_of(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows)
-    where = layout.length, layout.epochs
+    epochs = layout.length, layout.epochs
     if not isinstance(method, VarianceReduced):
-        return theory.naive_bound(setting, *where, layout.batch, layout.move)
+        return theory.naive_bound(setting, *epochs, layout.batch, layout.move)
     largest = float(method.changes(facts, layout).max())
     variance = (method.epoch_noise(facts, layout)[0] / largest) ** 2  # each leaf pays for itself, as in the plan
-    return theory.reduced_bound(setting, *where, layout.first, layout.batch, layout.move, variance)
+    return theory.reduced_bound(setting, *epochs, layout.first, layout.batch, layout.move, variance)
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known before a run.
+    """Bounds and advice before a run.
 
-    mu, advice : None where the budget buys no Gaussian noise.
+    mu, advice : None where the budget allows no Gaussian noise.
     bounds : of every private method that has one. without : the private methods of which no bound is known.
-    watched : (T,) per private method with epochs, the μ of what its first t steps release.
-    reach : how far a run with epochs may get from its start, at most; 0 if there is none.
-    far : from the start to the nearest minimum, where that is known; no run with a shorter reach gets there.
+    watched : (T,) per private method with epochs, the μ of the releases of its first t steps.
+    reach : largest distance that a run with epochs may get from its start; 0 if there is none.
+    far : distance from the start to the nearest minimum, if it is known; no run with a shorter reach gets there.
     """
 
     facts: ValueFacts
@@ -259,22 +267,22 @@ class Forecast:
 
 
 def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
-    """The bounds of all private methods with epochs, and the advice for these facts and this budget."""
+    """Return the bounds of all private methods with epochs, and the advice for these facts and this budget."""
     facts = ValueFacts.of(next(iter(plans.values())).facts)
     try:
         mu = planning.total_mu(experiment.budget, facts)
-        advised = advice(facts, experiment.budget, MOST_STEPS, measured.expectation(experiment.problem, mu))
+        recommendation = advice(facts, experiment.budget, MOST_STEPS, measured.expectation(experiment.problem, mu))
     except UserError:
-        advised, mu = None, None
+        recommendation, mu = None, None
     methods = {
         arm.label: arm.algorithm
         for arm in experiment.arms
         if not arm.reference and arm.label in plans and isinstance(arm.algorithm, Conversion)
     }
     bounds = {
-        label: found
+        label: result
         for label, method in methods.items()
-        if (found := bound(method, facts, planning.total_mu(plans[label].budget, facts))) is not None
+        if (result := bound(method, facts, planning.total_mu(plans[label].budget, facts))) is not None
     }
     private = [arm.label for arm in experiment.arms if not arm.reference and arm.label in plans]
     return Forecast(
@@ -285,17 +293,17 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         {} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
         reach(plans),
         distance(experiment.problem),
-        advised,
+        recommendation,
     )
 
 
 def reach(plans: Mapping[str, Plan]) -> float:
-    """How far a run with epochs may get from its start, at most; 0 if there is none."""
+    """Return the largest distance that a run with epochs may get from its start; 0 if there is none."""
     return max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0)
 
 
 def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
-    """(T,) μ of what the first t steps release, at most: what who stops watching then has seen (THEORY.md, 4).
+    """Return (T,) the largest μ of the releases of the first t steps, for an observer that stops then (THEORY.md, 4).
 
     A row's leaf i enters the releases j ≤ t with C_ji s_i; fresh estimates release every leaf at once.
     """
@@ -303,28 +311,30 @@ def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
     changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)
-    seen = np.sqrt(np.cumsum((sums.encoder() * changes) ** 2, axis=0).max(axis=1))
-    return np.asarray(mu * seen / theory.charged(method.sums, sums, changes))
+    released = np.sqrt(np.cumsum((sums.encoder() * changes) ** 2, axis=0).max(axis=1))
+    return np.asarray(mu * released / theory.charged(method.sums, sums, changes))
 
 
 def reduced_of(experiment: Experiment) -> VarianceReduced:
-    """The first of the methods that adds up changes; else the published one with the settings of the first method."""
+    """Return the experiment's first method with running sums; if there is none, the published one with the settings of
+    the first method."""
     methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Conversion)]
-    chosen = next((method for method in methods if isinstance(method, VarianceReduced)), None)
-    if chosen is not None:
-        return chosen
+    reduced = next((method for method in methods if isinstance(method, VarianceReduced)), None)
+    if reduced is not None:
+        return reduced
     shared = {name: getattr(methods[0], name) for name in Conversion.model_fields} if methods else {}
     return VarianceReduced().adopting(shared)
 
 
 def distance(problem: ProblemSpecification) -> float | None:
-    """From the start to the nearest minimum of a simulated function; None where no minimum is known."""
+    """Return the distance from the start to the nearest minimum of a simulated function; None if no minimum is
+    known."""
     if isinstance(problem, PhaseRetrieval):
-        wanted = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
+        minima = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
     elif isinstance(problem, Votes):
-        wanted = np.array([WANTED])
+        minima = np.array([WANTED])
     elif isinstance(problem, BentValley):
-        wanted = np.ones((1, 2))
+        minima = np.ones((1, 2))
     else:
         return None
-    return float(np.linalg.norm(wanted - problem.function().start, axis=1).min())
+    return float(np.linalg.norm(minima - problem.function().start, axis=1).min())

@@ -1,5 +1,5 @@
-"""The two oracles of the conversion: `VarianceReduced` adds up changes of the gradient along the way, as a private
-running sum, and `Naive` starts afresh at every point (Zhang, Tran, Cutkosky 2024)."""
+"""Two oracles of the conversion: `VarianceReduced` adds up changes of the gradient along the path, as a private running
+sum, and `Naive` estimates it afresh at every point (Zhang, Tran, Cutkosky 2024)."""
 
 import math
 from typing import Any, ClassVar, Literal, Self
@@ -20,7 +20,7 @@ from dpviz.specification import choice, number, switch
 
 
 class Naive(Conversion):
-    """Algorithm 6: every step estimates the gradient afresh, from rows of its own."""
+    """Algorithm 6: every step estimates the gradient afresh, from different rows."""
 
     kind: ClassVar[str] = "families.zeroth_order.naive"
     title: ClassVar[str] = "Naive oracle"
@@ -63,7 +63,7 @@ class Naive(Conversion):
         clip, _ = self._clips(problem.facts, layout)
         leaves = mechanisms.leaves(sizes.tolist(), problem.facts.n)
         mechanisms.parallel(event, leaves)
-        directions = self._turned(layout, problem.facts, mechanisms)
+        directions = self._directions(layout, problem.facts, mechanisms)
 
         def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
             leaf = leaves.next(rows)
@@ -74,8 +74,8 @@ class Naive(Conversion):
 
 
 class VarianceReduced(Conversion):
-    """Algorithms 1 to 5: a gradient at the first point of an epoch, then its changes from point to point, on rows of
-    their own, added up as a private running sum that begins anew in every epoch."""
+    """Algorithms 1 to 5: a gradient at the first point of an epoch, then its changes from point to point, on different
+    rows, added up as a private running sum that begins anew in every epoch."""
 
     kind: ClassVar[str] = "families.zeroth_order.variance_reduced"
     title: ClassVar[str] = "Variance-reduced oracle"
@@ -129,7 +129,7 @@ class VarianceReduced(Conversion):
 
     @property
     def accounting(self) -> Literal["tight", "paper"]:
-        """Whose noise is drawn: the paper's may cost less than the budget, and is booked as what it costs."""
+        """Noise that is drawn, tight or the paper's, which may cost less than the budget and is booked at its cost."""
         return "paper" if self.sums == "published" else "tight"
 
     @property
@@ -145,15 +145,15 @@ class VarianceReduced(Conversion):
         first = self._slope_clip(facts) * narrow
         if layout.follows:  # of a batch of B₂ rows; that of others is larger or smaller with them
             return first, layout.move * facts.lipschitz
-        most = math.inf if self.clipping == "range" else 2 * layout.move * facts.lipschitz
-        return first, min(most, facts.value_range)
+        later = math.inf if self.clipping == "range" else 2 * layout.move * facts.lipschitz
+        return first, min(later, facts.value_range)
 
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
         first, later = self._clips(facts, layout)
-        of = (self.directions, layout.directions, facts.d)
+        directions = (self.directions, layout.directions, facts.d)
         return layout.each(
-            theory.slope_sensitivity(*of, first, facts.radius) / layout.first,
-            theory.change_sensitivity(*of, later, facts.radius) / layout.batch,
+            theory.slope_sensitivity(*directions, first, facts.radius) / layout.first,
+            theory.change_sensitivity(*directions, later, facts.radius) / layout.batch,
         )
 
     def evaluations(self, layout: Layout) -> np.ndarray:
@@ -165,15 +165,15 @@ class VarianceReduced(Conversion):
         return scale * math.sqrt(float((sums.row_norms**2).mean())), scale * theory.epoch_norm(sums)
 
     def afresh(self) -> Naive:
-        """The naive oracle with the same epochs, directions and clips."""
+        """Return the naive oracle with the same epochs, directions and clips."""
         return Naive(**{name: getattr(self, name) for name in Naive.model_fields})
 
     def factorisation(self, facts: ValueFacts, layout: Layout) -> Factorisation:
-        """All epochs' running sums, as one."""
+        """Return the running sums of all epochs, as one factorisation."""
         return restarted(self.epoch_sums(facts, layout), layout.epochs)
 
     def epoch_sums(self, facts: ValueFacts, layout: Layout, sums: theory.Sums | None = None) -> Factorisation:
-        """The running sums of one epoch. sums : others in place of this method's own, on the same leaves."""
+        """Return the running sums of one epoch. sums : a kind in place of this method's, on the same leaves."""
         first, later = self.changes(facts, layout)[:2]
         return theory.factorisation(sums or self.sums, layout.length, float(first / later))
 
@@ -189,12 +189,12 @@ class VarianceReduced(Conversion):
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
         if self.sums in ("published", "tree", "honaker"):
-            own, plain = (
-                theory.charged(sums, added, changes) * float(added.row_norms.mean())
+            noise, independent_noise = (
+                theory.charged(sums, factors, changes) * float(factors.row_norms.mean())
                 for sums in (self.sums, "independent")
-                for added in [theory.factorisation(sums, layout.length)]
+                for factors in [theory.factorisation(sums, layout.length)]
             )
-            if own >= plain:
+            if noise >= independent_noise:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
             far = (
@@ -206,9 +206,10 @@ class VarianceReduced(Conversion):
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
         sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
-        moved = float(sums.sensitivity(changes))
-        own = mu * moved / theory.charged(self.sums, sums, changes)
-        return {"events": (Gaussian(own),), "noise": {"prefix": np.tile(moved / own * sums.row_norms, layout.epochs)}}
+        sensitivity = float(sums.sensitivity(changes))
+        event = Gaussian(mu * sensitivity / theory.charged(self.sums, sums, changes))
+        scale = sensitivity / event.mu
+        return {"events": (event,), "noise": {"prefix": np.tile(scale * sums.row_norms, layout.epochs)}}
 
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
@@ -218,18 +219,18 @@ class VarianceReduced(Conversion):
         leaves = mechanisms.leaves(sizes.tolist(), facts.n)
         changes = self.changes(facts, layout)
         sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
-        directions = self._turned(layout, facts, mechanisms)
+        directions = self._directions(layout, facts, mechanisms)
 
         def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf, x, turned = leaves.next(rows), path.point[rows], directions(t, rows)
+            leaf, x, of_step = leaves.next(rows), path.point[rows], directions(t, rows)
             if layout.begins(t):
-                query = problem.slope(x, leaf, turned, first)
+                query = problem.slope(x, leaf, of_step, first)
             else:
-                before = path.before[rows]
+                previous = path.previous[rows]
                 clips = np.full(len(rows), min(later * float(sizes[t - 1]) / layout.batch, facts.value_range))
                 if self.clipping == "lipschitz":
-                    clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - before, axis=1))
-                query = problem.change(x, before, leaf, turned, clips, self.symmetric)
+                    clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
+                query = problem.change(x, previous, leaf, of_step, clips, self.symmetric)
             return sums.add(query)
 
         return estimate

@@ -1,8 +1,8 @@
-"""Tiny worst cases of methods that ask for values only, for audits.
+"""Tiny worst cases of methods that use values only, for audits.
 
-All rows are 0 and have the target 1 but the first: that is a 1 whose target jumps from 1 to -1, so its loss rises along
-every direction along which it fell. The order of the rows is public, and a guarantee holds for each: here that row is$
-in the first leaf. The ordinary row is a 0 on D', as all others.
+All rows but the first have the feature 0 and the target 1. The first has the feature 1, and a target that is 1 on D and
+-1 on D', so that its loss rises along every direction along which it fell. The order of the rows is public, and a
+guarantee holds for each: here that row is in the first leaf. The ordinary row has the feature 0 on D', as all others.
 """
 
 from functools import partial
@@ -23,7 +23,7 @@ PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
 
 
 def neighbours(other: Row = (1.0, -1.0)) -> Neighbours:
-    """See above; the first row is replaced by `other`."""
+    """Return D and D' that differ in the first row, which is `other`, feature and target, on D'."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
 
 

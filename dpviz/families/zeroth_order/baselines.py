@@ -1,5 +1,5 @@
 """Descent with one pass over the rows: along random directions (DPZero, Zhang et al.; DP-ZO, Tang et al.), and with
-subgradients, for who may ask for them."""
+subgradients, where they are available."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def _step_size(default: float) -> Any:
 
 
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
-    """x ← x - a_t g̃ with steps that decay to 0; every step has rows of its own."""
+    """Descent x ← x - a_t g̃ with steps a_t that decay to 0, each on different rows."""
 
     values: ClassVar[float] = 2.0  # of one row, per step
     descent_steps: int = _steps(200)
@@ -49,20 +49,20 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
 
     @abstractmethod
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
-        """What is released on every batch."""
+        """Return the event of the release on each batch."""
 
     @abstractmethod
     def _change(self, facts: ValueFacts) -> float:
-        """B times what replacing one row changes of a release."""
+        """Return B times the sensitivity of a release on a batch of B rows."""
 
     @abstractmethod
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
-        """g̃ (R, d), from rows of a leaf that was paid for."""
+        """Return g̃ (R, d), from the rows of a leaf that is paid for."""
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
         _, batch = planning.shared_out(facts.n, self.descent_steps, 1, None)
         event = self._event(facts, budget)
-        left = 1 - np.arange(self.descent_steps) / self.descent_steps
+        decay = 1 - np.arange(self.descent_steps) / self.descent_steps
         return Plan.fixed(
             facts,
             budget,
@@ -72,7 +72,7 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
             batch_size=np.full(self.descent_steps, float(batch)),
             noise={"gradient": np.full(self.descent_steps, noise_scale(event, self._change(facts) / batch))},
             resolved={"batch_size": batch, "rows_used": batch * self.descent_steps},
-            step_size=self.relative_step_size / facts.lipschitz * left,
+            step_size=self.relative_step_size / facts.lipschitz * decay,
         )
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
@@ -88,16 +88,16 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         leaves = mechanisms.leaves(plan.rows.astype(int).tolist(), problem.facts.n)
         mechanisms.parallel(event, leaves)
         for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
-            after = x - step * self._estimate(problem, x, leaves.next(), mechanisms)
-            lost = lost | ~(np.abs(after).max(axis=1) < DIVERGED)
-            x, used = np.where(lost[:, None], x, after), used + plan.rows[t - 1]
+            new = x - step * self._estimate(problem, x, leaves.next(), mechanisms)
+            lost = lost | ~(np.abs(new).max(axis=1) < DIVERGED)
+            x, used = np.where(lost[:, None], x, new), used + plan.rows[t - 1]
             released = {ROWS_USED.name: used, EVALUATIONS.name: self.values * used}
             yield Snapshot(t, {"x": x}, released, status=divergence_status(lost))
 
 
 class DirectionalDescent(SinglePass):
-    """g̃ = ṽ u: u is random, ṽ a noisy slope along u. One number is released per step, whatever the dimension; the
-    point moves along u only."""
+    """Single pass with g̃ = ṽ u, where u is random and ṽ a noisy slope along u. One number is released per step, in any
+    dimension; the point moves along u only."""
 
     kind: ClassVar[str] = "families.zeroth_order.directional_descent"
     title: ClassVar[str] = "DP-ZO: one direction per step"
@@ -144,15 +144,15 @@ class DirectionalDescent(SinglePass):
 
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
         facts = problem.facts
-        along, clip = singles(self.law, facts.d, mechanisms.public), self.clip * facts.lipschitz
+        u, clip = singles(self.law, facts.d, mechanisms.public), self.clip * facts.lipschitz
         if self.noise == "gaussian":
-            return leaf.gaussian(problem.directional(x, along, leaf, clip, self.distance)) * along
-        return leaf.laplace(problem.directional(x, along, leaf, clip, self.distance, "l1")) * along
+            return leaf.gaussian(problem.directional(x, u, leaf, clip, self.distance)) * u
+        return leaf.laplace(problem.directional(x, u, leaf, clip, self.distance, "l1")) * u
 
 
 class FirstOrder(SinglePass):
-    """DP-SGD: noisy means of clipped subgradients, for who may ask for more than values. Where a function has steps,
-    its derivative is 0 and says nothing."""
+    """DP-SGD: noisy means of clipped subgradients, where more than values is available. The derivative of a step
+    function is 0, and useless."""
 
     kind: ClassVar[str] = "families.zeroth_order.first_order"
     title: ClassVar[str] = "DP-SGD: with derivatives"

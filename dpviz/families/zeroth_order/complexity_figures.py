@@ -1,5 +1,5 @@
-"""Figures of what a stationary point takes: rows, when privacy is free, and running sums beside fresh
-estimates: their noise, what the bound makes of it, and what runs came to. No data is read."""
+"""Figures of the rows that a stationary point needs, of budgets at which privacy is free, and of running sums compared
+with fresh estimates: noise, bound, and results of runs. No data is read."""
 
 import math
 from collections.abc import Sequence
@@ -48,37 +48,36 @@ CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
     ("square_root", "Square root, batches follow moves", True, ArmStyle(style.PALETTE["theory"], "solid")),
 )
 FREE = (STYLES[0], STYLES[3])
-_FINER = 10  # how much smaller than yours the smallest stationarity is
+_FINER = 10  # ratio of the stationarity that is marked and the smallest that is drawn
 LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
-LONGEST = 1024  # epochs that may be set
+LONGEST = 1024  # steps of an epoch, in the settings
 
 
 def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, float]]:
-    """M, the rows for (2r, ε)-stationarity at the setting's μ, against ε: by the planner for each of
-    `complexity.WAYS`, and the published rates, of the paper's oracle and of the naive one, without constants and
-    logarithms. And M for `accuracy`, by name: inf
-    where 10¹¹ rows are too few.
+    """Draw M, the rows for (2r, ε)-stationarity at the setting's μ, against ε; return also M for `accuracy`, by name.
 
-    setting : its n is drawn; its directions do not matter. accuracy : ε, marked. From ε = L on a bound says nothing:
-    the curves end there, and begin at a tenth of `accuracy`.
+    There is a curve by the planner for each of `complexity.WAYS`, and the published rates of the paper's oracle and of
+    the naive one, without constants and logarithms. M is inf where 10¹¹ rows are too few. setting : its n is drawn; its
+    directions do not matter. accuracy : ε, marked. From ε = L on a bound says nothing: the curves end there, and begin
+    at a tenth of `accuracy`.
     """
     lines, marks, needed = [], [], {}
     finest = min(accuracy, setting.lipschitz) / _FINER
-    for way, look in zip(WAYS, STYLES, strict=True):
+    for way, arm_style in zip(WAYS, STYLES, strict=True):
         rows, bound = complexity.bounds(setting, way)
-        kept = (bound < setting.lipschitz) & (bound > finest)
-        kept &= np.append(bound[:-1] > bound[1:], True)  # more rows for nothing are none that are needed
-        lines.append(Line(bound[kept][::-1], rows[kept][::-1], way.name, look))
+        is_drawn = (bound < setting.lipschitz) & (bound > finest)
+        is_drawn &= np.append(bound[:-1] > bound[1:], True)  # rows without effect on the bound are not needed
+        lines.append(Line(bound[is_drawn][::-1], rows[is_drawn][::-1], way.name, arm_style))
         needed[way.name] = complexity.rows_needed(setting, way, accuracy)
         if needed[way.name] < math.inf:
             text = f"{way.name}: M = {short_up(needed[way.name], 2)} at ε = {short(accuracy)}"
-            marks.append(Mark(accuracy, needed[way.name], text, look.color))
+            marks.append(Mark(accuracy, needed[way.name], text, arm_style.color))
     grid = np.geomspace(finest, setting.lipschitz, 40)
-    s = setting
-    for name, rate, look in RATES:
-        known = s.d, s.lipschitz, s.gap, 2 * s.radius
-        lines.append(Line(grid, np.array([rate(*known, one, s.mu) for one in grid.tolist()]), name, look))
-        needed[name] = rate(*known, accuracy, s.mu)
+    constants = setting.d, setting.lipschitz, setting.gap, 2 * setting.radius
+    for name, rate, arm_style in RATES:
+        rates = np.array([rate(*constants, stationarity, setting.mu) for stationarity in grid.tolist()])
+        lines.append(Line(grid, rates, name, arm_style))
+        needed[name] = rate(*constants, accuracy, setting.mu)
     figure = line_figure(
         lines,
         Axes("Stationarity ε", "Rows needed, M", log_x=True, log_y=True, bound="upper"),
@@ -99,26 +98,27 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
 
 
 def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
-    """From which budget μ on privacy is free, against ε: there, the private term of the rate of the variance-reduced
-    oracle is the smaller one. The regions are above √d ε/L as published, and above ε/L with orthonormal directions;
-    your point is marked.
+    """Draw the budgets μ from which on privacy is free against ε: there, the private term of the rate of the
+    variance-reduced oracle is the smaller one.
 
-    mu : inf without privacy; then there is no point.
+    The regions are above √d ε/L as published, and above ε/L with orthonormal directions; the point (accuracy, mu) is
+    marked. mu : inf without privacy; then there is no point.
     """
-    known = 0 < mu < math.inf
+    is_finite = 0 < mu < math.inf
     grid = np.geomspace(min(0.01 * lipschitz, accuracy / 2), max(lipschitz, 2 * accuracy), 40)
-    own = [theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal")]
-    top = max(3 * own[0] * grid[-1] / accuracy, 2 * mu if known else 0.0)
-    lines = []
-    for at, name, look in zip(own, ("free as published", "free with orthonormal directions"), FREE, strict=True):
-        edge = at * grid / accuracy
-        lines.append(Line(grid, edge, name, look, low=edge, high=np.full(len(grid), top), value=False))
-    marks = [Mark(accuracy, mu, f"you, μ = {short(mu)}: {_verdict(mu, own)}", style.PALETTE["second"])] if known else []
+    thresholds = [theory.free_privacy(d, lipschitz, accuracy, kind) for kind in ("iid", "orthonormal")]
+    top = max(3 * thresholds[0] * grid[-1] / accuracy, 2 * mu if is_finite else 0.0)
+    lines, names = [], ("free as published", "free with orthonormal directions")
+    for threshold, name, arm_style in zip(thresholds, names, FREE, strict=True):
+        edge = threshold * grid / accuracy
+        lines.append(Line(grid, edge, name, arm_style, low=edge, high=np.full(len(grid), top), value=False))
+    text = f"you, μ = {short(mu)}: {_verdict(mu, thresholds)}"
+    marks = [Mark(accuracy, mu, text, style.PALETTE["second"])] if is_finite else []
     figure = line_figure(
         lines,
         Axes("Stationarity ε", "Budget μ", log_x=True, log_y=True),
         marks=marks,
-        notes=[f"here: free from μ = {short(own[0])} on, orthonormal {short(own[1])}"],
+        notes=[f"here: free from μ = {short(thresholds[0])} on, orthonormal {short(thresholds[1])}"],
     )
     return chart(
         figure,
@@ -130,28 +130,30 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
 
 
 def _verdict(mu: float, thresholds: list[float]) -> str:
-    published, orthonormal = (mu >= least for least in thresholds)
-    return "free" if published else "free with orthonormal directions" if orthonormal else "privacy takes more rows"
+    is_free, is_free_orthonormal = (mu >= threshold for threshold in thresholds)
+    if is_free:
+        return "free"
+    return "free with orthonormal directions" if is_free_orthonormal else "privacy takes more rows"
 
 
 def crossover(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
-    """Private term of the bound with running sums over that with fresh estimates, on the same rows, in the same
-    directions, against the steps T of an epoch; below 1 the bound favours running sums. No ratio of noise.
+    """Draw the private term of the bound with running sums over that with fresh estimates, on the same rows, in the
+    same directions, against the steps T of an epoch; below 1 the bound favours running sums. It is no ratio of noise.
 
-    length : your T, at most 1,024; marked for your own sums, or for each curve if there are none. follows : whether
-    your batches follow the moves.
+    length : T of the settings, at most 1,024; marked for `sums`, those of the settings, or for each curve if there are
+    none. follows : True if batches follow the moves in the settings.
     """
     grid = sorted({*LENGTHS, length})
     lines, marks = [], []
-    for kind, name, following, look in CURVES:
+    for kind, name, following, arm_style in CURVES:
         ratios = _terms(kind, following, grid)
-        lines.append(Line(np.array(grid), ratios, name, look, value=False))
+        lines.append(Line(np.array(grid), ratios, name, arm_style, value=False))
         if sums is None:
-            at = float(ratios[grid.index(length)])
-            marks.append(Mark(length, at, f"{name}, T = {length}: {short(at)}", look.color))
+            ratio = float(ratios[grid.index(length)])
+            marks.append(Mark(length, ratio, f"{name}, T = {length}: {short(ratio)}", arm_style.color))
     if sums is not None:
-        at = theory.crossover(sums, length, follows)
-        marks.append(Mark(length, at, f"yours, T = {length}: {short(at)}", style.PALETTE["second"]))
+        ratio = theory.crossover(sums, length, follows)
+        marks.append(Mark(length, ratio, f"yours, T = {length}: {short(ratio)}", style.PALETTE["second"]))
     figure = line_figure(
         lines,
         Axes("Steps per epoch T", "Bound's private term, sums over naive", log_x=True, log_y=True),
@@ -172,32 +174,32 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
 
 
 def _terms(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
-    """`theory.crossover` of epochs of many lengths."""
+    """Return (k,) `theory.crossover` for epochs of each length."""
     return (4 if follows else 8) * np.sqrt(complexity.mean_variances(kind, lengths) / np.array(lengths))
 
 
 @cache
 def favoured_from(kind: complexity.Growing, follows: bool) -> int:
-    """The shortest epochs from which on the bound always favours these running sums."""
+    """Return the shortest length of epochs from which on the bound always favours these running sums."""
     lengths = range(2, LENGTHS[-1])
     return lengths[int(np.flatnonzero(_terms(kind, follows, lengths) >= 1)[-1]) + 1]
 
 
 def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
-    """Standard deviation of the noise of running sums over that of fresh estimates, on the same rows, in the same
-    directions, against the steps T of an epoch: of the mean of an epoch, and thin of a step. Exact.
+    """Draw the standard deviation of the noise of running sums over that of fresh estimates, on the same rows, in the
+    same directions, against the steps T of an epoch: of the mean of an epoch, and thin of a step. Exact.
 
-    length, sums, follows : as in `crossover`; your own are marked.
+    length, sums, follows : those of the settings, which are marked; as in `crossover`.
     """
     grid = [T for T in sorted({*LENGTHS, length}) if T <= LONGEST]
     lines, marks = [], []
-    for kind, name, following, look in CURVES:
-        ratios = np.array([theory.noise_ratios(kind, T, following) for T in grid])
-        lines.append(Line(np.array(grid), ratios[:, 1], name, look, value=False))
-        lines.append(Line(np.array(grid), ratios[:, 0], f"{name}, a step", look, width=1.0, group=name, legend=False))
-    own = () if sums is None else theory.noise_ratios(sums, length, follows)
-    for which, at in zip(("a step", "an epoch's mean"), own, strict=False):
-        marks.append(Mark(length, at, f"yours, {which}, T = {length}: {short(at)}", style.PALETTE["second"]))
+    for kind, name, following, arm_style in CURVES:
+        step, mean = np.array([theory.noise_ratios(kind, T, following) for T in grid]).T
+        lines.append(Line(np.array(grid), mean, name, arm_style, value=False))
+        lines.append(Line(np.array(grid), step, f"{name}, a step", arm_style, width=1.0, group=name, legend=False))
+    ratios = () if sums is None else theory.noise_ratios(sums, length, follows)
+    for which, ratio in zip(("a step", "an epoch's mean"), ratios, strict=False):
+        marks.append(Mark(length, ratio, f"yours, {which}, T = {length}: {short(ratio)}", style.PALETTE["second"]))
     figure = line_figure(
         lines,
         Axes("Steps per epoch T", "Noise, running sums over naive", log_x=True, log_y=True),
@@ -217,8 +219,8 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
 
 
 def measured_ends(expected: Expectation) -> Chart:
-    """Medians of the objective at the end of runs, against the steps T of an epoch: of every option with the number of
-    epochs that suits it."""
+    """Draw the median objective at the end of runs against the steps T of an epoch, for each option with its best
+    number of epochs."""
     lengths = np.array(expected.lengths)
     lines = [
         Line(lengths, medians.min(axis=1), name, OPTIONS[name], value=False)

@@ -1,7 +1,7 @@
 """Online-to-nonconvex conversion with gradients that are estimated from values (Zhang, Tran, Cutkosky 2024).
 
-A learner chooses moves of length at most D; gradients are asked for at random points of the moves; each epoch of T
-steps gives the average of its points. How gradients are estimated, the methods in `algorithms` say. Every row is used
+A learner chooses moves of length at most D; gradients are estimated at random points of the moves; the output of an
+epoch of T steps is the average of its points. The methods in `algorithms` estimate the gradients. Every row is used
 once.
 """
 
@@ -30,9 +30,10 @@ NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g_t‖
 
 
 class Path:
-    """Algorithm 3: x moves by Δ, which a learner updates with the gradient at a random point of the move.
+    """Path of Algorithm 3: x moves by Δ, which a learner updates with the gradient at a random point of the move.
 
-    start : (R, d) x₀. mix : (R, K T) uniform numbers s. last : (R,) the last step of each replicate, if they stop.
+    start : (R, d) x₀. fresh_start : True if the learner forgets its last move between epochs. mix : (R, K T) uniform
+    numbers s, the position of each point in its move. last : (R,) the last step of each replicate, if they stop early.
     """
 
     def __init__(
@@ -40,31 +41,32 @@ class Path:
     ) -> None:
         self.layout, self.fresh_start, self.mix, self.last = layout, fresh_start, mix, last
         self.x, self.move = start.copy(), np.zeros_like(start)
-        self.point, self.before = start.copy(), start.copy()
+        self.point, self.previous = start.copy(), start.copy()
         self.total, self.output = np.zeros_like(start), start.copy()
         self.lost, self.active = np.zeros(len(start), dtype=bool), np.ones(len(start), dtype=bool)
         self.used, self.evaluations = np.zeros(len(start)), np.zeros(len(start))
         self.norm = np.full(len(start), np.nan)
 
     def begin(self, t: int) -> np.ndarray:
-        """Go to the points of step t, from 1; (R',) the replicates that take part."""
+        """Go to the points of step t, from 1; return (R',) the replicates that take part."""
         rows = np.flatnonzero(self.active)
         if self.layout.begins(t):
             self.total = np.zeros_like(self.x)
             if self.fresh_start:
                 self.move = np.zeros_like(self.x)
-        self.before = self.point
+        self.previous = self.point
         self.point = self.x + self.mix[:, t - 1, None] * self.move
         self.x = self.x + self.move
         self.total = self.total + self.point
         return rows
 
     def learn(self, t: int, rows: np.ndarray, gradient: np.ndarray, size: int, evaluations: float) -> None:
-        """Update the learner with noisy gradients (R', d) from `size` rows; who is lost stays where it is."""
+        """Update the learner with noisy gradients (R', d) from `size` rows; replicates that diverge stay where they
+        are. evaluations : values of one row."""
         self.norm, self.used, self.evaluations = self.norm.copy(), self.used.copy(), self.evaluations.copy()
-        broken = ~(np.abs(gradient).max(axis=1) < DIVERGED)
-        self.lost[rows[broken]] = True
-        gradient = np.where(broken[:, None], 0.0, gradient)
+        diverges = ~(np.abs(gradient).max(axis=1) < DIVERGED)
+        self.lost[rows[diverges]] = True
+        gradient = np.where(diverges[:, None], 0.0, gradient)
         self.norm[rows] = np.linalg.norm(gradient, axis=1)
         self.used[rows] += size
         self.evaluations[rows] += size * evaluations
@@ -72,33 +74,33 @@ class Path:
         move[rows] = shortened(self.move[rows] - self.layout.step_size * gradient, self.layout.move)
         self.move = np.where(self.lost[:, None], 0.0, move)
         if self.layout.ends(t):
-            ended = self.active & ~self.lost
-            self.output = np.where(ended[:, None], self.total / self.layout.length, self.output)
+            is_valid = self.active & ~self.lost
+            self.output = np.where(is_valid[:, None], self.total / self.layout.length, self.output)
         if self.last is not None:
             self.active = self.active & (t < self.last) & ~self.lost
 
     def snapshot(self, t: int) -> Snapshot:
-        """What all replicates would show after step t."""
+        """Return the snapshot of all replicates after step t."""
         released = {ROWS_USED.name: self.used, EVALUATIONS.name: self.evaluations, NOISY_NORM.name: self.norm}
         if self.last is None:
             return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
-        words: list[Status] = []
-        for lost, going in zip(self.lost.tolist(), self.active.tolist(), strict=True):
-            words.append("diverged" if lost else "running" if going else "exhausted")
-        return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(words))
+        status: list[Status] = []
+        for is_lost, is_active in zip(self.lost.tolist(), self.active.tolist(), strict=True):
+            status.append("diverged" if is_lost else "running" if is_active else "exhausted")
+        return Snapshot(t, {"x": self.output}, released, active=self.active, status=tuple(status))
 
 
 def shortened(moves: np.ndarray, longest: float) -> np.ndarray:
-    """Moves (R, d), none longer than `longest`."""
+    """Return the moves (R, d), shortened where they are longer than `longest`."""
     return np.asarray(moves / np.maximum(1.0, np.linalg.norm(moves, axis=1, keepdims=True) / longest))
 
 
-MOST_STEPS = 20_000  # that may be set
-Oracle = Callable[[int, np.ndarray, Path], np.ndarray]  # step, replicates (R',) and where they are; (R', d)
+MOST_STEPS = 20_000  # the upper limit of the setting
+Oracle = Callable[[int, np.ndarray, Path], np.ndarray]  # step, replicates (R',) and their path; returns (R', d)
 
 
 def directions_field(default: int | None) -> Any:
-    """The setting that says how many directions each row gets."""
+    """Return the field for the number of directions per row."""
     return number(
         default,
         1,
@@ -111,7 +113,7 @@ def directions_field(default: int | None) -> Any:
 
 
 class Conversion(Algorithm[ValueProblem, ValueFacts]):
-    """What both methods share: epochs, the learner, and directions."""
+    """Base of both methods: epochs, the learner, and directions."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or more rows."
@@ -166,47 +168,48 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         help="It is drawn in advance: the rows after it are never touched.",
     )
 
-    # -------------------------------------------------------------------------------------------------- what is planned
+    # ------------------------------------------------------------------------------------------------------------- plan
 
     @property
     @abstractmethod
     def _first_share(self) -> float | None:
-        """Share of an epoch's rows for its first step; None: all steps have the same."""
+        """Share of an epoch's rows for its first step; None: all steps have the same number."""
 
     @property
     def _follows(self) -> bool:
-        """Whether batches are larger where points are farther apart."""
+        """True if batches are larger where points are farther apart."""
         return False
 
     @abstractmethod
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
-        """Largest difference of values that counts, in the first step of an epoch and in the later ones."""
+        """Return the clips on differences of values, in the first step of an epoch and in the later ones."""
 
     @abstractmethod
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
-        """(K T,) sensitivity of every step's estimate."""
+        """Return (K T,) the sensitivity of every step's estimate."""
 
     @abstractmethod
     def evaluations(self, layout: Layout) -> np.ndarray:
-        """(K T,) values of one row in every step."""
+        """Return (K T,) the number of values of one row in every step."""
 
     @abstractmethod
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
-        """Standard deviation of the noise at μ = 1, per coordinate: root mean square over the steps of an epoch, and of
-        the mean of these steps. Exact."""
+        """Return the exact standard deviation of the noise at μ = 1, per coordinate: the root mean square over the
+        steps of an epoch, and that of the mean of these steps."""
 
     @abstractmethod
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
-        """The plan's event and its noise."""
+        """Return the plan's events and its noise, as arguments of `Plan.fixed`."""
 
     @abstractmethod
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
     ) -> Oracle:
-        """Who estimates gradients, and has paid for it. sizes : (K T,) rows of every step."""
+        """Pay for all estimates and return the function that makes them. sizes : (K T,) rows of every step."""
 
     def layout(self, facts: ValueFacts) -> Layout:
-        """Epochs, batches, moves and directions on a problem with these facts. UserError if there are too few rows."""
+        """Return epochs, batches, moves and directions on a problem with these facts. Raise UserError if there are too
+        few rows."""
         length = min(self.epoch_length, self.iterations)
         epochs = self.iterations // length
         first, batch = planning.shared_out(facts.n, length, epochs, self._first_share, self._follows)
@@ -216,7 +219,8 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         return Layout(length, epochs, first, batch, move, step, directions, self._follows)
 
     def stationarity_radius(self, facts: ValueFacts, layout: Layout) -> float:
-        """r + R_w: within so far of the average of an epoch the bounds find a combination of short gradients."""
+        """Return r + R_w, the radius around the average of an epoch in which the bounds guarantee a short combination
+        of gradients."""
         return facts.radius + theory.path_radius(layout.length, layout.move, self.fresh_start)
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
@@ -260,19 +264,20 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
         return planning.memory(plan, replicates, problem, self.layout(ValueFacts.of(plan.facts)).directions)
 
-    # ------------------------------------------------------------------------------------------------------ what is run
+    # -------------------------------------------------------------------------------------------------------------- run
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
-        layout, every = self.layout(problem.facts), mechanisms.public
+        layout, generators = self.layout(problem.facts), mechanisms.public
         if layout.follows:  # batches are of one size for all replicates
-            mix = np.tile(mechanisms.shared.random(layout.steps), (len(every), 1))
+            mix = np.tile(mechanisms.shared.random(layout.steps), (len(generators), 1))
         else:
-            mix = np.array([generator.random(layout.steps) for generator in every])
+            mix = np.array([generator.random(layout.steps) for generator in generators])
         sizes = layout.drawn_sizes(mix[0])
         last = None
         if self.one_epoch:
-            last = layout.length * np.array([each.integers(1, layout.epochs + 1) for each in mechanisms.common])
+            epochs = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
+            last = layout.length * epochs
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
@@ -284,17 +289,17 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             if not path.active.any():
                 return
 
-    def _turned(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
-        """The directions of step t for the replicates (R',): public, whatever the data."""
+    def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
+        """Return a function from step t and replicates (R',) to their directions, which do not depend on the data."""
         starts = mechanisms.shared.random(layout.steps)
 
-        def of(t: int, rows: np.ndarray) -> Directions:
+        def of_step(t: int, rows: np.ndarray) -> Directions:
             generators = [mechanisms.public[r] for r in rows]
             return Directions(self.directions, layout.directions, facts.d, generators, float(starts[t - 1]))
 
-        return of
+        return of_step
 
     def _slope_clip(self, facts: ValueFacts) -> float:
-        """Of f(x + ru) - f(x - ru)."""
-        most = math.inf if self.clipping == "range" else 2 * facts.radius * facts.lipschitz
-        return min(most, facts.value_range)
+        """Return the clip on f(x + ru) - f(x - ru)."""
+        clip = math.inf if self.clipping == "range" else 2 * facts.radius * facts.lipschitz
+        return min(clip, facts.value_range)

@@ -1,4 +1,4 @@
-"""The lesson that black boxes tell: what a value says of a gradient."""
+"""A lesson with black boxes: more directions per row make the noise of an estimated gradient smaller."""
 
 from dpviz.families.zeroth_order.presets import FRESH
 from dpviz.lessons.lesson import Ends, Numbers, Side, load
@@ -6,7 +6,7 @@ from dpviz.numbers import short
 
 
 def _directions(before: Side, after: Side) -> Numbers:
-    """In how many directions rows are asked, of how many there are, and what that does to the noise."""
+    """Return the directions per row on both sides, the dimension, and the ratio of the noise scales."""
     plan, other = before.plan, after.plan
     few, many = (int(side.resolved["directions"]) for side in (plan, other))
     return {

@@ -1,4 +1,4 @@
-"""The methods by name, and experiments worth a click (Zhang, Tran, Cutkosky 2024; numbers: THEORY.md, section 7)."""
+"""Methods by name, and experiments (Zhang, Tran, Cutkosky 2024; numbers: THEORY.md, section 7)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +14,14 @@ PUBLISHED, PAPER, IMPROVED, NAIVE, FRESH = "Published", "Published noise", "Impr
 DIRECTIONAL, DERIVATIVES = "DP-ZO", "DP-SGD"
 METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
 DEFAULT_METHODS = (PUBLISHED, IMPROVED, NAIVE, FRESH)
-BY_NAME = ("directions", "directions_per_row", "sums", "descent_steps", "relative_step_size")  # what a label stands for
+# The settings that the name of a method says.
+BY_NAME = ("directions", "directions_per_row", "sums", "descent_steps", "relative_step_size")
 REFERENCE = "Published, no privacy"
-REPLICATES = 5  # at first: a run asks for half a million values in each
+REPLICATES = 5  # at first: a run takes half a million values in each
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
-    """Arms for the methods named; `settings` apply to all that have such a field.
+    """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
 
     references : adds the published method without privacy.
     """
@@ -29,19 +30,19 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
 
 def label_of(option: advice.Way) -> str:
-    """The method that an option of the advice stands for."""
+    """Return the label of the method for an option of the advice."""
     if option.sums is None:
         return FRESH if option.kind == "orthonormal" else NAIVE
     return IMPROVED if option.kind == "orthonormal" else PUBLISHED
 
 
 def _numbers(name: str) -> str:
-    """What runs of a preset came to, in a sentence; empty while it has not been measured."""
-    found = dict(measured.table()["presets"].get(name, {}))
-    if not found:
+    """Return a sentence on the results of a preset's runs; empty if they have not been measured."""
+    medians = dict(measured.table()["presets"].get(name, {}))
+    if not medians:
         return ""
-    start = found.pop("start")
-    told = ", ".join(f"{label} {short(value, 2)}" for label, value in found.items())
+    start = medians.pop("start")
+    told = ", ".join(f"{label} {short(value, 2)}" for label, value in medians.items())
     return (
         f"Not in the paper, which has no experiments. Median objective of the last epoch, {measured.PRESET_RUNS} "
         f"runs: {told}. All start at {short(start, 2)}."
@@ -49,5 +50,5 @@ def _numbers(name: str) -> str:
 
 
 PRESETS: tuple[preset.Preset, ...] = tuple(
-    replace(one, reported=_numbers(one.name)) for one in preset.load(__package__)
+    replace(loaded, reported=_numbers(loaded.name)) for loaded in preset.load(__package__)
 )

@@ -1,1 +1,1 @@
-"""The methods: one class each, registered when the family is imported."""
+"""Methods for games: one class each, registered when the family is imported."""

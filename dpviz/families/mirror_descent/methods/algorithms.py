@@ -33,13 +33,13 @@ DRAWS_Y = "Vertices that y draws per round. Empty: as many as x. Whose own gradi
 
 
 def softmax(scores: np.ndarray) -> np.ndarray:
-    """Rows of positive weights ∝ e^score that sum to 1; (..., d)."""
+    """Return rows of positive weights ∝ e^score that sum to 1; (..., d)."""
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def frequencies(indices: np.ndarray, d: int) -> np.ndarray:
-    """(R, d) share of each vertex among the draws (R, K); entries -1 are no draws."""
+    """Return (R, d) the share of each vertex among the draws (R, K); entries -1 are no draws."""
     replicates = len(indices)
     cells = (indices + d * np.arange(replicates)[:, None])[indices >= 0]
     counts = np.bincount(cells, minlength=replicates * d).reshape(replicates, d)
@@ -49,7 +49,7 @@ def frequencies(indices: np.ndarray, d: int) -> np.ndarray:
 class VertexSampling(planning.GameAlgorithm[Game]):
     """Stochastic mirror descent with vertex sampling (Algorithm 1): x_{t+1} ∝ x_t exp(-τ g_t), g_t at drawn vertices.
 
-    The output is the average of the drawn vertices. Without privacy it plays its weights themselves.
+    The output is the average of the drawn vertices. Without privacy the weights themselves are played.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
@@ -93,7 +93,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Rows per round, accounting and output make another method, with another name."""
+        """Hue and dash of its lines. Rows per round, accounting and output change the dash, as they change the name."""
         if self.as_in_the_paper:
             return self.hue, 3
         if self.output == "fresh":
@@ -106,22 +106,22 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
-        private = budget.private
         split = self.shares(facts, draws, budget.pure)
-        fresh = 2 if self.output == "fresh" else 1
-        times = draws[0] * fresh, draws[1] * fresh
+        factor = 2 if self.output == "fresh" else 1
+        total_draws = draws[0] * factor, draws[1] * factor
         largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
-        if private:
-            caps = planning.private_steps(facts, budget, row_weights, times, split, self.accounting, rounds)
+        if budget.private:
+            caps = planning.private_steps(facts, budget, row_weights, total_draws, split, self.accounting, rounds)
             largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
         steps = [self.step_size(facts, rounds, p, self.relative_step * step) for p, step in enumerate(largest)]
         ranges = tuple(
-            2 * oscillation * step * row_weights if private and share else np.zeros(rounds)
+            2 * oscillation * step * row_weights if budget.private and share else np.zeros(rounds)
             for oscillation, step, share in zip((facts.oscillation_x, facts.oscillation_y), steps, split, strict=True)
         )
-        events, charged_at = (
-            planning.round_events((ranges[0], ranges[1]), times) if private else self._open_events(facts, rounds)
-        )
+        if budget.private:
+            events, charged_at = planning.round_events((ranges[0], ranges[1]), total_draws)
+        else:
+            events, charged_at = self._open_events(facts, rounds)
         return Plan.fixed(
             facts,
             budget,
@@ -146,12 +146,12 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         )
 
     def shares(self, facts: GameFacts, draws: tuple[int, int], pure: bool) -> tuple[float, float]:
-        """Shares of ρ of the two players: as set, or the best ones by the bound. pure : whether the budget is."""
+        """Return the shares of ρ of the two players: as set, or the best by the bound. pure : True for pure ε."""
         return planning.shares(facts, self.own_share, draws, pure)
 
     @property
     def own_share(self) -> float | None:
-        """The share of x as set; None for the best one by the bound."""
+        """Share of x as set; None for the best one by the bound."""
         return None if self.split == "bound" else self.share_x
 
     @property
@@ -160,31 +160,28 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return self.draws, self.draws if self.draws_y is None else self.draws_y
 
     def size(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
-        """Rounds T and draws (K_x, K_y), and a note on each that is less than what was asked for."""
-        own_draws = self.each_draws
+        """Return rounds T, draws (K_x, K_y), and a note on each that is less than the bound or the theorem takes."""
+        set_draws = self.each_draws
         if self.parameters == "own" or not budget.private:
-            return self.iterations, own_draws, ()
+            return self.iterations, set_draws, ()
         if self.parameters in ("practice", "bound"):
-            split = tuple(share for share in self.shares(facts, own_draws, budget.pure) if share)
-            paying = tuple(p for p in planning.players(facts, own_draws) if p.oscillation > 0)
+            split = tuple(share for share in self.shares(facts, set_draws, budget.pure) if share)
+            paying = tuple(p for p in planning.players(facts, set_draws) if p.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
-            best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
-            wanted = best.practical_rounds if self.parameters == "practice" else round(best.rounds)
-            asked = min(max(2, wanted), facts.n)
-            rounds = min(asked, self.iterations)
-            return rounds, own_draws, planning.cut_short("The bound", "T", asked, rounds, ROUNDS_END)
+            optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
+            best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
+            best = min(max(2, best), facts.n)
+            rounds = min(best, self.iterations)
+            return rounds, set_draws, planning.cut_short("The bound", "T", best, rounds, ROUNDS_END)
         setting = self.theorem(facts, planning.stated_for_approximate(budget, "The theorem", facts))
         assert setting.rounds is not None and setting.draws is not None
         rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, ROUNDS_END)
-        return (
-            rounds,
-            (draws, draws),
-            notes + planning.cut_short(setting.theorem, "K", setting.draws, draws, "draws end at"),
-        )
+        notes += planning.cut_short(setting.theorem, "K", setting.draws, draws, "draws end at")
+        return rounds, (draws, draws), notes
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
-        """What the theorem that chooses T and K asks for. Raises UserError if it is about another problem."""
+        """Return the setting of the theorem that chooses T and K. Raise UserError if it is about another problem."""
         if self.parameters == "synthetic":
             raise UserError(
                 "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
@@ -193,14 +190,15 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """A player's step size: the largest that privacy allows; if that is infinite, because nothing is paid, a bold
-        one; 1 if there is nothing to choose."""
+        """Return a player's step size: `largest`, up to which privacy allows it; if that is infinite, because nothing
+        is paid, the step of `planning.free_step`."""
         return largest if largest < math.inf else planning.free_step(facts, rounds, player)
 
     def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
-        """Without privacy: both players' weights are shown as they are."""
-        each = sum(d > 1 for d in (facts.d_x, facts.d_y))
-        return (Laplace(math.inf),) * (each * rounds), np.repeat(np.arange(1, rounds + 1), each)
+        """Return the events without privacy and the rounds they are charged at: each player with a choice releases its
+        weights without noise in every round."""
+        count = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        return (Laplace(math.inf),) * (count * rounds), np.repeat(np.arange(1, rounds + 1), count)
 
     # ----------------------------------------------------------------------------------------------------------- run
 
@@ -221,9 +219,9 @@ class VertexSampling(planning.GameAlgorithm[Game]):
                 pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
                 event = next(events) if pays and query.value.shape[1] > 1 else None
                 strategy = softmax(logits)
-                vertices, shown = self._play(mechanisms, query, logits, strategy, event, draws[p])
+                vertices, output = self._play(mechanisms, query, logits, strategy, event, draws[p])
                 played.append(vertices)
-                released[p] += shown
+                released[p] += output
                 hidden[p] += strategy
             rows = None if batch == facts.n else slice((t - 1) * batch, t * batch)
             scores.add([(1.0, played[0], played[1])], rows)
@@ -238,25 +236,29 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         event: Event | None,
         draws: int,
     ) -> Pair:
-        """The strategy (R, d) that is played, and the one that enters the output, from K draws of vertices."""
+        """Return (R, d) the strategy that is played and the one that enters the output, from K draws of vertices.
+
+        logits, strategy : (R, d) log weights, and weights that sum to 1. event : pays for the draws; None if they are
+        free.
+        """
         d = strategy.shape[1]
         if self._plays_all(query, event):
             return strategy, strategy
         if isinstance(event, Laplace):  # no privacy: the weights themselves
-            shown = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)
-            return shown, shown
-        times = draws * (2 if self.output == "fresh" else 1)
-        # Scores that no row has entered yet, or that need no data, are drawn from for free.
-        indices = mechanisms.sample(logits, times) if event is None else mechanisms.exponential(query, event)
+            weights = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)
+            return weights, weights
+        total_draws = draws * (2 if self.output == "fresh" else 1)
+        # Draws by scores without any rows, or of a player that needs no data, are free.
+        indices = mechanisms.sample(logits, total_draws) if event is None else mechanisms.exponential(query, event)
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
-        """Whether a player plays the strategy itself, of which no vertices are drawn."""
+        """Return True if a player plays its weights themselves and draws no vertices."""
         return False
 
 
-def _snapshot(t: int, released: Pair, hidden: Pair, shown: bool) -> Snapshot:
-    internal = {"x": hidden[0], "y": hidden[1]} if shown else {}
+def _snapshot(t: int, released: Pair, hidden: Pair, with_internal: bool) -> Snapshot:
+    internal = {"x": hidden[0], "y": hidden[1]} if with_internal else {}
     return Snapshot(t, {"x": released[0], "y": released[1]}, internal=internal)
 
 
@@ -280,11 +282,11 @@ class SyntheticData(VertexSampling):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Drawn rows are another method than the histogram."""
+        """Hue and dash of its lines; drawn rows have another dash than the histogram."""
         return self.hue, int(self.release == "rows")
 
     def has_internal(self, facts: GameFacts) -> bool:
-        """All that x does is released."""
+        """Return False, as all strategies of x are released."""
         return False
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
@@ -296,7 +298,7 @@ class SyntheticData(VertexSampling):
         return super().plan(facts, budget)
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
-        """Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
+        """Return the setting of Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
         if self.parameters != "synthetic":
             raise UserError(
                 "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
@@ -306,8 +308,8 @@ class SyntheticData(VertexSampling):
         return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """The largest that privacy allows for y, which may be long: the histogram gains from it. x needs no data:
-        2 √(ln d/T), and without privacy y takes twice that."""
+        """Return the largest step that privacy allows y, from which the histogram gains even if it is long. x needs no
+        data: 2 √(ln d/T), and without privacy y takes twice that."""
         free = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
         return free if largest == math.inf else largest
 
@@ -320,8 +322,8 @@ CERTIFIED_GAP = Metric("certified_gap", "Certified duality gap", released=True, 
 
 
 class CertifiedSampling(planning.GameAlgorithm[Game]):
-    """Vertex sampling with all rows, and after its last round the gap of its output with noise (THEORY.md, section
-    10.5): a number that holds for these data with 95 % confidence, and may be published."""
+    """Vertex sampling with all rows that also releases the gap of its output, with noise (THEORY.md, section 10.5): a
+    bound that holds for these data with 95 % confidence."""
 
     kind: ClassVar[str] = "families.mirror_descent.certified_sampling"
     title: ClassVar[str] = "Vertex sampling with a certificate"
@@ -345,7 +347,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
 
     @property
     def play(self) -> VertexSampling:
-        """The method whose output is certified."""
+        """Method whose output is certified."""
         return VertexSampling().adopting(dict(self))
 
     def has_internal(self, facts: GameFacts) -> bool:
@@ -360,39 +362,39 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                 title="Algorithm and problem do not fit",
             )
         rest = budget.share(1 - self.certificate_share, facts.released)
-        with_prior = rest.of(rest.amount + rest.cost(facts.released))  # whose plan subtracts it again
-        played = self.play.plan(facts, with_prior)
+        with_prior = rest.of(rest.amount + rest.cost(facts.released))  # the plan of the game subtracts the latter again
+        game_plan = self.play.plan(facts, with_prior)
         event = certifying_event(budget.share(self.certificate_share, facts.released))
-        scale, rounds = noise_scale(event, facts.gap_change / facts.n), played.iterations
+        scale, rounds = noise_scale(event, facts.gap_change / facts.n), game_plan.iterations
         return dataclasses.replace(
-            played,
+            game_plan,
             budget=budget,
-            terms=ledger.FixedEvents((*played.events, event)),
-            charged_at=np.append(played.charged_at, rounds),
+            terms=ledger.FixedEvents((*game_plan.events, event)),
+            charged_at=np.append(game_plan.charged_at, rounds),
             noise={"gap": np.where(np.arange(1, rounds + 1) < rounds, 0.0, scale)},
-            resolved={**played.resolved, "certificate_width": upper_quantile(event, scale)},
+            resolved={**game_plan.resolved, "certificate_width": upper_quantile(event, scale)},
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
-        known = np.full(mechanisms.replicates, np.nan)
+        bound = np.full(mechanisms.replicates, np.nan)
         lost = np.zeros(mechanisms.replicates, dtype=bool)
         for snapshot in self.play.run(problem, plan, mechanisms):
-            if snapshot.iteration == plan.iterations and np.isnan(known).all():
+            if snapshot.iteration == plan.iterations and np.isnan(bound).all():
                 event = plan.events[-1]
                 norm: releases.Norm = "l1" if isinstance(event, events.Laplace) else "l2"
                 gap = problem.gap(snapshot.output["x"], snapshot.output["y"], norm)
                 noisy = (mechanisms.laplace if isinstance(event, events.Laplace) else mechanisms.gaussian)(gap, event)
-                known = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
+                bound = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
                 lost = ~(np.abs(noisy) < DIVERGED)
             status = divergence_status(lost) or snapshot.status
-            yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: known}, status=status)
+            yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 
 def certifying_event(part: Budget) -> events.Event:
-    """One release that costs a part of a budget (`Budget.share`): Laplace noise for pure ε, else Gaussian noise."""
+    """Return one release that costs a part of a budget (`Budget.share`): Laplace noise for pure ε, else Gaussian."""
     return events.Laplace(part.amount) if part.pure else events.Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
 
 
 def upper_quantile(event: events.Event, scale: float) -> float:
-    """What is added to a noisy gap so that the sum is above the true one with probability `CONFIDENCE`."""
+    """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`."""
     return scale * (-math.log(2 * (1 - CONFIDENCE)) if isinstance(event, events.Laplace) else float(ndtri(CONFIDENCE)))

@@ -1,4 +1,5 @@
-"""What vertex sampling is compared with: a noisy payoff matrix, MWEM, and noisy marginal tables."""
+"""Baselines of vertex sampling: best responses, a reference without privacy, a noisy payoff matrix, MWEM, and noisy
+marginal tables."""
 
 import math
 from abc import abstractmethod
@@ -27,23 +28,25 @@ from dpviz.specification import choice, number
 
 class BestResponses(planning.GameAlgorithm[Game]):
     """Private fictitious play (Brown 1951): in turn, x first, each player draws a vertex by the exponential mechanism
-    against the average of what the other one has drawn, uniform at first. Who plays alone draws every time, against
-    the average of its own vertices. The averages are output. All rows enter every draw, so all cost the same.
+    against the average of the other's vertices, uniform at first.
+
+    A single player draws every time, against the average of its own vertices. The averages are output. All rows enter
+    every draw, so all cost the same.
     """
 
     sparse: ClassVar[bool] = True
 
     def has_internal(self, facts: GameFacts) -> bool:
-        """All that is played is released."""
+        """Return False, as all strategies that are played are released."""
         return False
 
     def vertices(self, plan: Plan) -> float:
-        """Vertices in the average of all that one of two players drew, half-way."""
+        """Return the number of vertices in the average of one of two players after half of the rounds."""
         return max(1.0, plan.iterations / 4)
 
     @abstractmethod
     def count(self) -> int:
-        """How many vertices are drawn in all."""
+        """Return the total number of vertices that are drawn."""
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         count = self.count()
@@ -62,40 +65,40 @@ class BestResponses(planning.GameAlgorithm[Game]):
         )
 
     def _turns(self, facts: GameFacts) -> list[int]:
-        """Who draws in every round, 0: x, 1: y. Raises UserError where a player's scores need no data."""
-        having_choices = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
-        if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in having_choices):
+        """Return the player that draws in each round, 0: x, 1: y. Raise UserError if a player's scores need no data."""
+        players = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
+        if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in players):
             raise UserError(
                 "Best responses are drawn by players whose choices read data. For synthetic data, choose one of the "
                 "methods that are made for them.",
                 title="Algorithm and problem do not fit",
             )
-        return [having_choices[t % len(having_choices)] for t in range(self.count())]
+        return [players[t % len(players)] for t in range(self.count())]
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         facts = problem.facts
         changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]
-        drawn = [0, 0]
-        played: Pair = facts.uniform(mechanisms.replicates)
-        yield Snapshot(0, {"x": played[0], "y": played[1]})
+        counts = [0, 0]  # draws of each player
+        averages: Pair = facts.uniform(mechanisms.replicates)
+        yield Snapshot(0, {"x": averages[0], "y": averages[1]})
         for t, (player, event) in enumerate(zip(self._turns(facts), plan.events, strict=True)):
             # All replicates begin at the same point, whose gradient may be expensive.
-            g_x, g_y = problem.gradients(*(played if t else facts.uniform(1)))
-            utilities = np.broadcast_to((-g_x, g_y)[player], played[player].shape)
+            g_x, g_y = problem.gradients(*(averages if t else facts.uniform(1)))
+            utilities = np.broadcast_to((-g_x, g_y)[player], averages[player].shape)
             if isinstance(event, events.Laplace):  # no privacy: the best response itself
                 best = mechanisms.laplace(releases.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
             else:
                 best = mechanisms.exponential(releases.Query(utilities, changes[player], "range"), event)[:, 0]
-            drawn[player] += 1
-            step = 1 / drawn[player]
-            moved = (1 - step) * played[player] + step * frequencies(best[:, None], played[player].shape[1])
-            played = (moved, played[1]) if player == 0 else (played[0], moved)
-            yield Snapshot(t + 1, {"x": played[0], "y": played[1]})
+            counts[player] += 1
+            step = 1 / counts[player]
+            average = (1 - step) * averages[player] + step * frequencies(best[:, None], averages[player].shape[1])
+            averages = (average, averages[1]) if player == 0 else (averages[0], average)
+            yield Snapshot(t + 1, {"x": averages[0], "y": averages[1]})
 
 
 class TwoDraws(BestResponses):
-    """x draws against uniform y, then y against that x: one vertex each, the simplest private way to play."""
+    """Best responses with one draw each, x against uniform y, then y against that x: the simplest private play."""
 
     kind: ClassVar[str] = "families.mirror_descent.two_draws"
     title: ClassVar[str] = "Two draws"
@@ -106,7 +109,7 @@ class TwoDraws(BestResponses):
 
 
 class FictitiousPlay(BestResponses):
-    """More than two: the averages of many best responses approach an equilibrium that needs mixing."""
+    """Best responses with many draws, whose averages approach an equilibrium that needs mixing."""
 
     kind: ClassVar[str] = "families.mirror_descent.fictitious_play"
     title: ClassVar[str] = "Fictitious play"
@@ -124,12 +127,12 @@ STEPS = 2.0 ** np.arange(-4, 8)  # × 1/L₁
 
 
 class TunedReference(planning.GameAlgorithm[Game]):
-    """What the game allows without privacy: the best strategies found so far, of many runs side by side.
+    """Reference without privacy: the best strategies so far of several runs side by side.
 
     Optimistic mirror descent (Rakhlin, Sridharan 2013) with 12 step sizes, and predictive regret matching (Farina,
     Kroer, Sandholm 2021), which has none. In rounds 1, 2, 4, ... their last strategies and their averages (weights t)
-    are compared by the duality gap on the data, player by player. That is tuning on the data, which nothing private may
-    do; here nothing is private. Deterministic: all replicates are alike.
+    are compared by the duality gap on the data, player by player. That is tuning on the data, which no private method
+    may do; here nothing is private. Deterministic: all replicates are alike.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.reference"
@@ -143,12 +146,12 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
                 title="No private version",
             )
-        each = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        count = sum(d > 1 for d in (facts.d_x, facts.d_y))  # releases in a round
         return Plan.fixed(
             facts,
             budget,
-            (Laplace(math.inf),) * (each * self.rounds),
-            charged_at=np.repeat(np.arange(1, self.rounds + 1), each),
+            (Laplace(math.inf),) * (count * self.rounds),
+            charged_at=np.repeat(np.arange(1, self.rounds + 1), count),
             iterations=self.rounds,
             resolved={"rounds": self.rounds},
             batch_size=np.full(self.rounds, facts.n),
@@ -159,49 +162,52 @@ class TunedReference(planning.GameAlgorithm[Game]):
         facts = problem.facts
         steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)
         start = facts.uniform(1)
-        tried = facts.uniform(len(STEPS) + 1)
-        sums, regrets, totals = ([np.zeros_like(p) for p in tried] for _ in range(3))
+        strategies = facts.uniform(len(STEPS) + 1)  # of every run: one per step size, and regret matching
+        sums, regrets, totals = ([np.zeros_like(p) for p in strategies] for _ in range(3))
         yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
         best = _Best.of(problem, start)
         for t in range(1, plan.iterations + 1):
-            g_x, g_y = problem.gradients(*tried)
-            played = []
+            g_x, g_y = problem.gradients(*strategies)
+            updated = []
             for p, utilities in enumerate((-g_x, g_y)):
                 sums[p] += utilities
-                gain = utilities - (utilities * tried[p]).sum(axis=1, keepdims=True)
+                gain = utilities - (utilities * strategies[p]).sum(axis=1, keepdims=True)
                 regrets[p] = np.maximum(regrets[p] + gain, 0.0)
                 # Both expect the last gradient once more: that is what makes them optimistic.
                 descent = softmax(steps * (sums[p] + utilities)[:-1])
-                played.append(np.vstack([descent, _shares(regrets[p] + gain)[-1:]]))
-                totals[p] += t * played[p]
-            tried = (played[0], played[1])
+                updated.append(np.vstack([descent, _shares(regrets[p] + gain)[-1:]]))
+                totals[p] += t * updated[p]
+            strategies = (updated[0], updated[1])
             if t & (t - 1) == 0 or t == plan.iterations:
                 weight = t * (t + 1) / 2
-                candidates = [np.vstack([tried[p], totals[p] / weight]) for p in range(2)]
+                candidates = [np.vstack([strategies[p], totals[p] / weight]) for p in range(2)]
                 best.consider(candidates)
-            yield Snapshot(t, self._shown(best.pair, mechanisms, plan, t))
+            yield Snapshot(t, self._output(best.pair, mechanisms, plan, t))
 
-    def _shown(self, pair: Pair, mechanisms: Mechanisms, plan: Plan, t: int) -> dict[str, np.ndarray]:
-        """The best pair for all replicates; what has a choice is charged as a release without noise."""
+    def _output(self, pair: Pair, mechanisms: Mechanisms, plan: Plan, t: int) -> dict[str, np.ndarray]:
+        """Return the best pair for all replicates; a player with a choice is charged as a release without noise."""
         events = iter(plan.events[int(np.searchsorted(plan.charged_at, t)) :])
-        shown = {}
+        output = {}
         for name, strategy in zip("xy", pair, strict=True):
             value = np.repeat(strategy, mechanisms.replicates, axis=0)
             if value.shape[1] > 1:
                 event = next(events)
                 assert isinstance(event, Laplace)
                 value = mechanisms.laplace(Query(value, 2.0, "l1"), event)
-            shown[name] = value
-        return shown
+            output[name] = value
+        return output
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Count the runs that are tried, once for all replicates, and what these show."""
+        """Return the bytes of the runs side by side, once for all replicates, and of the replicates' outputs."""
         return (len(STEPS) + 1) * problem.replicate + 3 * 8.0 * replicates * plan.facts.d
 
 
 class _Best:
-    """The best strategy of each player so far. The gap is max_v F(x, v) - min_u F(u, y): the first part depends on x
-    alone and the second on y alone, so each is compared with the other player's held fixed."""
+    """Best strategy of each player so far.
+
+    The gap is max_v F(x, v) - min_u F(u, y): the first part depends on x alone and the second on y alone, so candidates
+    of one player are compared with the other's strategy held fixed.
+    """
 
     def __init__(self, problem: Game, start: Pair) -> None:
         self._problem, self._start = problem, start
@@ -210,40 +216,40 @@ class _Best:
 
     @classmethod
     def of(cls, problem: Game, start: Pair) -> "_Best":
-        """The start is the best so far."""
+        """Return the start as the best so far."""
         best = cls(problem, start)
         (start_gap,) = best._gaps(*start)
         best._losses = [float(start_gap)] * 2
         return best
 
     def consider(self, candidates: list[np.ndarray]) -> None:
-        """Keep the best of (k, d) candidates of each player, if it is better than what there was."""
-        found = list(self.pair)
+        """Keep the best of (k, d) candidates of each player, if it is better than the best so far."""
+        best = list(self.pair)
         for p, rows in enumerate(candidates):
             other = np.repeat(self._start[1 - p], len(rows), axis=0)
             gaps = self._gaps(rows, other) if p == 0 else self._gaps(other, rows)
-            at = int(gaps.argmin())
-            if gaps[at] < self._losses[p]:
-                self._losses[p], found[p] = float(gaps[at]), rows[[at]]
-        self.pair = (found[0], found[1])
+            index = int(gaps.argmin())
+            if gaps[index] < self._losses[p]:
+                self._losses[p], best[p] = float(gaps[index]), rows[[index]]
+        self.pair = (best[0], best[1])
 
     def _gaps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self._problem.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
 
 
 def _shares(regrets: np.ndarray) -> np.ndarray:
-    """Rows (k, d) in proportion to the positive parts; uniform where there are none."""
+    """Return rows (k, d) that sum to 1, in proportion to the positive parts; uniform where there are none."""
     positive = np.maximum(regrets, 0.0)
     total = positive.sum(axis=1, keepdims=True)
     return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / regrets.shape[1])
 
 
-# Slices follow from these: per entry of a matrix, to draw, add and look at its noise; to multiply it.
+# Slices follow from these times per entry of a matrix: to draw, add and check its noise; to multiply it.
 SECONDS_PER_NOISE, SECONDS_PER_PRODUCT = 30e-9, 0.6e-9
 
 
 class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
-    """Release the whole payoff matrix with Gaussian noise, and solve the noisy game by exponential weights."""
+    """Release of the whole payoff matrix with Gaussian noise; the noisy game is solved by exponential weights."""
 
     kind: ClassVar[str] = "families.mirror_descent.noisy_payoffs"
     title: ClassVar[str] = "Noisy payoff matrix"
@@ -285,7 +291,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         )
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Add a noisy matrix for every replicate, and another one while it is drawn."""
+        """Return the bytes of a run, with a noisy matrix for every replicate, and another one while it is drawn."""
         facts = GameFacts.of(plan.facts)
         return super().memory(plan, replicates, problem) + 20.0 * (replicates * facts.d_x * facts.d_y)
 
@@ -297,8 +303,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         query = problem.payoffs(mechanisms.replicates)
         payoffs, lost = np.empty(query.value.shape), np.zeros(mechanisms.replicates, dtype=bool)
         parts = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
-        for part, own in mechanisms.batch(plan.events[0]).split(parts):
-            payoffs[part] = own.gaussian(query._replace(value=query.value[part]))
+        for part, batch in mechanisms.batch(plan.events[0]).split(parts):
+            payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)
         payoffs[lost] = 0.0
         status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
@@ -313,17 +319,17 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
 
 
 def _against_y(payoffs: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """A y (R, d_x) for every replicate's own payoffs (R, d_x, d_y)."""
+    """Return (R, d_x) A y for each replicate's payoffs A (R, d_x, d_y)."""
     return np.einsum("rjk,rk->rj", payoffs, y)
 
 
 def _against_x(payoffs: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Aᵀx (R, d_y)."""
+    """Return (R, d_y) Aᵀx for each replicate's payoffs A (R, d_x, d_y)."""
     return np.einsum("rjk,rj->rk", payoffs, x)
 
 
 class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
-    """MWEM (Hardt, Ligett, McSherry 2012): select a badly answered query, measure it, correct the histogram."""
+    """MWEM (Hardt, Ligett, McSherry 2012): selects a badly answered query, measures it, corrects the histogram."""
 
     kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
     title: ClassVar[str] = "MWEM"
@@ -339,7 +345,8 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        """Half of the budget selects, half measures: in ε under pure ε (Laplace noise), else in ρ or μ² (Gaussian)."""
+        """Return a plan with half of the budget to select and half to measure: in ε under pure ε (Laplace noise), else
+        in ρ or μ² (Gaussian noise)."""
         _needs_marginals(facts)
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
@@ -371,16 +378,16 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         for t in range(1, plan.iterations + 1):
             select, measure = plan.events[2 * t - 2 : 2 * t]
             answers = problem.answers(x)
-            chosen = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]
+            selected = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]
             if isinstance(measure, Laplace):
-                measured = mechanisms.laplace(problem.answer(chosen, "l1"), measure)
+                measured = mechanisms.laplace(problem.answer(selected, "l1"), measure)
             else:
-                measured = mechanisms.gaussian(problem.answer(chosen, "l2"), measure)
+                measured = mechanisms.gaussian(problem.answer(selected, "l2"), measure)
             lost |= ~(np.abs(measured) < DIVERGED)
-            at = np.arange(replicates)
-            error = np.where(lost, 0.0, measured - answers[at, chosen])
+            rows = np.arange(replicates)
+            error = np.where(lost, 0.0, measured - answers[rows, selected])
             weights = np.zeros_like(answers)
-            weights[at, chosen] = error / 2
+            weights[rows, selected] = error / 2
             scores = scores + problem.transposed(weights)
             x = softmax(scores)
             total = total + x
@@ -388,9 +395,9 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
 
 
 class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
-    """Release every marginal table with Gaussian noise, then fit a histogram to them by exponential weights.
+    """Release of every marginal table with Gaussian noise; a histogram is fitted to them by exponential weights.
 
-    Few tables of few columns: by far the best. The noise grows with the square root of their number.
+    By far the best method for few tables of few columns. The noise grows with the square root of the number of tables.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
@@ -427,23 +434,23 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         tables = np.where(lost[:, None], 0.0, tables)
         answers = problem.from_marginals(tables)
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
-        missing = answers - problem.answers(x)
+        residuals = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
             # Gradient steps on ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables, so that
             # the first step is safe. Most later ones may be far longer: a step that does not help is halved.
-            tried = scores + steps * problem.transposed(missing)
-            found = softmax(tried)
-            left = answers - problem.answers(found)
-            helps = ((left**2).sum(axis=1) < (missing**2).sum(axis=1))[:, None]
-            scores, x, missing = (
-                np.where(helps, new, old) for new, old in ((tried, scores), (found, x), (left, missing))
-            )
+            new_scores = scores + steps * problem.transposed(residuals)
+            new_x = softmax(new_scores)
+            new_residuals = answers - problem.answers(new_x)
+            helps = ((new_residuals**2).sum(axis=1) < (residuals**2).sum(axis=1))[:, None]
+            scores, x = np.where(helps, new_scores, scores), np.where(helps, new_x, x)
+            residuals = np.where(helps, new_residuals, residuals)
             steps = np.where(helps, 1.5, 0.5) * steps
-            distance = np.abs(answers - missing - tables).max(axis=1)
+            distance = np.abs(answers - residuals - tables).max(axis=1)
             yield Snapshot(t, {"x": x, "y": y}, {"fit_error": distance}, status=divergence_status(lost))
 
 
 def _needs_marginals(facts: GameFacts) -> None:
+    """Raise UserError unless the problem is that of marginal queries."""
     if facts.oscillation_x > 0 or facts.d_x == 1:
         raise UserError(
             "This method answers marginal queries, so it needs the problem 'Synthetic data'.",

@@ -25,7 +25,7 @@ from dpviz.specification import choice, number
 class BiasReduced(planning.GameAlgorithm[Game]):
     """Vertex sampling with gradients whose sampling bias is that of 2^{M+1} draws, though few are made (Algorithm 3).
 
-    A level N_t with P(N = k) ∝ 2^-k, k <= M, decides how many draws and rows a round uses: 2^{N+1} and B 2^N. The
+    A level N_t with P(N = k) ∝ 2^-k, k <= M, decides the numbers of draws and rows of a round: 2^{N+1} and B 2^N. The
     levels need no data. A replicate ends when Σ 2^{N_t} would exceed U; the output is the average of one extra draw
     per round.
     """
@@ -71,24 +71,24 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             tau = min(float(largest), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
-            paid_for = budget.additive(facts.released)
-            largest_steps = planning.private_steps(facts, paid_for, np.array([weight]), draws, split, "tight", 1)
-            steps = [self.relative_step * step for step in largest_steps]
+            additive = budget.additive(facts.released)
+            caps = planning.private_steps(facts, additive, np.array([weight]), draws, split, "tight", 1)
+            steps = [self.relative_step * cap for cap in caps]
         allowed: dict[str, Event] = {
             name: ExpMech(2 * osc * tau * weight)
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)
             if tau > 0
         }
         currency = budget.additive().currency or "rho"
-        each, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
+        draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
         # In every round but the first, which needs no data, at most the oracle's draws at its highest level and one.
-        most = np.minimum(draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
+        max_draws = np.minimum(draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
         return Plan.filtered(
             facts,
             budget,
-            Filter(currency, UNITS[currency].root(each * draws), allowed),
+            Filter(currency, UNITS[currency].root(draw_price * draws), allowed),
             rounds,
-            worst_case=(each * most) ** (1 / UNITS[currency].power),
+            worst_case=(draw_price * max_draws) ** (1 / UNITS[currency].power),
             resolved={
                 "rows_per_draw": unit,
                 "level": level,
@@ -103,7 +103,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         )
 
     def vertices(self, plan: Plan) -> float:
-        """Mean number of vertices in the oracle's four points."""
+        """Return the mean number of vertices in the oracle's four points."""
         return theory.mean_batches(int(plan.resolved["level"])) + 0.25
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
@@ -119,11 +119,11 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         hidden = [np.zeros_like(v) for v in released]
         active = np.ones(replicates, dtype=bool)
         count = np.zeros(replicates)
-        outputs, means, shown = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
-        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, shown)
+        outputs, means, with_internal = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
+        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, with_internal)
         for t in range(1, plan.iterations + 1):
             rows = np.flatnonzero(active)
-            drawn = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
+            draws = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
             indices = []
             for p, name in enumerate("xy"):
                 queries = [(scores[r].x(weight), scores[r].y(weight))[p] for r in rows]
@@ -132,10 +132,11 @@ class BiasReduced(planning.GameAlgorithm[Game]):
                 hidden[p][rows] += softmax(tau * values)
                 event = plan.terms.allowed.get(name)
                 if event is None or t == 1:  # needs no data: nothing is charged
-                    indices.append(mechanisms.sample(tau * values, drawn, rows))
+                    indices.append(mechanisms.sample(tau * values, draws, rows))
                 else:
-                    indices.append(mechanisms.exponential(queries[0]._replace(value=values), event, drawn, rows))
-                released[p][rows] += frequencies(indices[p][np.arange(len(rows)), drawn - 1][:, None], values.shape[1])
+                    indices.append(mechanisms.exponential(queries[0]._replace(value=values), event, draws, rows))
+                last = indices[p][np.arange(len(rows)), draws - 1]
+                released[p][rows] += frequencies(last[:, None], values.shape[1])
             for i, r in enumerate(rows):
                 checkpoint()
                 size = 2 ** int(levels[r, t - 1])
@@ -146,7 +147,7 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             share = np.maximum(count, 1)[:, None]
             outputs, means = (released[0] / share, released[1] / share), (hidden[0] / share, hidden[1] / share)
             active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
-            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, shown)
+            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, with_internal)
             if not active.any():
                 return
 
@@ -156,20 +157,20 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         """Add the oracle's gradient G to one replicate's scores (Algorithm 2), from 2^{N+1} draws per player:
         C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), C = 2 - 2^-M."""
         factor = theory.level_constant(level) * size
-        chosen = (slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1))
+        parts = (slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1))  # all, odd, even, first
         points = [
             tuple(frequencies(v[part][None], d) for v, d in zip(vertices, (facts.d_x, facts.d_y), strict=True))
-            for part in chosen
+            for part in parts
         ]
-        signs = (factor, -factor / 2, -factor / 2, 1.0)
-        return scores.add([(c, x, y) for c, (x, y) in zip(signs, points, strict=True)], block)
+        coefficients = (factor, -factor / 2, -factor / 2, 1.0)
+        return scores.add([(c, x, y) for c, (x, y) in zip(coefficients, points, strict=True)], block)
 
     def _levels(self, mechanisms: Mechanisms, level: int) -> np.ndarray:
-        """(R, U) the level N_t of every round, -1 after the last; drawn before any data are touched."""
+        """Draw (R, U) the level N_t of every round, -1 after the last, before any data are touched."""
         weights = np.log(theory.level_probabilities(level))
-        drawn = mechanisms.sample(np.tile(weights, (mechanisms.replicates, 1)), self.stop_level)
-        before = np.concatenate([np.zeros((len(drawn), 1)), np.cumsum(2**drawn, axis=1)[:, :-1]], axis=1)
-        return np.where(before <= self.stop_level - 2**level, drawn, -1)
+        levels = mechanisms.sample(np.tile(weights, (mechanisms.replicates, 1)), self.stop_level)
+        used = np.concatenate([np.zeros((len(levels), 1)), np.cumsum(2**levels, axis=1)[:, :-1]], axis=1)
+        return np.where(used <= self.stop_level - 2**level, levels, -1)
 
     def _snapshot(
         self,
@@ -179,13 +180,13 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         mechanisms: Mechanisms,
         rows_used: np.ndarray,
         active: np.ndarray,
-        shown: bool,
+        with_internal: bool,
     ) -> Snapshot:
         return Snapshot(
             t,
             {"x": outputs[0], "y": outputs[1]},
             {"rho_spent": mechanisms.spent("rho"), "rows_used": rows_used.astype(float)},
-            internal={"x": means[0], "y": means[1]} if shown else {},
+            internal={"x": means[0], "y": means[1]} if with_internal else {},
             active=active,
-            status=tuple("running" if on else "exhausted" for on in active),
+            status=tuple("running" if is_active else "exhausted" for is_active in active),
         )

@@ -1,4 +1,5 @@
-"""Gaussian noise on both players' gradients, the usual way: descent-ascent, and mirror descent."""
+"""Anytime vertex sampling and Frank-Wolfe for one player; and Gaussian noise on both players' gradients, the usual way:
+descent-ascent, and mirror descent."""
 
 import math
 from abc import abstractmethod
@@ -22,7 +23,7 @@ from dpviz.problems.base import Memory, check_facts
 from dpviz.problems.games.games import Game, GameFacts, Pair, Scores, project
 from dpviz.specification import choice, number
 
-MOST_KEPT = 100_000_000  # numbers, 0.8 GB
+MAX_STORED = 100_000_000  # numbers, 0.8 GB
 
 
 def one_player(facts: GameFacts, title: str) -> None:
@@ -37,9 +38,9 @@ def one_player(facts: GameFacts, title: str) -> None:
 class AnytimeSampling(planning.GameAlgorithm[Game]):
     """DP-SCO by anytime online-to-batch averages and lazy vertex refreshes (Algorithm 4), in a single pass.
 
-    Gradients are asked for at an average of K vertices drawn from the mixture x̄_t of all weights so far, drawn anew
-    only in the first U rounds and every U-th after. A draw from the mixture picks one of its parts, without looking at
-    data, and then a vertex: it costs no more than a draw from that part (mixture lemma, section 4.3).
+    Gradients are those at an average of K vertices drawn from the mixture x̄_t of all weights so far, drawn anew only
+    in the first U rounds and every U-th after. A draw from the mixture picks one of its parts, independent of the data,
+    and then a vertex: it costs no more than a draw from that part (mixture lemma, section 4.3).
     """
 
     kind: ClassVar[str] = "families.mirror_descent.anytime_sampling"
@@ -80,25 +81,25 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
         batch = planning.batch_size(facts, rounds, "single")
         # The first draw, from the uniform distribution, needs no data.
-        paid = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
-        total = draws * len(paid) + output_draws
+        paid_rounds = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
+        total = draws * len(paid_rounds) + output_draws
         if self.accounting == "paper":
             stated = planning.stated_for_approximate(budget, "Proposition F.1", facts)
             cap = float(rates.tau_paper_anytime(batch, stated.epsilon, stated.delta, facts.lipschitz, total))
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
         else:
-            one = np.array([2 * facts.oscillation_x / batch])
-            tau = self.relative_step * calibration.calibrate_selections(budget, one, total, facts.released)
+            unit_range = np.array([2 * facts.oscillation_x / batch])  # of a draw at step size 1
+            tau = self.relative_step * calibration.calibrate_selections(budget, unit_range, total, facts.released)
         eta = 2 * facts.oscillation_x * tau / batch
-        events = (*(planning.selections(eta, draws) for _ in paid), planning.selections(eta, output_draws))
-        fresh, ranges = np.zeros(rounds), np.zeros(rounds)
-        fresh[[0, *(t - 1 for t in paid)]] = 1.0
-        ranges[[*(t - 1 for t in paid), rounds - 1]] = eta  # the output is drawn in the last round
+        events = (*(planning.selections(eta, draws) for _ in paid_rounds), planning.selections(eta, output_draws))
+        refreshed, ranges = np.zeros(rounds), np.zeros(rounds)
+        refreshed[[0, *(t - 1 for t in paid_rounds)]] = 1.0
+        ranges[[*(t - 1 for t in paid_rounds), rounds - 1]] = eta  # the output is drawn in the last round
         return Plan.fixed(
             facts,
             budget,
             events,
-            charged_at=np.array([*paid, rounds]),
+            charged_at=np.array([*paid_rounds, rounds]),
             iterations=rounds,
             resolved={
                 "rounds": rounds,
@@ -110,16 +111,16 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             notes=notes,
             step_size_x=np.full(rounds, tau),
             range_x=ranges,
-            refreshed=fresh,
+            refreshed=refreshed,
             batch_size=np.full(rounds, batch),
         )
 
     def _sizes(self, facts: GameFacts, budget: Budget) -> tuple[int, int, int, int, tuple[str, ...]]:
-        """T, K, U and K_out, and a note if T is less than what the theorem asks for."""
+        """Return T, K, U and K_out, and a note if T is less than that of the theorem."""
         if self.theorem == "own":
             return self.iterations, self.refresh_draws, self.refresh, self.output_draws, ()
-        paid = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
-        setting = rates.anytime_setting(planning.sizes(facts, paid), self.theorem)
+        stated = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
+        setting = rates.anytime_setting(planning.sizes(facts, stated), self.theorem)
         assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
         rounds = min(setting.rounds, self.iterations)
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
@@ -129,14 +130,14 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         return plan.resolved["draws"]
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Add the scores of all rounds, and the utilities of all the draws of a round."""
-        kept = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
-        return super().memory(plan, replicates, problem) + 8.0 * kept * replicates * plan.facts.d
+        """Return the bytes of a run, with the scores of all rounds and the utilities of all the draws of a round."""
+        stored = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
+        return super().memory(plan, replicates, problem) + 8.0 * stored * replicates * plan.facts.d
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
         facts, replicates = problem.facts, mechanisms.replicates
-        if plan.iterations * replicates * facts.d_x > MOST_KEPT:
+        if plan.iterations * replicates * facts.d_x > MAX_STORED:
             raise UserError(
                 "The scores of all rounds are kept, and there would be too many of them. Lower the rounds T, the "
                 "repeats R or the number of vertices.",
@@ -147,8 +148,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         scores, events = Scores(problem, replicates), iter(plan.events)
         x, y = facts.uniform(replicates)
         past: list[np.ndarray] = []  # scaled scores of every round's weights, (R, d) each
-        mean, vertices, shown = np.zeros_like(x), x, self.has_internal(facts)
-        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if shown else {})
+        mean, vertices, with_internal = np.zeros_like(x), x, self.has_internal(facts)
+        yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if with_internal else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
             query = scores.x(1 / batch)
@@ -164,17 +165,18 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
             if t == plan.iterations:
                 indices = mechanisms.exponential(_mixture(mechanisms, query, past, output_draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if shown else {})
+            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if with_internal else {})
 
 
 def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
-    """Utilities (R, draws, d) of draws from the mixture of all past weights: each draw picks its part, data-free."""
+    """Return utilities (R, draws, d) of draws from the mixture of all past weights; each draw picks its part of the
+    mixture independently of the data. past : scaled scores (R, d) of every round."""
     parts = mechanisms.sample(np.zeros((mechanisms.replicates, len(past))), draws)
     utilities = np.empty((*parts.shape, past[0].shape[1]))
     for part in np.unique(parts):
-        replicates, places = np.nonzero(parts == part)
-        utilities[replicates, places] = past[part][replicates]
-    # One draw has the utilities of its part; the sensitivity of the latest sums covers those of all before.
+        replicates, indices = np.nonzero(parts == part)
+        utilities[replicates, indices] = past[part][replicates]
+    # One draw has the utilities of its part; the sensitivity of the latest sums covers those of all earlier ones.
     return query._replace(value=utilities[:, 0] if draws == 1 else utilities)
 
 
@@ -226,7 +228,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
 
 
 class NoisyGradients(planning.GameAlgorithm[Game]):
-    """What gradient methods with Gaussian noise share: both players' gradients are released, averages are output."""
+    """Base of the gradient methods with Gaussian noise: releases both players' gradients, outputs averages."""
 
     gradient_rounds: int | None = number(
         None,
@@ -242,20 +244,20 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     geometry: ClassVar[theory.Geometry]  # of its steps
 
     def released_settings(self) -> str:
-        """Without the split where it is even."""
-        even = self.split == "own" and self.share_x == planning.EVEN
-        return self.settings_without(("share_x", "split") if even else ())
+        """Return the settings as JSON, without the split where it is even."""
+        is_even = self.split == "own" and self.share_x == planning.EVEN
+        return self.settings_without(("share_x", "split") if is_even else ())
 
     @abstractmethod
     def balanced_rounds(self, d: int, signal: float) -> float:
-        """Rounds that suit the noise; signal = n √ρ/L, d = vertices of the larger player."""
+        """Return the number of rounds that suits the noise; signal = n √ρ/L, d = vertices of the larger player."""
 
     @abstractmethod
     def step_size(self, d: int, rounds: int, noise: float) -> float:
-        """The step size of a player with d vertices whose gradient's coordinates have noise of this deviation."""
+        """Return the step size of a player with d vertices; noise : its deviation on each coordinate of gradients."""
 
     def rounds(self, facts: GameFacts, budget: Budget) -> int:
-        """T: as set, or balanced and within 4 to 256."""
+        """Return T: as set, or balanced and within 4 to 256."""
         if self.gradient_rounds is not None:
             return self.gradient_rounds
         if not budget.private:
@@ -265,28 +267,29 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
 
     @abstractmethod
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
-        """The next strategies, and sums of scaled gradients; `gradients` are those of a player who maximises."""
+        """Return the next strategies, and sums of scaled gradients; `gradients` are signed so that each player
+        maximises."""
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
         rounds = self.rounds(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
-        used = rounds if self.batching == "full" else 1  # every row is in one block only
-        rho = calibration.calibrate_gaussian(budget, np.ones(used), facts.n, facts.n, facts.released)[0]
+        uses = rounds if self.batching == "full" else 1  # of every row, which else is in one block only
+        rho = calibration.calibrate_gaussian(budget, np.ones(uses), facts.n, facts.n, facts.released)[0]
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
         share_x, share_y = self._shares(facts, rho, changes)
-        paid = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
-        event: Event = paid[0] if len(paid) == 1 else Seq(tuple(paid))
+        releases = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
+        event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))
         scales = [
             change / math.sqrt(2 * share * rho) if share else 0.0
             for change, share in zip(changes, (share_x, share_y), strict=True)
         ]
         steps = [self.step_size(d, rounds, s) for d, s in zip((facts.d_x, facts.d_y), scales, strict=True)]
-        blocks = self.batching == "single"
+        is_single = self.batching == "single"
         return Plan.fixed(
             facts,
             budget,
-            (Parallel((event,) * rounds),) if blocks else (event,) * rounds,
-            charged_at=np.ones(1, dtype=int) if blocks else None,
+            (Parallel((event,) * rounds),) if is_single else (event,) * rounds,
+            charged_at=np.ones(1, dtype=int) if is_single else None,
             iterations=rounds,
             batch_size=np.full(rounds, batch),
             noise={"x": np.full(rounds, scales[0]), "y": np.full(rounds, scales[1])},
@@ -296,11 +299,14 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         )
 
     def _shares(self, facts: GameFacts, rho: float, changes: Sequence[float]) -> tuple[float, float]:
-        """Shares of ρ of the two players: as set, or with the smallest bound on the gap. rho : of a round."""
+        """Return the shares of ρ of the two players: as set, or with the smallest bound on the gap.
+
+        rho : of a round. changes : L2 sensitivities of both players' gradients.
+        """
         if self.split == "own" or not planning.both_pay(facts) or not math.isfinite(rho):
             return planning.shares(facts, self.share_x)
-        whole = [change / math.sqrt(2 * rho) for change in changes]
-        return planning.shares(facts, theory.optimal_noisy_shares(planning.players(facts), whole, self.geometry)[0])
+        noise = [change / math.sqrt(2 * rho) for change in changes]
+        return planning.shares(facts, theory.optimal_noisy_shares(planning.players(facts), noise, self.geometry)[0])
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -319,15 +325,16 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
             totals = (totals[0] + strategies[0], totals[1] + strategies[1])
             lost |= ~(np.isfinite(gradients[0]).all(axis=1) & np.isfinite(gradients[1]).all(axis=1))
             lost |= (np.abs(gradients[0]).max(axis=1) > DIVERGED) | (np.abs(gradients[1]).max(axis=1) > DIVERGED)
-            # What broke is frozen where it was, and marked.
+            # Replicates that diverged are frozen where they were, and marked.
             gradients = tuple(np.where(lost[:, None], 0.0, g) for g in gradients)  # type: ignore[assignment]
             strategies, sums = self.advance(strategies, sums, (-gradients[0], gradients[1]), steps)
             yield Snapshot(t, {"x": totals[0] / t, "y": totals[1] / t}, status=divergence_status(lost))
 
     @staticmethod
     def _released(queries: tuple[Query, Query], batch: Batch, pays: list[bool]) -> Pair:
-        found = [batch.gaussian(query) if noisy else query.value for query, noisy in zip(queries, pays, strict=True)]
-        return found[0], found[1]
+        """Return both players' gradients, with noise for those that pay."""
+        x, y = (batch.gaussian(query) if noisy else query.value for query, noisy in zip(queries, pays, strict=True))
+        return x, y
 
 
 class EuclideanGradient(NoisyGradients):

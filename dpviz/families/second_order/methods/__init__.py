@@ -1,1 +1,1 @@
-"""The methods, and the releases, states and steps that they share."""
+"""Second-order methods, and the releases, states and steps that they share."""

@@ -1,8 +1,8 @@
 """Methods that release noisy gradients and noisy Hessians and stop at second-order solutions (Gao and Wright 2023).
 
 One iteration: release a gradient; where it is long, step along it; where it is short, release the Hessian, and step
-along its most negative curvature, or stop where there is none. The methods differ in how far they step (`steps`) and in
-how releases are paid for (`releases`).
+along its most negative curvature, or stop where there is none. The methods differ in the length of their steps
+(`steps`) and in the way they pay for releases (`releases`).
 """
 
 import math
@@ -43,8 +43,8 @@ from dpviz.problems.nonconvex.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
 CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
-# Of a run that is stopped wrongly: by the noise of scalar certificates, however many it asks for; by a test that looks
-# at Hessians through products, in all of its tests.
+# Probability that a run is stopped wrongly: by the noise of all its scalar certificates; by all its tests of Hessians
+# through products.
 CERTIFICATE_FAILURE, LANCZOS_FAILURE = 0.01, 0.01
 
 EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)
@@ -80,8 +80,8 @@ ITERATIONS_CHARGED = Metric("iterations_charged", "Iterations charged", released
 
 
 class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
-    """What the family shares: two targets, a number of iterations that follows from them, and a loop that replicates
-    leave where they have met the targets. payment : who pays for what is released."""
+    """Base of the family: two targets, a number of iterations that follows from them, and a loop that replicates leave
+    when they have met the targets. payment : class that pays for the releases."""
 
     payment: ClassVar[type[Separate | Together]]
     iterations: int = number(
@@ -114,18 +114,18 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
     constants: Constants = Constants()
 
     def released_settings(self) -> str:
-        """Without shares that are as they were before they could be set."""
+        """Return the settings as JSON, without shares of the budget that have their default."""
         return self.settings_without([name for name, even in SHARES.items() if getattr(self, name, even) == even])
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
-        """What a step achieves on a problem with these facts."""
+        """Return the analysis of a step on a problem with these facts."""
         return theory.Analysis(
             facts.smoothness, facts.hessian_lipschitz, self.gradient_target, self.curvature_target, self.constants
         )
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Add what the problem does not count: Hessians of so many columns that no diagnostic forms them, or the rows'
-        curvatures for products."""
+        """Return the bytes of a run. Add those that the problem does not count: Hessians of more columns than the
+        diagnostics form, or the rows' curvatures for products."""
         n, d, hessians = plan.facts.n, plan.facts.d, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
             hessians = 8.0 * n
@@ -135,7 +135,7 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
-        """The update rule: moves the replicates (R',) of a state that it is given."""
+        """Return the update rule, a function of the state and of its replicates (R',) that are to move."""
 
     def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
         check_facts(problem, plan.facts)
@@ -148,9 +148,9 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
             releases.begin(t, rows)
             iteration(state, rows)
             if t == plan.iterations:
-                state.end(state.going, "exhausted")
+                state.end(state.running, "exhausted")
             yield state.snapshot(t, self.metrics, releases.charged())
-            if not len(state.going):
+            if not len(state.running):
                 return
 
 
@@ -181,30 +181,30 @@ class Descent(NonconvexMethod):
         return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
     def asks(self, facts: NonconvexFacts) -> bool:
-        """Whether Hessians are released on a problem with these facts."""
+        """Return True if Hessians are released on a problem with these facts."""
         possible = facts.curvature_floor < -self.analysis(facts).curvature
         return self.curvature == "always" or (self.curvature == "auto" and possible)
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
-        """D_g and D_H: what a gradient step and a curvature step are sure to take off."""
+        """Return D_g and D_H, the guaranteed decreases of a gradient step and of a curvature step."""
         analysis = self.analysis(facts)
         return analysis.gradient_decrease, analysis.curvature_decrease
 
     def by_theory(self, facts: NonconvexFacts) -> int:
-        """T that the analysis asks for: after so many steps nothing of the gap is left."""
+        """Return T by the analysis, the number of steps after which nothing of the gap remains."""
         by_gradient, by_curvature = self.decreases(facts)
         return theory.iterations(facts.gap, min(by_gradient, by_curvature) if self.asks(facts) else by_gradient)
 
     def lengths(self, facts: NonconvexFacts) -> tuple[int, ...]:
-        """Iterations of each phase."""
+        """Return the number of iterations of each phase."""
         return theory.phase_lengths(self.phases, self.by_theory(facts), self.iterations)
 
     def shares(self, facts: NonconvexFacts) -> np.ndarray:
-        """Share of the budget of each phase."""
+        """Return the share of the budget of each phase."""
         return theory.phase_shares(self.phases, len(self.lengths(facts)), self.first_share)
 
     def products(self, facts: NonconvexFacts) -> int | None:
-        """Products with a noisy Hessian that a curvature test looks at; None: all of its entries."""
+        """Return the number of products with a noisy Hessian in a curvature test; None: all entries are released."""
         return None
 
     def _resolved(self, facts: NonconvexFacts) -> dict[str, float]:
@@ -235,6 +235,7 @@ class Descent(NonconvexMethod):
         return steps.ShortSteps(self.analysis(problem.facts))
 
     def _test(self, measured: steps.Measured, plan: Plan) -> steps.CurvatureTest:
+        """Return the curvature test: of whole Hessians, or of products with them if the plan has a number of these."""
         analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
         noise = plan.noise.get("certificate")
         certificate = None if noise is None else steps.Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
@@ -248,18 +249,19 @@ class Descent(NonconvexMethod):
         measured, step = self._measured(problem, releases), self._step_rule(problem, releases)
         stopping = self._test(measured, plan) if self.asks(problem.facts) else steps.Anywhere()
 
-        def moved(state: State, rows: np.ndarray) -> None:
+        def move(state: State, rows: np.ndarray) -> None:
             rows, gradients = measured.gradient(state, rows)
-            long = state.shown[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            step.gradient(state, rows[long], gradients[long])
-            rows, size, direction = stopping.failing(state, rows[~long], gradients[~long])
+            is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
+            step.gradient(state, rows[is_long], gradients[is_long])
+            rows, size, direction = stopping.failing(state, rows[~is_long], gradients[~is_long])
             step.curvature(state, rows, size, direction)
 
-        return moved
+        return move
 
 
 class WholeTable(Descent):
-    """All rows in every iteration, each release with a price of its own: who asks for less has spent less."""
+    """Descent on all rows in every iteration, in which each release is paid for on its own: fewer releases spend
+    less."""
 
     payment: ClassVar[type[Separate | Together]] = Separate
     carry_over: bool = CARRY_OVER
@@ -300,12 +302,13 @@ class ShortStep(WholeTable):
     )
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse = BudgetSplit.gaussian(budget, facts)
-        stretches = self._stretches(purse, facts)
-        plan = planning.filtered(purse, stretches, facts, budget, self._resolved(facts), self._notes(facts))
+        budget_split = BudgetSplit.gaussian(budget, facts)
+        phases = self._phases(budget_split, facts)
+        plan = planning.filtered(budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts))
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
+        """Return True if the smallest eigenvalue is released first. Raise UserError with too many columns for it."""
         if not (self.certificate and self.asks(facts)):
             return False
         if facts.d > MOST_COLUMNS:
@@ -315,24 +318,27 @@ class ShortStep(WholeTable):
             )
         return True
 
-    def _stretches(self, purse: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
-        share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
-        tests: dict[Purpose, float] = {"hessian": 1 - share}
-        if share:
-            tests["certificate"] = share
+    def _phases(self, budget_split: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
+        """Return the phases, with the budget of an iteration split as `split` and `hessian_share` state."""
+        lengths, shares = self.lengths(facts), self.shares(facts)
+        certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
+        tests: dict[Purpose, float] = {"hessian": 1 - certificate_share}
+        if certificate_share:
+            tests["certificate"] = certificate_share
         if not self.asks(facts):
-            return planning.phases(purse, self.lengths(facts), self.shares(facts), {"gradient": 1.0}, False)
+            return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
         by_gradient, by_curvature = self.decreases(facts)
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
-            (length,) = self.lengths(facts)
-            # Steps that are sure of D take at most Γ/D iterations, or what the cap leaves.
-            unit = purse.amount / (min(facts.gap, length * by_gradient) + by_curvature)
+            (length,) = lengths
+            # Steps with a guaranteed decrease D take at most Γ/D iterations, or those that the cap leaves.
+            unit = budget_split.amount / (min(facts.gap, length * by_gradient) + by_curvature)
             rest = unit * (by_curvature - by_gradient)
             costs = {purpose: rest * part for purpose, part in tests.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
-        each: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share)}
-        each |= {purpose: 2 * self.hessian_share * part for purpose, part in tests.items()}
-        return planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over and not share)
+        weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share)}
+        weights |= {purpose: 2 * self.hessian_share * part for purpose, part in tests.items()}
+        carry_over = self.carry_over and not certificate_share
+        return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
         return steps.Measured(problem, releases, self.hessian_noise, self.at_state)
@@ -360,16 +366,16 @@ class MiniBatch(Descent):
         )
 
 
-UNLUCKY = 10.0  # times closer to the ridge than on average: so unlucky is 1 perturbation in 12
+UNLUCKY = 10.0  # times closer to the ridge than on average, as 1 perturbation in 12 is
 
 
 class PerturbedDescent(NonconvexMethod):
     """DP-GD with perturbations (after Jin, Ge, Netrapalli, Kakade, Jordan 2017): x ← x - g̃/G; where g̃ is short, one
-    step aside, uniform in a ball.
+    random step, uniform in a ball.
 
-    Along a curvature below -ε_H what is aside grows by 1 + ε_H/G per step. Where gradients are short for as many steps
-    as that takes to make them long, it stops: there is no such curvature, unless luck or noise hid it. No Hessian is
-    released, and nothing is certified.
+    Along a curvature below -ε_H the perturbation grows by the factor 1 + ε_H/G per step. A run stops where gradients
+    stay short for the number of steps in which such growth would have made them long: there is no such curvature,
+    unless luck or noise hid it. No Hessian is released, and nothing is certified.
     """
 
     kind: ClassVar[str] = "families.second_order.perturbed_descent"
@@ -390,13 +396,13 @@ class PerturbedDescent(NonconvexMethod):
     )
 
     def patience(self, facts: NonconvexFacts) -> int:
-        """Short gradients in a row after which it stops: with UNLUCKY a perturbation, a curvature of -ε_H has made them
-        as long as ε_g by then."""
-        grows = self.analysis(facts).curvature_tolerance / facts.smoothness
-        return max(1, math.ceil(math.log(UNLUCKY * math.sqrt(facts.d) / (self.radius * grows)) / math.log1p(grows)))
+        """Return the number of successive short gradients after which a run stops: with an UNLUCKY perturbation, a
+        curvature of -ε_H has made them as long as ε_g by then."""
+        growth = self.analysis(facts).curvature_tolerance / facts.smoothness
+        return max(1, math.ceil(math.log(UNLUCKY * math.sqrt(facts.d) / (self.radius * growth)) / math.log1p(growth)))
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse, patience = BudgetSplit.gaussian(budget, facts), self.patience(facts)
+        budget_split, patience = BudgetSplit.gaussian(budget, facts), self.patience(facts)
         decrease = self.analysis(facts).gradient_decrease
         by_theory = (1 + patience) * theory.iterations(facts.gap, decrease)
         lengths = (min(by_theory, self.iterations),)
@@ -406,36 +412,36 @@ class PerturbedDescent(NonconvexMethod):
             "gradient_decrease": decrease,
             "patience": patience,
         }
-        stretches = planning.phases(purse, lengths, np.ones(1), {"gradient": 1.0}, False)
+        phases = planning.split_into_phases(budget_split, lengths, np.ones(1), {"gradient": 1.0}, False)
         notes = planning.cut_short(by_theory, lengths[0])
-        return planning.filtered(purse, stretches, facts, budget, resolved, notes)
+        return planning.filtered(budget_split, phases, facts, budget, resolved, notes)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         facts, analysis = problem.facts, self.analysis(problem.facts)
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, Separate)
-        waited: dict[int, int] = {}  # short gradients since a replicate stepped aside
+        counts: dict[int, int] = {}  # short gradients since a replicate stepped aside
 
-        def moved(state: State, rows: np.ndarray) -> None:
+        def move(state: State, rows: np.ndarray) -> None:
             rows, gradients = measured.gradient(state, rows)
-            long = state.shown[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            for r in rows[long]:
-                waited.pop(r, None)
-            for r in rows[~long]:
-                waited[r] = waited.get(r, -1) + 1
-            since = np.array([waited.get(r, -1) for r in rows])
-            done, aside = since >= patience, since == 0
-            step = ~done & ~aside
-            state.stop(rows[done])
-            state.move(rows[step], -gradients[step] / facts.smoothness, GRADIENT)
-            state.move(rows[aside], in_ball(releases, facts.d, rows[aside], radius), PERTURBATION)
+            is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
+            for r in rows[is_long]:
+                counts.pop(r, None)
+            for r in rows[~is_long]:
+                counts[r] = counts.get(r, -1) + 1
+            count = np.array([counts.get(r, -1) for r in rows])
+            stops, steps_aside = count >= patience, count == 0
+            steps_on = ~stops & ~steps_aside
+            state.stop(rows[stops])
+            state.move(rows[steps_on], -gradients[steps_on] / facts.smoothness, GRADIENT)
+            state.move(rows[steps_aside], in_ball(releases, facts.d, rows[steps_aside], radius), PERTURBATION)
 
-        return moved
+        return move
 
 
 def in_ball(releases: Separate, d: int, rows: np.ndarray, radius: float) -> np.ndarray:
-    """(R', d) points that are uniform in a ball, whatever the data: of d + 2 normal numbers, scaled to norm 1, the
-    first d are."""
-    drawn = releases.directions(d + 2, rows)
-    return np.asarray(radius * drawn[:, :d] / np.linalg.norm(drawn, axis=1, keepdims=True))
+    """Draw (R', d) points uniform in a ball, independent of the data: the first d of d + 2 normal numbers scaled to
+    norm 1 are uniform in the unit ball."""
+    normal = releases.directions(d + 2, rows)
+    return np.asarray(radius * normal[:, :d] / np.linalg.norm(normal, axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""How the releases of a run are paid for: each by itself under a filter, or all of an iteration with its batch."""
+"""State of a run, and payment for its releases: one by one under a filter, or all of an iteration with its batch."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, get_args
@@ -24,171 +24,177 @@ KIND = Metric(
 
 
 class State:
-    """Points x (R, d), status, and what the last releases said; `noisy_curvature` is NaN where none was asked for."""
+    """Points x (R, d), status (R,), and the last released values, by metric, (R,) each.
+
+    `noisy_curvature` is NaN for replicates that released none in this iteration.
+    """
 
     def __init__(self, x: np.ndarray) -> None:
         self.x = x
         self.iteration = 0
         self.status = np.full(len(x), "running", dtype=object)
-        self.shown = {metric.name: np.full(len(x), np.nan) for metric in (NOISY_GRADIENT, NOISY_CURVATURE, KIND)}
+        self.released = {metric.name: np.full(len(x), np.nan) for metric in (NOISY_GRADIENT, NOISY_CURVATURE, KIND)}
 
     @property
-    def going(self) -> np.ndarray:
-        """(R',) the replicates that go on."""
+    def running(self) -> np.ndarray:
+        """Numbers (R',) of the replicates that go on."""
         return np.flatnonzero(self.status == "running")
 
     def begin(self) -> np.ndarray:
-        """The replicates of the next iteration; whatever was shown of the last one stays as it is."""
+        """Begin the next iteration and return its replicates; copy the arrays, because snapshots refer to them."""
         self.iteration += 1
-        self.x, self.shown = self.x.copy(), {name: values.copy() for name, values in self.shown.items()}
-        rows = self.going
-        self.shown[NOISY_CURVATURE.name][rows] = np.nan
+        self.x, self.released = self.x.copy(), {name: values.copy() for name, values in self.released.items()}
+        rows = self.running
+        self.released[NOISY_CURVATURE.name][rows] = np.nan
         return rows
 
-    def end(self, rows: np.ndarray, word: str) -> None:
-        """These replicates have ended."""
-        self.status[rows] = word
+    def end(self, rows: np.ndarray, status: str) -> None:
+        """End the replicates `rows` with this status."""
+        self.status[rows] = status
 
-    def kept(self, rows: np.ndarray, kept: np.ndarray, otherwise: str) -> np.ndarray:
-        """Those of `rows` (R',) that are `kept` (R',) bool; the others end with this word."""
-        self.end(rows[~kept], otherwise)
-        return rows[kept]
+    def keep(self, rows: np.ndarray, is_kept: np.ndarray, otherwise: str) -> np.ndarray:
+        """Return those of `rows` (R',) that are kept, (R',) bool; end the others with the status `otherwise`."""
+        self.end(rows[~is_kept], otherwise)
+        return rows[is_kept]
 
-    def move(self, rows: np.ndarray, by: np.ndarray, kind: int) -> None:
-        """x ← x + by (R', d); who would get lost stays where it was, and has diverged."""
-        after = self.x[rows] + by
-        sound = within_bounds(after)
-        self.x[rows[sound]] = after[sound]
-        self.shown[KIND.name][rows] = kind
-        self.end(rows[~sound], "diverged")
+    def move(self, rows: np.ndarray, change: np.ndarray, kind: int) -> None:
+        """Move the replicates by `change` (R', d); end those that would diverge where they are."""
+        moved = self.x[rows] + change
+        is_finite = within_bounds(moved)
+        self.x[rows[is_finite]] = moved[is_finite]
+        self.released[KIND.name][rows] = kind
+        self.end(rows[~is_finite], "diverged")
 
     def stop(self, rows: np.ndarray) -> None:
-        """These have met their goal, and stay."""
-        self.shown[KIND.name][rows] = STOP
+        """Stop the replicates `rows`, which have met the targets."""
+        self.released[KIND.name][rows] = STOP
         self.end(rows, "converged")
 
     def snapshot(self, iteration: int, metrics: Sequence[Metric], charged: Mapping[str, np.ndarray]) -> Snapshot:
-        """What all replicates would show now: these metrics, of what was released and charged."""
-        known, running = {**self.shown, **charged}, self.status == "running"
-        released = {metric.name: known[metric.name] for metric in metrics}
-        return Snapshot(iteration, {"x": self.x}, released, active=running, status=tuple(self.status.tolist()))
+        """Return the snapshot of all replicates, with these metrics out of the released and the charged series."""
+        series, is_running = {**self.released, **charged}, self.status == "running"
+        released = {metric.name: series[metric.name] for metric in metrics}
+        return Snapshot(iteration, {"x": self.x}, released, active=is_running, status=tuple(self.status.tolist()))
 
 
 def within_bounds(values: np.ndarray) -> np.ndarray:
-    """(R,) bool: whose values (R, ...) are numbers to go on with."""
+    """Return (R,) bool: True if all values (R, ...) of a replicate are finite and none has diverged."""
     return np.asarray((np.abs(values) < DIVERGED).all(axis=tuple(range(1, values.ndim))))
 
 
 class Releases(Protocol):
-    """What a method asks for, whoever pays. `rows` (R',) are the replicates concerned, ascending."""
+    """Releases of a method, and the payment for them. `rows` (R',) are the replicates concerned, ascending."""
 
     def begin(self, t: int, rows: np.ndarray) -> None:
-        """Iteration t begins, for these replicates."""
+        """Begin iteration t for these replicates."""
 
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        """(R',) bool: who can pay for a release."""
+        """Return (R',) bool: True if a replicate can pay for the release."""
 
     def sample(self, rows: np.ndarray) -> batches.Batch | None:
-        """The rows of the data that the next query of these replicates is to be computed on; None for all."""
+        """Return the data rows for the next query of these replicates; None for all."""
 
     def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        """The query with noise; (R', ...)."""
+        """Release the query with Gaussian noise; (R', ...)."""
 
     def charged(self) -> dict[str, np.ndarray]:
-        """Released series of what each replicate has been charged, and the scale of noise that it got, (R,) each."""
+        """Return released series: the charges of each replicate, and the scale of its noise, (R,) each."""
 
 
 class Separate(Releases):
-    """Every release has its own event under a filter: who asks for less pays less."""
+    """Payment for every release by its own event under a filter: fewer releases cost less."""
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         assert isinstance(plan.terms, ledger.Filter)
         self._terms, self._mechanisms = plan.terms, mechanisms
         self._phases = plan.schedule["phase"].astype(int)
         self._phase = 0
-        self._asked = np.zeros(mechanisms.replicates, dtype=int)  # in the first phase, not counting gradients
+        self._used = np.zeros(mechanisms.replicates, dtype=int)  # releases of the first phase other than gradients
         self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}
-        self._drawn = np.full(mechanisms.replicates, np.nan)  # the scale of a gradient's noise, at last
+        self._gradient_noise = np.full(mechanisms.replicates, np.nan)  # scale at the last gradient
 
     def begin(self, t: int, rows: np.ndarray) -> None:
         self._phase = int(self._phases[t - 1])
 
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        able = np.zeros(len(rows), dtype=bool)
-        for event, places in self._events(purpose, rows):
-            able[places] = self._mechanisms.affordable(event)[rows[places]]
-        return able
+        can_pay = np.zeros(len(rows), dtype=bool)
+        for event, indices in self._events(purpose, rows):
+            can_pay[indices] = self._mechanisms.affordable(event)[rows[indices]]
+        return can_pay
 
     def sample(self, rows: np.ndarray) -> None:
         return None
 
     def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        found = np.empty_like(query.value)
-        for event, places in self._events(purpose, rows):
-            part = _part(query, places)
-            found[places] = self._mechanisms.gaussian(part, event, rows[places])
+        noisy = np.empty_like(query.value)
+        for event, indices in self._events(purpose, rows):
+            part = _part(query, indices)
+            noisy[indices] = self._mechanisms.gaussian(part, event, rows[indices])
             if purpose == "gradient":
-                self._drawn[rows[places]] = noise_scale(event, 1.0) * part.sensitivity
+                self._gradient_noise[rows[indices]] = noise_scale(event, 1.0) * part.sensitivity
         self._book(purpose, rows)
-        return found
+        return noisy
 
     def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
-        """The first value that reaches 0, by the sparse vector technique; (R',), -1 where none does."""
-        found = np.empty(len(rows), dtype=int)
-        for event, places in self._events("search", rows):
-            found[places] = self._mechanisms.above_threshold(_part(query, places), event, rows[places])
+        """Release the index of the first value that reaches 0, by the sparse vector technique; (R',), -1 for none."""
+        first = np.empty(len(rows), dtype=int)
+        for event, indices in self._events("search", rows):
+            first[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
         self._book("search", rows)
-        return found
+        return first
 
     def products(
         self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, rows: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """Products with the noisy matrices at x (R', d), which are paid for here; of directions (R', d)."""
-        opened = [
-            (places, self._mechanisms.matrix_products(matrices(x[places]), event, rows[places]))
-            for event, places in self._events("hessian", rows)
+        """Pay for the noisy matrices at x (R', d); return a function from directions (R', d) to their products."""
+        released = [
+            (indices, self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices]))
+            for event, indices in self._events("hessian", rows)
         ]
         self._book("hessian", rows)
 
         def times(directions: np.ndarray) -> np.ndarray:
-            found = np.empty_like(directions)
-            for places, products in opened:
-                found[places] = products.times(directions[places])
-            return found
+            result = np.empty_like(directions)
+            for indices, products in released:
+                result[indices] = products.times(directions[indices])
+            return result
 
         return times
 
     def directions(self, d: int, rows: np.ndarray) -> np.ndarray:
-        """(R', d) directions that depend on nothing."""
+        """Draw (R', d) normal directions that do not depend on the data."""
         return np.array([self._mechanisms.public[r].standard_normal(d) for r in rows]).reshape(len(rows), d)
 
     def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
-        """The event that pays, and the places in `rows` of those for whom it does: what the first phase did not ask for
-        is left over for the second one, to each replicate its own."""
-        one = self._terms.allowed.get(planning.name(purpose, self._phase))
-        if one is not None:
-            yield one, np.arange(len(rows))
+        """Yield each event that pays for the release, with the indices in `rows` of the replicates for which it does.
+
+        There are several where the second phase spends what the first did not use, which differs between replicates.
+        """
+        shared = self._terms.allowed.get(planning.name(purpose, self._phase))
+        if shared is not None:
+            yield shared, np.arange(len(rows))
             return
-        asked = self._asked[rows]
-        for count in np.unique(asked).tolist():
-            yield self._terms.allowed[planning.name(purpose, self._phase, count)], np.flatnonzero(asked == count)
+        used = self._used[rows]
+        for count in np.unique(used).tolist():
+            yield self._terms.allowed[planning.name(purpose, self._phase, count)], np.flatnonzero(used == count)
 
     def _book(self, purpose: Purpose, rows: np.ndarray) -> None:
+        """Add the price of a release, in ρ, to the charges of these replicates, and count it."""
         spent = self._spent[purpose]
-        for event, places in self._events(purpose, rows):
-            spent[rows[places]] += planning.in_rho(event, self._terms.currency)
+        for event, indices in self._events(purpose, rows):
+            spent[rows[indices]] += planning.in_rho(event, self._terms.currency)
         if self._phase == 0 and purpose != "gradient":
-            self._asked[rows] += 1
+            self._used[rows] += 1
 
     def charged(self) -> dict[str, np.ndarray]:
         tests = self._spent["hessian"] + self._spent["certificate"]
-        each = {"gradient": self._spent["gradient"], "hessian": tests, "search": self._spent["search"]}
-        charged = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in each.items()}
-        return {**charged, GRADIENT_NOISE.name: self._drawn.copy()}
+        spent = {"gradient": self._spent["gradient"], "hessian": tests, "search": self._spent["search"]}
+        charged = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in spent.items()}
+        return {**charged, GRADIENT_NOISE.name: self._gradient_noise.copy()}
 
 
 class Together(Releases):
-    """Each iteration opens one batch, or the whole table, and pays for all its releases at once, used or not."""
+    """Payment for all releases of an iteration at once, used or not, with its batch or with the whole table."""
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         self._events, self._mechanisms = plan.events, mechanisms
@@ -213,10 +219,10 @@ class Together(Releases):
         return {"iterations_charged": self._charged.copy()}
 
 
-def _part(query: releases.Query, places: np.ndarray) -> releases.Query:
-    """The query of some replicates."""
-    if len(places) == len(query.value):
+def _part(query: releases.Query, indices: np.ndarray) -> releases.Query:
+    """Return the query for the replicates at these indices."""
+    if len(indices) == len(query.value):
         return query
-    change = query.sensitivity
-    change = change[places] if isinstance(change, np.ndarray) and change.ndim else change
-    return query._replace(value=query.value[places], sensitivity=change)
+    sensitivity = query.sensitivity
+    sensitivity = sensitivity[indices] if isinstance(sensitivity, np.ndarray) and sensitivity.ndim else sensitivity
+    return query._replace(value=query.value[indices], sensitivity=sensitivity)

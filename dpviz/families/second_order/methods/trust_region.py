@@ -1,4 +1,5 @@
-"""The baseline of the paper: a private trust-region method (Wang and Xu), which asks for every Hessian."""
+"""Line-search variants of OPT; and the baseline of the paper, a private trust-region method (Wang and Xu) that releases
+a Hessian in every iteration."""
 
 import math
 from collections.abc import Callable
@@ -45,7 +46,7 @@ SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", releas
 
 
 class LineSearch(WholeTable):
-    """OPT-LS, and 2OPT-LS in two phases: longer steps, as far as the sparse vector technique finds enough decrease."""
+    """OPT-LS, and 2OPT-LS in two phases: the longest steps with enough decrease, by the sparse vector technique."""
 
     kind: ClassVar[str] = "families.second_order.line_search"
     title: ClassVar[str] = "OPT-LS"
@@ -64,12 +65,12 @@ class LineSearch(WholeTable):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        if refused := self.ladder.refused_with(self.constants):
-            raise ValueError(refused)
+        if message := self.ladder.refused_with(self.constants):
+            raise ValueError(message)
         return self
 
     def search(self, facts: NonconvexFacts) -> theory.Search:
-        """The steps that it tries, and what they achieve."""
+        """Return the steps of the line search and their guaranteed decreases."""
         return theory.Search(self.analysis(facts), self.ladder)
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
@@ -77,19 +78,21 @@ class LineSearch(WholeTable):
         return search.gradient_decrease, search.curvature_decrease
 
     def searching(self, asks: bool) -> float:
-        """φ_f: the share of the line search of what an iteration may spend. asks : whether Hessians are released."""
+        """Return φ_f, the share of the line search in the budget of an iteration. asks : True if Hessians are
+        released."""
         return 1 / (2 + asks) if self.search_share is None else self.search_share
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
-        purse = BudgetSplit.mixed(budget, facts)
+        budget_split = BudgetSplit.mixed(budget, facts)
         asks = self.asks(facts)
-        each: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
+        weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
         if asks:
-            each["hessian"] = 2 * self.hessian_share
+            weights["hessian"] = 2 * self.hessian_share
         if self.search_share is not None:
-            each["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
-        stretches = planning.phases(purse, self.lengths(facts), self.shares(facts), each, self.carry_over)
-        epsilons = [stated_pure(purse.currency, phase.costs["search"]).eps for phase in stretches]
+            weights["search"] = (1 + asks) * self.search_share / (1 - self.search_share)
+        lengths, shares = self.lengths(facts), self.shares(facts)
+        phases = planning.split_into_phases(budget_split, lengths, shares, weights, self.carry_over)
+        epsilons = [stated_pure(budget_split.currency, phase.costs["search"]).eps for phase in phases]
         blindness = self.search(facts).blindness(epsilons[0], facts.gradient_sensitivity / facts.n)
         notes = self._notes(facts)
         if blindness > 1:
@@ -101,11 +104,11 @@ class LineSearch(WholeTable):
                 ),
             )
         resolved = {**self._resolved(facts), "search_blindness": blindness}
-        schedule = {"search_epsilon": planning.in_each(stretches, epsilons)}
-        return planning.filtered(purse, stretches, facts, budget, resolved, notes, **schedule)
+        schedule = {"search_epsilon": planning.in_each(phases, epsilons)}
+        return planning.filtered(budget_split, phases, facts, budget, resolved, notes, **schedule)
 
     def searching_noise(self, plan: Plan) -> theory.Searching:
-        """The noise of the line searches of a plan, in the phase that has most of it."""
+        """Return the noise of the line searches of a plan, in the phase that has most of it."""
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
@@ -148,7 +151,7 @@ class TrustRegion(NonconvexMethod):
         return replace(super().analysis(facts), bare=self.trust_radius == "published")
 
     def target(self, facts: NonconvexFacts) -> float:
-        """α_TR."""
+        """Return α_TR."""
         return theory.trust_region_target(self.analysis(facts))
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
@@ -165,39 +168,39 @@ class TrustRegion(NonconvexMethod):
         return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
 
     def _batch(self) -> float:
-        """m/n."""
+        """Return m/n."""
         return 1.0
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
-        least_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
+        stopping_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
 
-        def solved(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-            """(R, 2 + d): the smallest eigenvalue, the multiplier, and the step."""
+        def solve(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
+            """Return (R, 2 + d): the smallest eigenvalue, the multiplier, and the step."""
             values, vectors = np.linalg.eigh(matrices)
             steps, multipliers = trust_region_step(values, vectors, gradients, radius)
             return np.column_stack([values[:, 0], multipliers, steps])
 
-        def moved(state: State, rows: np.ndarray) -> None:
+        def move(state: State, rows: np.ndarray) -> None:
             rows, gradients = measured.gradient(state, rows)
-            rows, able, matrices = measured.hessian(state, rows)
-            found = sliced(solved, 3 * eigenvalue_seconds(problem.facts.d), matrices, gradients[able])
-            state.shown[NOISY_CURVATURE.name][rows] = found[:, 0]
+            rows, is_released, matrices = measured.hessian(state, rows)
+            solution = sliced(solve, 3 * eigenvalue_seconds(problem.facts.d), matrices, gradients[is_released])
+            state.released[NOISY_CURVATURE.name][rows] = solution[:, 0]
             if self.test_before:
-                short_enough = state.shown[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
-                met = short_enough & (found[:, 0] >= -analysis.curvature_tolerance)
-                state.stop(rows[met])
-                rows, found = rows[~met], found[~met]
-            state.move(rows, found[:, 2:], TRUST_REGION)
-            arrived = (found[:, 1] <= least_multiplier) & (state.status[rows] == "running")
-            state.stop(rows[arrived])
+                is_short = state.released[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
+                meets_targets = is_short & (solution[:, 0] >= -analysis.curvature_tolerance)
+                state.stop(rows[meets_targets])
+                rows, solution = rows[~meets_targets], solution[~meets_targets]
+            state.move(rows, solution[:, 2:], TRUST_REGION)
+            meets_rule = (solution[:, 1] <= stopping_multiplier) & (state.status[rows] == "running")
+            state.stop(rows[meets_rule])
 
-        return moved
+        return move
 
 
 class MiniBatchTrustRegion(TrustRegion):
-    """DP-TR-B: the same on a batch of rows, drawn afresh for every iteration."""
+    """DP-TR-B: DP-TR on a batch of rows, drawn afresh for every iteration."""
 
     kind: ClassVar[str] = "families.second_order.mini_batch_trust_region"
     title: ClassVar[str] = "DP-TR-B"
