@@ -175,8 +175,8 @@ def rows_for_gap(
         figure,
         f"Rows for a gap of {short(target)}",
         "Expected gap against the number of rows, by the bound and by measured medians, with the target",
-        f"Rows needed: {'; '.join(counts)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up to "
-        "100,000, the best split.",
+        f"Rows needed: {'; '.join(counts)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up "
+        "to 100,000, the best split.",
     )
     return made, needed
 
