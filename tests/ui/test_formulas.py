@@ -13,8 +13,7 @@ from dpviz.datasets.synthetic import Saddle
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.trace import Trace
 from dpviz.families.bayesian_optimization.baselines import Surface
-from dpviz.families.bayesian_optimization.kernels import Surrogate
-from dpviz.families.bayesian_optimization.posterior import Evaluated
+from dpviz.families.bayesian_optimization.posterior import Evaluated, Surrogate
 from dpviz.families.second_order import ShortStep
 from dpviz.families.second_order.advice import within
 from dpviz.privacy import audit, budgets

@@ -4,6 +4,6 @@
 from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
 from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
 from dpviz.families.bayesian_optimization.batches import Placing
-from dpviz.families.bayesian_optimization.kernels import Surrogate
+from dpviz.families.bayesian_optimization.posterior import Surrogate
 
 __all__ = ["Gibo", "GlobalSearch", "GradientDescent", "Placing", "RandomSearch", "Surrogate"]

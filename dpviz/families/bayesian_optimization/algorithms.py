@@ -11,7 +11,7 @@ from dpviz.checkpoints import checkpoint
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
-from dpviz.families.bayesian_optimization import kernels, planning, posterior
+from dpviz.families.bayesian_optimization import planning, posterior
 from dpviz.families.bayesian_optimization.batches import Batches, Placing
 from dpviz.privacy import calibration, releases
 from dpviz.privacy.budgets import Budget
@@ -239,7 +239,7 @@ class Gibo(Descent):
         scale="log",
         help="The process takes the noise of every evaluation for so many times its standard deviation: 1 is right.",
     )
-    surrogate: kernels.Surrogate = kernels.Surrogate()
+    surrogate: posterior.Surrogate = posterior.Surrogate()
     placing: Placing = Placing()
 
     @property

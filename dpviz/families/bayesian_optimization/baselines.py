@@ -10,8 +10,7 @@ from dpviz.checkpoints import at_checkpoints, checkpoint
 from dpviz.experiments.algorithm import DIVERGED, Algorithm, Snapshot, divergence_status
 from dpviz.experiments.plan import Plan
 from dpviz.families.bayesian_optimization.algorithms import SECONDS, TRAININGS, taken
-from dpviz.families.bayesian_optimization.kernels import Matern
-from dpviz.families.bayesian_optimization.posterior import JITTER, solved
+from dpviz.families.bayesian_optimization.posterior import JITTER, Matern, solved
 from dpviz.privacy import calibration
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.events import ExpMech, Laplace

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dpviz.families.bayesian_optimization import designs
-from dpviz.families.bayesian_optimization.kernels import Surrogate
-from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Trial
+from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Surrogate, Trial
 from dpviz.specification import Specification, choice, number
 
 STEPS = 60  # of L-BFGS-B, at most

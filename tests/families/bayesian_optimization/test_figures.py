@@ -7,7 +7,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.families.bayesian_optimization import figures, presets
 from dpviz.families.bayesian_optimization.algorithms import Gibo
 from dpviz.families.bayesian_optimization.batches import Placing
-from dpviz.families.bayesian_optimization.kernels import Surrogate
+from dpviz.families.bayesian_optimization.posterior import Surrogate
 from dpviz.families.bayesian_optimization.posterior_slice import along
 from dpviz.plots.elements.style import arm_styles
 from dpviz.privacy.budgets import GaussianDP

@@ -7,8 +7,7 @@ import pytest
 
 from dpviz.families.bayesian_optimization import Placing, Surrogate, designs, theory
 from dpviz.families.bayesian_optimization.batches import Batches, unexplained
-from dpviz.families.bayesian_optimization.kernels import Kernel, Matern, Quadratic, SquaredExponential
-from dpviz.families.bayesian_optimization.posterior import Evaluated
+from dpviz.families.bayesian_optimization.posterior import Evaluated, Kernel, Matern, Quadratic, SquaredExponential
 from dpviz.families.bayesian_optimization.theory import Landscape
 from dpviz.privacy import calibration
 from dpviz.privacy.accounting import closed_forms
