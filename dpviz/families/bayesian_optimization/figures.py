@@ -11,9 +11,9 @@ from dpviz.experiments.experiment import INTERNAL
 from dpviz.experiments.plan import Plan, Privacy
 from dpviz.experiments.results import quantiles
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.families.bayesian_optimization import algorithms, posterior_slice, theory
+from dpviz.families.bayesian_optimization import algorithms, planning, posterior_slice
 from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, LEVELS, Forecast, biases, expected
-from dpviz.families.bayesian_optimization.theory import Landscape
+from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements import style
 from dpviz.plots.elements.axes import Axes
@@ -50,7 +50,7 @@ BOUNDS = (
     ("in 95 % of runs", ArmStyle(style.PALETTE["theory"], "dash")),
     ("as published", ArmStyle(style.GREY, "dot")),
 )
-STOPPING: tuple[tuple[theory.Stopping, str, ArmStyle], ...] = (
+STOPPING: tuple[tuple[planning.Stopping, str, ArmStyle], ...] = (
     ("logarithmic", "logarithmic law (η = 0)", ArmStyle(style.PALETTE["private"], "solid")),
     ("geometric", "geometric law (η = 1)", ArmStyle(style.PALETTE["theory"], "dash")),
 )
@@ -222,11 +222,11 @@ def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: flo
     assert found.mu is not None
     ends, clip, n, d, mu = [], found.method.clip, found.facts.n, found.facts.d, found.mu
     for count in STEPS.tolist():
-        bounds = theory.bounds(landscape, step, 2 * clip * np.sqrt(count) / (n * mu), bias, clip, d, count, FAILURE)
+        bounds = planning.bounds(landscape, step, 2 * clip * np.sqrt(count) / (n * mu), bias, clip, d, count, FAILURE)
         ends.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
     curves = np.array(ends).T
     lines = [Line(STEPS, curve, *look, value=False) for curve, look in zip(curves, BOUNDS, strict=True)]
-    best = theory.best_steps(landscape, step, clip, n, mu, d)
+    best = planning.best_steps(landscape, step, clip, n, mu, d)
     figure = line_figure(
         lines,
         Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True, bound="upper"),
@@ -248,7 +248,7 @@ def random_stopping(mu: float, delta: float) -> Chart:
     lines = [
         Line(
             TRIES,
-            np.array([theory.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()]),
+            np.array([planning.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()]),
             name,
             look,
             value=False,

@@ -10,7 +10,7 @@ import numpy as np
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.bayesian_optimization import planning, theory
+from dpviz.families.bayesian_optimization import planning
 from dpviz.families.bayesian_optimization.algorithms import Descent, Gibo
 from dpviz.numbers import short, short_down
 from dpviz.privacy.accounting import accountants
@@ -88,7 +88,7 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
     rows = []
     for row_level in sorted({*SHOWN, method.bias_level, level}, reverse=True):
         batches = method.replaced(bias_level=row_level, batch_size=None).batches(facts)
-        bias = theory.bias_bound(amplitude, theory.planned_uncertainty(row_level, d, prior))
+        bias = planning.bias_bound(amplitude, planning.planned_uncertainty(row_level, d, prior))
         trainings = planning.expected_trainings(batches, method.iterations)
         rows.append(Row(row_level, batches.closed_form(), bias, trainings))
     noise = sigma * math.sqrt(d)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import streamlit as st
 
-from dpviz.families.bayesian_optimization import figures, texts, theory
+from dpviz.families.bayesian_optimization import figures, planning, texts
 from dpviz.families.bayesian_optimization.forecast import AMPLITUDE, Forecast
-from dpviz.families.bayesian_optimization.theory import Landscape
+from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
@@ -66,7 +66,7 @@ def _steps(panel: Panel, shown: PlanView) -> None:
     method, facts = found.method, found.facts
     step = min(method.step_size, 1 / landscape.smoothness)
     prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
-    bias = theory.bias_bound(AMPLITUDE, theory.planned_uncertainty(method.bias_level, facts.d, prior))
+    bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(method.bias_level, facts.d, prior))
     left, right = st.columns(2, gap="medium")
     with left:
         charts.show(figures.bound_by_steps(found, landscape, step, bias), panel.key("chart_steps"))
@@ -79,15 +79,15 @@ def _told(found: Forecast, landscape: Landscape, step: float, bias: float) -> No
     """What the bounds say, in numbers."""
     assert found.mu is not None
     method, facts, zeta = found.method, found.facts, figures.FAILURE
-    ours, theirs = theory.fewest_users(landscape, method.clip, method.iterations, found.mu, facts.d, bias, zeta)
+    ours, theirs = planning.fewest_users(landscape, method.clip, method.iterations, found.mu, facts.d, bias, zeta)
     noise, count = found.noise, method.iterations
     rows = {
-        "Best number of steps T*": theory.best_steps(landscape, step, method.clip, facts.n, found.mu, facts.d),
+        "Best number of steps T*": planning.best_steps(landscape, step, method.clip, facts.n, found.mu, facts.d),
         "Users that keep every step in the ball": ours,
         "the same, with the published constant": theirs,
-        "Noise that no step exceeds, in 95 % of runs": theory.noise_radius(noise, facts.d, count, zeta),
-        "the same, with the published constant ": theory.published_radius(noise, facts.d, count, zeta),
-        "Where plain steps end up, per setting": math.sqrt(theory.noise_floor(step, landscape.smoothness, noise)),
+        "Noise that no step exceeds, in 95 % of runs": planning.noise_radius(noise, facts.d, count, zeta),
+        "the same, with the published constant ": planning.published_radius(noise, facts.d, count, zeta),
+        "Where plain steps end up, per setting": math.sqrt(planning.noise_floor(step, landscape.smoothness, noise)),
         "Bias that is planned": bias,
     }
     table = [{"What": name, "Value": float(value)} for name, value in rows.items()]
@@ -108,8 +108,8 @@ def _others(panel: Panel, shown: PlanView, delta: float) -> None:
         st.subheader("Releasing losses instead of slopes", anchor=False)
         facts, method = found.facts, found.method
         distance = method.placing.nearest * method.surrogate.length_scale
-        factor = theory.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
+        factor = planning.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
         st.markdown(texts.values(factor, facts.d, distance))
-        needed = theory.global_trainings(0.1, facts.d)
+        needed = planning.global_trainings(0.1, facts.d)
         st.markdown(texts.everywhere(needed, facts.d))
         st.caption(f"M = {short(facts.loss_cap)}, B = {short(method.clip)}. {SETTINGS_ONLY}")
