@@ -12,7 +12,7 @@ from dpviz.audits.audit import Neighbours
 from dpviz.datasets.synthetic import Saddle
 from dpviz.experiments.experiment import Arm
 from dpviz.experiments.trace import Trace
-from dpviz.families.bayesian_optimization.baselines import Surface
+from dpviz.families.bayesian_optimization.algorithms import Surface
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Surrogate
 from dpviz.families.second_order import ShortStep
 from dpviz.families.second_order.advice import within

@@ -1,8 +1,7 @@
 """Private tuning: choice of hyper-parameters on validation data with privacy for each of its users (Sopa et al.
 2025)."""
 
-from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
-from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
+from dpviz.families.bayesian_optimization.algorithms import Gibo, GlobalSearch, GradientDescent, RandomSearch
 from dpviz.families.bayesian_optimization.batches import Placing
 from dpviz.families.bayesian_optimization.posterior import Surrogate
 

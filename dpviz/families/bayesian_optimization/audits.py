@@ -11,8 +11,7 @@ import numpy as np
 
 from dpviz.audits.audit import KNOWN, Case, Neighbours, Row
 from dpviz.datasets import UploadedTable
-from dpviz.families.bayesian_optimization.algorithms import Gibo, GradientDescent
-from dpviz.families.bayesian_optimization.baselines import GlobalSearch, RandomSearch
+from dpviz.families.bayesian_optimization.algorithms import Gibo, GlobalSearch, GradientDescent, RandomSearch
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.model_tuning import NormalLocation
 

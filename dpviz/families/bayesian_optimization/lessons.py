@@ -1,6 +1,6 @@
 """A lesson with private tuning: further trainings do not help without end."""
 
-from dpviz.families.bayesian_optimization.baselines import RandomSearch
+from dpviz.families.bayesian_optimization.algorithms import RandomSearch
 from dpviz.families.bayesian_optimization.presets import RANDOM
 from dpviz.lessons.lesson import Numbers, Side, Spread, load
 from dpviz.numbers import short
