@@ -11,7 +11,7 @@ from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.trace import Trace
 from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov, presets
 from dpviz.families.accelerated import figures as accelerated
-from dpviz.families.mirror_descent import VertexSampling, choice_figures, outcome_figures, sampling_bias
+from dpviz.families.mirror_descent import VertexSampling, choice_figures, sampling_bias
 from dpviz.families.mirror_descent import figures as mirror
 from dpviz.families.zeroth_order import VarianceReduced, complexity_figures, noise_figures
 from dpviz.families.zeroth_order.planning import Layout
@@ -78,11 +78,11 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "measured bias": lambda: mirror.maurey(sampling_bias.measure([1, 4, 16], 30, 100, seed=0)),
     "shares of groups": lambda: choice_figures.group_shares(20_000, 0.02, APPROXIMATE),
     "tails": lambda: choice_figures.tails((4, 64)),
-    "strategies": lambda: outcome_figures.strategies(np.full((1700, 3), 1 / 3, dtype=np.float32), np.arange(1700)),
-    "no strategies": lambda: outcome_figures.strategies([], []),
-    "marginals": lambda: outcome_figures.marginals([f"cell {j}" for j in range(3000)], TRUTH, 1.1 * TRUTH),
-    "errors of cells": lambda: outcome_figures.error_histogram(TRUTH, {"DP-GD": TRUTH}, LOOKS),
-    "groups": lambda: outcome_figures.group_losses(["a", "b", "other"], MEANS, MEANS, ENDS, ENDS),
+    "strategies": lambda: mirror.strategies(np.full((1700, 3), 1 / 3, dtype=np.float32), np.arange(1700)),
+    "no strategies": lambda: mirror.strategies([], []),
+    "marginals": lambda: mirror.marginals([f"cell {j}" for j in range(3000)], TRUTH, 1.1 * TRUTH),
+    "errors of cells": lambda: mirror.error_histogram(TRUTH, {"DP-GD": TRUTH}, LOOKS),
+    "groups": lambda: mirror.group_losses(["a", "b", "other"], MEANS, MEANS, ENDS, ENDS),
     "noise": lambda: plan_figures.noise_schedule(LONG.plans(), LOOKS),
     "no noise": lambda: plan_figures.noise_schedule(vertex(NoPrivacy()), LOOKS | {"a": LOOKS["DP-GD"]}),
     "spent": lambda: plan_figures.privacy_spent(LONG.plans(), LOOKS, "epsilon", 2.0),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpviz.families.mirror_descent.outcome_figures import group_losses
+from dpviz.families.mirror_descent.figures import group_losses
 
 
 def test_every_group_shows_its_true_mean_beside_the_weighed_one() -> None:

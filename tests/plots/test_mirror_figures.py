@@ -9,15 +9,7 @@ import pytest
 
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.experiments.experiment import Arm
-from dpviz.families.mirror_descent import (
-    GaussianMirrorDescent,
-    NoisyPayoffs,
-    VertexSampling,
-    figures,
-    outcome_figures,
-    planning,
-    theory,
-)
+from dpviz.families.mirror_descent import GaussianMirrorDescent, NoisyPayoffs, VertexSampling, figures, planning, theory
 from dpviz.families.mirror_descent.sampling_bias import measure
 from dpviz.plots.elements import style
 from dpviz.privacy.budgets import ApproximateDP, NoPrivacy, ZeroConcentratedDP
@@ -110,7 +102,7 @@ def test_strategies_stack_up_to_one(d: int, top: int, areas: int) -> None:
     generator = np.random.default_rng(0)
     path = [generator.dirichlet(np.full(d, 0.1)).astype(np.float32) for _ in range(30)]
     names = [f"ad {j}" for j in range(d)]
-    figure = outcome_figures.strategies(path, list(range(0, 60, 2)), names.__getitem__, top)
+    figure = figures.strategies(path, list(range(0, 60, 2)), names.__getitem__, top)
     assert len(figure.data) == areas and all(trace.stackgroup == "strategy" for trace in figure.data)
     np.testing.assert_allclose(sum(trace.y for trace in figure.data), 1.0, atol=1e-4)
     assert figure.data[0].name == names[int(np.argmax(path[-1]))] and figure.data[0].x[-1] == 58
@@ -135,7 +127,7 @@ def test_names_from_the_data_are_shown_as_they_are() -> None:
     path = np.full((3, 4), 0.25, dtype=np.float32)
     long = "education=HS-grad, marital_status=Never-married, race=White, sex=Male, income=<=50K"
     names = ["sex=F, income=<=50K, hours=>40", "+age", long, "<b>bold</b>"]
-    figure = outcome_figures.strategies(path, [0, 1, 2], names.__getitem__)
+    figure = figures.strategies(path, [0, 1, 2], names.__getitem__)
     assert [trace.name for trace in figure.data] == [
         "sex=F, income=&lt;=50K, hours=&gt;40",
         "+age",
@@ -143,7 +135,7 @@ def test_names_from_the_data_are_shown_as_they_are() -> None:
         "&lt;b&gt;bold&lt;/b&gt;",
     ]
     assert set(charts.numbers(figure)["curve"]) == set(names)
-    assert figure.layout.height > outcome_figures.strategies(path, [0, 1, 2]).layout.height + 40
-    assert outcome_figures.plain("word, " * 40).endswith("…") and len(outcome_figures.plain("word, " * 40)) < 135
-    cells = outcome_figures.marginals(names, np.full(4, 0.1), np.full(4, 0.2)).figure
+    assert figure.layout.height > figures.strategies(path, [0, 1, 2]).layout.height + 40
+    assert figures.plain("word, " * 40).endswith("…") and len(figures.plain("word, " * 40)) < 135
+    cells = figures.marginals(names, np.full(4, 0.1), np.full(4, 0.2)).figure
     assert cells.data[-1].text[0] == "sex=F, income=&lt;=50K, hours=&gt;40"

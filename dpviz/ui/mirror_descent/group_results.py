@@ -9,7 +9,7 @@ import streamlit as st
 
 from dpviz.datasets.uploads.upload import CONSTANT
 from dpviz.experiments.trace import ArmTrace, Trace
-from dpviz.families.mirror_descent import outcome_figures, texts
+from dpviz.families.mirror_descent import figures, texts
 from dpviz.numbers import short, short_up
 from dpviz.problems.games.games import to_ball
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
@@ -116,7 +116,7 @@ def diagnostics(panel: Panel, run: Run, trace: Trace, game: GroupedGame) -> Show
         f"{explain.spread(run.experiment.replicates)} {privacy}"
     )
     losses = mine.means[:, :-1], mine.weighed, fairest.means[0, :-1], average.means[0, :-1]
-    chart = charts.show(outcome_figures.group_losses(game.groups, *losses, caption=caption), panel.key("chart_groups"))
+    chart = charts.show(figures.group_losses(game.groups, *losses, caption=caption), panel.key("chart_groups"))
     wrong_shares = None if game.shares_are_right else in_game.losses
     st.markdown(texts.prices(plain(label), average.losses, fairest.losses, wrong_shares, mine.losses))
     _tables(game, measured, privacy)

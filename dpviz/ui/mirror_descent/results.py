@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.trace import Trace
-from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, outcome_figures, texts
+from dpviz.families.mirror_descent import AnytimeSampling, BiasReduced, VertexSampling, advice, figures, texts
 from dpviz.families.mirror_descent.methods.algorithms import CERTIFIED_GAP
 from dpviz.plots.elements.chart import Chart
 from dpviz.plots.elements.style import arm_styles
@@ -40,7 +40,7 @@ def mixtures(run: Run, diagnostics: bool) -> Chart | None:
     privacy = explain.released(experiment, experiment.replicates)
     if any(not lane.private for lane in trace.lanes.values()):
         privacy = f"{privacy} {explain.REFERENCES}"
-    return outcome_figures.mixtures(trace, arm_styles(experiment.arms), hero.HEIGHT, privacy)
+    return figures.mixtures(trace, arm_styles(experiment.arms), hero.HEIGHT, privacy)
 
 
 def summary(panel: Panel, run: Run, trace: Trace) -> None:
@@ -97,7 +97,7 @@ def _strategies(panel: Panel, run: Run, trace: Trace) -> Shown:
         if len(path) < 2 or path.shape[1] < 2:
             continue
         privacy = explain.released(run.experiment, 1) if lane.private else explain.REFERENCES
-        figure = outcome_figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
+        figure = figures.strategies(path, np.array(lane.iterations[: len(path)]), partial(problem.vertex, name))
         chart = Chart(
             figure,
             f"Strategy of {title}",
@@ -131,8 +131,8 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
     every = {name: game.answers(lane.output["x"]) for name, lane in lanes.items()}
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
     words = f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}"
-    cells = outcome_figures.marginals(game.marginals.cells, truth, answers, words=words)
-    errors = outcome_figures.error_histogram(truth, every, arm_styles(run.experiment.arms), privacy=privacy)
+    cells = figures.marginals(game.marginals.cells, truth, answers, words=words)
+    errors = figures.error_histogram(truth, every, arm_styles(run.experiment.arms), privacy=privacy)
     return charts.beside((cells, panel.key("chart_marginals_0")), (errors, panel.key("chart_marginals_1")))
 
 
