@@ -11,8 +11,8 @@ from streamlit.testing.v1 import AppTest
 
 from dpviz.datasets.bundled import WIDTH
 from dpviz.families.second_order import presets, texts
+from dpviz.families.second_order.advice import compare
 from dpviz.families.second_order.comparison import EPSILONS, TABLES
-from dpviz.families.second_order.shares import compare
 from dpviz.privacy.budgets import ApproximateDP
 from dpviz.privacy.events import Laplace
 from dpviz.problems.nonconvex.nonconvex import RobustComponent

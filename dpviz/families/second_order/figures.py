@@ -12,9 +12,9 @@ from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families.second_order import texts
+from dpviz.families.second_order.advice import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod
 from dpviz.families.second_order.methods.releases import CURVATURE, GRADIENT, KIND, PERTURBATION, STOP, TRUST_REGION
-from dpviz.families.second_order.shares import PROVEN, SOONEST, YOURS, Compared
 from dpviz.families.second_order.theory import GREEN, spectral_factor
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import streamlit as st
 
 from dpviz.experiments.plan import Plan
-from dpviz.families.second_order import advice, comparison, figures, presets, shares, texts
+from dpviz.families.second_order import advice, comparison, figures, presets, texts
+from dpviz.families.second_order.advice import Compared
 from dpviz.families.second_order.comparison import EPSILONS, TABLES, Mode, Tolerances
 from dpviz.families.second_order.methods.algorithms import EVEN, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch
-from dpviz.families.second_order.shares import Compared
 from dpviz.numbers import short, short_up
 from dpviz.plots import plan_figures
 from dpviz.sweeps.sweep import Sweep
@@ -90,7 +90,7 @@ NAMES = ("Hessians", "Gradients")
 
 def show(panel: Panel, shown: PlanView) -> None:
     """The split as a slider and a table, and what it is worth beside the even and the best ones."""
-    told = {label: shares.compare(label, _method(shown, label), plan) for label, plan in shown.plans.items()}
+    told = {label: advice.compare(label, _method(shown, label), plan) for label, plan in shown.plans.items()}
     found = {label: one for label, one in told.items() if one is not None}
     if not found:
         st.info(texts.NO_SPLIT)
@@ -119,7 +119,7 @@ def _controls(panel: Panel, method: NonconvexMethod, found: Compared) -> None:
         st.markdown(texts.SPLIT_BY_DECREASE)
         return
     starts = {"Even": EVEN} | {
-        name: round(found.splits[name].share, 2) for name in (shares.SOONEST, shares.PROVEN) if name in found.splits
+        name: round(found.splits[name].share, 2) for name in (advice.SOONEST, advice.PROVEN) if name in found.splits
     }
     number_table.starts(panel, {name: {HESSIAN_SHARE.name: share} for name, share in starts.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))

@@ -9,7 +9,7 @@ import streamlit as st
 
 from dpviz import datasets
 from dpviz.datasets.bundled import CovertypeLike, CovertypeUpload, prepare_covertype
-from dpviz.families.second_order import shares, texts
+from dpviz.families.second_order import advice, texts
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.nonconvex.nonconvex import LogisticTukey, NonconvexModel, RobustComponent, SigmoidTukey
 from dpviz.ui.controls import Panel, Settings
@@ -79,8 +79,8 @@ def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
     if cost is not None:
         bought.elsewhere(value, cost)
     if values["start"] == "random" and budget.private and not budget.pure:
-        spend = shares.suggested_cost(budget) if cost is None else cost
-        bought.offer_release(value, spend, partial(shares.released, problem, spend, draft.seed, draft.tables))
+        spend = advice.suggested_cost(budget) if cost is None else cost
+        bought.offer_release(value, spend, partial(advice.released, problem, spend, draft.seed, draft.tables))
     bought.say_error()
     paid = bought.cost_of(value)  # whatever the other control says now
     bought.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)

@@ -20,7 +20,7 @@ from dpviz.families.second_order import (
     PerturbedDescent,
     ShortStep,
     TrustRegion,
-    shares,
+    advice,
     theory,
 )
 from dpviz.families.second_order.methods.algorithms import NonconvexMethod, in_ball
@@ -131,9 +131,9 @@ def test_steps_aside_are_uniform_in_a_ball() -> None:
     plan = PerturbedDescent().plan(SADDLE.facts, USUAL)
     releases = Separate(plan, Mechanisms(Ledger(plan.terms, 3000), 0))
     points = in_ball(releases, 3, np.arange(3000), 2.0)
-    shares = (np.linalg.norm(points, axis=1) / 2) ** 3
-    assert shares.min() > 0 and shares.max() <= 1
-    assert shares.mean() == pytest.approx(0.5, abs=4 * math.sqrt(1 / 12 / 3000))
+    advice = (np.linalg.norm(points, axis=1) / 2) ** 3
+    assert advice.min() > 0 and advice.max() <= 1
+    assert advice.mean() == pytest.approx(0.5, abs=4 * math.sqrt(1 / 12 / 3000))
     assert points.mean(axis=0) == pytest.approx(np.zeros(3), abs=4 * 2 * math.sqrt(1 / 5 / 3000))
 
 
@@ -388,19 +388,19 @@ def true_gap(problem: LogisticTukey) -> float:
 
 def test_the_released_gap_is_above_the_true_one_by_its_margin_and_its_noise() -> None:
     true, scale = true_gap(RANDOM), RANDOM.facts().value_range / 5000 / COST
-    found = np.array([shares.released(RANDOM, COST, seed) for seed in range(40)])
+    found = np.array([advice.released(RANDOM, COST, seed) for seed in range(40)])
     noise = (found - true) / scale - np.log(500)
     assert abs(noise.mean()) < 4 * np.sqrt(2 / 40)
     assert np.abs(noise).mean() == pytest.approx(1.0, abs=4 / np.sqrt(40))  # exponential: its deviation is its mean
     assert (found > true).all() and len(set(found)) == 40
-    assert shares.released(RANDOM, COST, 7) == found[7], "the same release again is no second one"
-    assert shares.released(RANDOM, 2 * COST, 7) != found[7]
-    assert shares.released(RANDOM, 1e-12, 0) == RANDOM.facts().gap, "never more than what always holds"
-    assert shares.released(RANDOM, 1e-12, 3) >= 1e-3
+    assert advice.released(RANDOM, COST, 7) == found[7], "the same release again is no second one"
+    assert advice.released(RANDOM, 2 * COST, 7) != found[7]
+    assert advice.released(RANDOM, 1e-12, 0) == RANDOM.facts().gap, "never more than what always holds"
+    assert advice.released(RANDOM, 1e-12, 3) >= 1e-3
 
 
 def test_a_plan_pays_for_the_release_first_and_is_shorter_for_it() -> None:
-    found = shares.released(RANDOM, COST, 0)
+    found = advice.released(RANDOM, COST, 0)
     told = RANDOM.replaced(gap=found, gap_cost=COST)
     assert told.facts().released == (Laplace(COST),) and told.facts().gap == found
     for method in (ShortStep(), LineSearch(), MiniBatch(), TrustRegion()):
@@ -422,15 +422,15 @@ def test_a_plan_pays_for_the_release_first_and_is_shorter_for_it() -> None:
 
 def test_where_nothing_can_be_learned_or_paid_it_is_refused() -> None:
     with pytest.raises(UserError, match="same for every data set"):
-        shares.released(RobustComponent(data=Saddle(rows=1000)), COST, 0)
+        advice.released(RobustComponent(data=Saddle(rows=1000)), COST, 0)
     with pytest.raises(UserError, match="positive part"):
-        shares.released(RANDOM, 0.0, 0)
+        advice.released(RANDOM, 0.0, 0)
     budgets: tuple[Budget, ...] = (PureDP(), NoPrivacy())
     for budget in budgets:
         with pytest.raises(UserError):
-            shares.suggested_cost(budget)
-    assert shares.suggested_cost(ZeroConcentratedDP(rho=0.5)) == pytest.approx(np.sqrt(0.02))
-    assert shares.suggested_cost(ApproximateDP(epsilon=1.0, delta=1e-5)) == pytest.approx(0.02)
+            advice.suggested_cost(budget)
+    assert advice.suggested_cost(ZeroConcentratedDP(rho=0.5)) == pytest.approx(np.sqrt(0.02))
+    assert advice.suggested_cost(ApproximateDP(epsilon=1.0, delta=1e-5)) == pytest.approx(0.02)
 
 
 def experiment(method: ShortStep | LineSearch, dimension: int, rows: int, replicates: int) -> Experiment:

@@ -8,7 +8,7 @@ import pytest
 from dpviz.datasets import CovertypeLike
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.preset import Preset
-from dpviz.families.second_order import LineSearch, ShortStep, advice, planning, presets, shares
+from dpviz.families.second_order import LineSearch, ShortStep, advice, planning, presets
 from dpviz.families.second_order.advice import Forecast
 from dpviz.families.second_order.methods.algorithms import CERTIFICATE_FAILURE, NonconvexMethod
 from dpviz.families.second_order.methods.steps import Certificate
@@ -74,7 +74,7 @@ def test_at_the_rows_that_are_proven_a_search_hardly_ever_breaks_the_promised_de
 
 def released() -> LogisticTukey:
     random = LogisticTukey(data=CovertypeLike(rows=5000), start="random")
-    return random.replaced(gap=shares.released(random, 0.05, 0), gap_cost=0.05)
+    return random.replaced(gap=advice.released(random, 0.05, 0), gap_cost=0.05)
 
 
 @pytest.mark.parametrize(

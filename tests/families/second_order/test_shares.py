@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpviz.families.second_order import advice, planning, presets, shares
+from dpviz.families.second_order import advice, planning, presets
 from dpviz.families.second_order.methods.algorithms import EVEN, HESSIAN_LIMITS, NonconvexMethod, ShortStep
 from dpviz.families.second_order.methods.trust_region import LineSearch
 from dpviz.privacy.accounting import accountants
@@ -43,7 +43,7 @@ def test_whatever_the_split_the_budget_is_kept_and_spent(
     else:
         spent, least = budget.cost(plan.events), 0.97
     assert least * budget.amount <= spent <= budget.amount * (1 + 1e-9)
-    assert shares.share_of(plan) == pytest.approx(share)
+    assert advice.share_of(plan) == pytest.approx(share)
     if isinstance(plan.terms, Filter):
         assert dearest(plan.terms, plan.schedule["phase"]) <= plan.terms.ceiling * (1 + 1e-9)
 
@@ -72,16 +72,16 @@ def dearest(terms: Filter, phases: np.ndarray) -> float:
 @pytest.mark.parametrize("label", ["OPT", "2OPT", "OPT-LS", "OPT-B", "DP-TR"])
 def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
     method = made(label)
-    found = shares.compare(label, method, method.plan(FACTS, APPROXIMATE))
-    assert found is not None and found.splits[shares.YOURS].share == pytest.approx(EVEN)
-    best = found.splits[shares.SOONEST]
+    found = advice.compare(label, method, method.plan(FACTS, APPROXIMATE))
+    assert found is not None and found.splits[advice.YOURS].share == pytest.approx(EVEN)
+    best = found.splits[advice.SOONEST]
     assert 0.5 < best.share < 0.75 and best.stopping.recognised_at <= min(found.green) * (1 + 1e-4)
     # What is told of a share is what a plan with that share has.
     other = method.replaced(hessian_share=best.share)
-    planned = shares.compare(label, other, other.plan(FACTS, APPROXIMATE))
+    planned = advice.compare(label, other, other.plan(FACTS, APPROXIMATE))
     assert planned is not None
     for name in ("gradient_noise", "hessian_noise", "waiting_time", "recognised_at"):
-        told, is_so = (getattr(split.stopping, name) for split in (best, planned.splits[shares.YOURS]))
+        told, is_so = (getattr(split.stopping, name) for split in (best, planned.splits[advice.YOURS]))
         assert told == pytest.approx(is_so, rel=1e-6), name
     assert planned.rows == (None if label in SAMPLED else FACTS.n)
 
@@ -90,10 +90,10 @@ def test_no_split_turns_green_sooner_than_the_soonest(label: str) -> None:
 def test_no_split_is_proven_sooner_than_by_the_closed_form(curvature: float, inside: bool) -> None:
     method = ShortStep(curvature_target=curvature)
     plan = method.plan(FACTS, APPROXIMATE)
-    found, (forecast,) = shares.compare("OPT", method, plan), advice.phases("OPT", method, plan)
+    found, (forecast,) = advice.compare("OPT", method, plan), advice.phases("OPT", method, plan)
     assert found is not None and found.proven is not None and forecast.needed is not None
-    assert found.splits[shares.YOURS].needed == pytest.approx(forecast.needed / FACTS.n)
-    best = found.splits[shares.PROVEN]
+    assert found.splits[advice.YOURS].needed == pytest.approx(forecast.needed / FACTS.n)
+    best = found.splits[advice.PROVEN]
     assert best.needed is not None and best.needed <= min(found.proven) * (1 + 1e-9)
     assert (best.share > HESSIAN_LIMITS[0]) == inside == (best.needed < 0.99 * found.proven[0])
 
