@@ -13,7 +13,7 @@ from dpviz.families.accelerated import GradientDescent, HeavyBall, Nesterov, pre
 from dpviz.families.accelerated import figures as accelerated
 from dpviz.families.mirror_descent import VertexSampling, choice_figures, sampling_bias
 from dpviz.families.mirror_descent import figures as mirror
-from dpviz.families.zeroth_order import VarianceReduced, complexity_figures, noise_figures
+from dpviz.families.zeroth_order import VarianceReduced, figures
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.plots import audit_figures, plan_figures, planner_figures
@@ -99,14 +99,14 @@ FIGURES: dict[str, Callable[[], Chart | go.Figure]] = {
     "trade-off": lambda: planner_figures.tradeoff(1 - RATES, 1 - RATES),
     "two densities": lambda: planner_figures.two_densities(RATES, (RATES, 1 - RATES), ("no", "yes"), "Count"),
     "price": lambda: planner_figures.price(STEPS, 1 / STEPS, 1.0, (10.0, 0.5), "Bound"),
-    "sums": lambda: noise_figures.running_sums(VarianceReduced(), PhaseRetrieval().facts(), GaussianDP(mu=1.0)),
-    "sums without noise": lambda: noise_figures.running_sums(VarianceReduced(), PhaseRetrieval().facts(), NoPrivacy()),
-    "tree": lambda: noise_figures.tree(LAYOUT, 1, 999),
-    "tree without the row": lambda: noise_figures.tree(LAYOUT, LAYOUT.rows + 1, 16),
-    "rows needed": lambda: complexity_figures.rows_needed(TEN, 0.3)[0],
-    "free privacy": lambda: complexity_figures.free_privacy(10, 1.0, 0.3, 0.5),
-    "crossover": lambda: complexity_figures.crossover(64),
-    "ratio of noise": lambda: complexity_figures.noise_ratio(16, "optimal"),
+    "sums": lambda: figures.running_sums(VarianceReduced(), PhaseRetrieval().facts(), GaussianDP(mu=1.0)),
+    "sums without noise": lambda: figures.running_sums(VarianceReduced(), PhaseRetrieval().facts(), NoPrivacy()),
+    "tree": lambda: figures.tree(LAYOUT, 1, 999),
+    "tree without the row": lambda: figures.tree(LAYOUT, LAYOUT.rows + 1, 16),
+    "rows needed": lambda: figures.rows_needed(TEN, 0.3)[0],
+    "free privacy": lambda: figures.free_privacy(10, 1.0, 0.3, 0.5),
+    "crossover": lambda: figures.crossover(64),
+    "ratio of noise": lambda: figures.noise_ratio(16, "optimal"),
     "long line": lambda: line_figure(
         [Line(np.arange(40_000), DRAWN.random(40_000), "a", ArmStyle("#0072B2", "solid"))], Axes("Step t", "Loss")
     ),

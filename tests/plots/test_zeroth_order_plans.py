@@ -6,8 +6,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from dpviz.families.zeroth_order import Naive, VarianceReduced, complexity, noise_figures
-from dpviz.families.zeroth_order import complexity_figures as figures
+from dpviz.families.zeroth_order import Naive, VarianceReduced, complexity, figures
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Setting
 from dpviz.plots.elements.words import in_words
@@ -31,17 +30,17 @@ def curves(figure: go.Figure) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("chosen", ["tree", "optimal"])
 def test_noise_of_the_own_sums_is_that_of_the_plan_and_stands_out(chosen: str) -> None:
     method = VarianceReduced(sums=chosen, directions="orthonormal")
-    figure = noise_figures.running_sums(method, FACTS, MU).figure
-    found, own = curves(figure), noise_figures.SUMS[chosen][0]
-    assert set(found) == {name for name, _ in noise_figures.SUMS.values()} | {noise_figures.NAIVE[0]}
+    figure = figures.running_sums(method, FACTS, MU).figure
+    found, own = curves(figure), figures.SUMS[chosen][0]
+    assert set(found) == {name for name, _ in figures.SUMS.values()} | {figures.NAIVE[0]}
     assert found[own] == pytest.approx(method.plan(FACTS, MU).noise["prefix"][:16], rel=1e-6)
     assert {trace.name for trace in figure.data if trace.line.width and trace.line.width > 2} == {own}
-    for sums, (name, _) in noise_figures.SUMS.items():
+    for sums, (name, _) in figures.SUMS.items():
         other = method.replaced(sums=sums).plan(FACTS, MU).noise["prefix"][:16]
         assert found[name] == pytest.approx(other, rel=1e-6)
     naive = Naive(directions="orthonormal", directions_per_row=None).plan(FACTS, MU)
-    assert found[noise_figures.NAIVE[0]] == pytest.approx(naive.noise["gradient"][:16], rel=1e-6)
-    ratio = found[noise_figures.SUMS["published"][0]] / found[noise_figures.SUMS["tree"][0]]
+    assert found[figures.NAIVE[0]] == pytest.approx(naive.noise["gradient"][:16], rel=1e-6)
+    ratio = found[figures.SUMS["published"][0]] / found[figures.SUMS["tree"][0]]
     assert ratio == pytest.approx(np.sqrt(5 / 4), rel=1e-6), "of 16 steps five levels are counted, and four are entered"
 
 
@@ -52,7 +51,7 @@ def test_noise_of_the_own_sums_is_that_of_the_plan_and_stands_out(chosen: str) -
 def test_a_row_enters_the_nodes_that_the_tree_releases(length: int) -> None:
     encoder = binary_tree(length).encoder()
     for leaf in range(1, length + 1):
-        found = noise_figures.nodes_of(leaf, length)
+        found = figures.nodes_of(leaf, length)
         assert [last for _, last in found] == (np.flatnonzero(encoder[:, leaf - 1]) + 1).tolist()
         assert all(first <= leaf <= last for first, last in found)
         assert len(found) <= math.floor(math.log2(length)) + 1 - (leaf > 1 and length & (length - 1) == 0)
@@ -69,13 +68,13 @@ def lit(figure: go.Figure) -> dict[str, set[tuple[int, int]]]:
 
 def test_the_nodes_of_a_row_and_of_a_prefix_light_up_and_share_one() -> None:
     """Row 760 of the order is in step 4 of epoch 1: 665 rows, then 39 each. Its nodes are (1, 4), (1, 8), (1, 16)."""
-    figure = noise_figures.tree(SIXTEEN, 760, 7).figure
+    figure = figures.tree(SIXTEEN, 760, 7).figure
     found = lit(figure)
     assert found["the row enters"] == {(1, 8), (1, 16)} and found["both"] == {(1, 4)}
     assert found["summed for step t"] == {(5, 6), (7, 7)}
     assert set().union(*found.values()) == {node for t in range(1, 17) for node in tree_nodes(t)}
     assert len({trace.marker.symbol for trace in figure.data}) == 4  # not by colour alone
-    before = lit(noise_figures.tree(SIXTEEN, 760, 3).figure)  # a row that comes later is in no sum
+    before = lit(figures.tree(SIXTEEN, 760, 3).figure)  # a row that comes later is in no sum
     assert "both" not in before and len(before["the row enters"]) == 3
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import streamlit as st
 
 from dpviz.experiments.plan import Plan
-from dpviz.families.zeroth_order import figures, noise_figures, presets, texts
+from dpviz.families.zeroth_order import figures, presets, texts
 from dpviz.families.zeroth_order.advice import Forecast, Option, reach, reduced_of
 from dpviz.numbers import short, short_up
 from dpviz.plots.elements.chart import Chart
@@ -124,7 +124,7 @@ def drawings(shown: PlanView) -> Iterator[Chart]:
     yield figures.noise_of_an_epoch(shown.plans, shown.styles)
     yield figures.noise_by_dimension(shown.experiment.arms, shown.plans, shown.styles)
     found: Forecast = shown.theory
-    yield noise_figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
+    yield figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
     yield figures.bound_parts(found.bounds, found.facts, found.without)
     yield figures.watched(found.watched, shown.styles, found.mu or 0.0)
     yield page_plan.privacy_spent(shown)

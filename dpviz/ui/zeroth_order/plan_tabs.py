@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from dpviz.families.zeroth_order import complexity_figures, figures, noise_figures, texts, theory
+from dpviz.families.zeroth_order import figures, texts, theory
 from dpviz.families.zeroth_order.advice import Forecast, reduced_of, setting_of
 from dpviz.numbers import short
 from dpviz.specification import Control
@@ -42,8 +42,8 @@ def _sums(panel: Panel, shown: PlanView) -> None:
         _tree(panel, shown, layout.length)
         where = layout.length, method.sums, method.follow_moves
         charts.beside(
-            (complexity_figures.noise_ratio(*where), panel.key("chart_noise_ratio")),
-            (complexity_figures.crossover(*where), panel.key("chart_crossover")),
+            (figures.noise_ratio(*where), panel.key("chart_noise_ratio")),
+            (figures.crossover(*where), panel.key("chart_crossover")),
         )
         left, right = st.columns(2, gap="medium")
         with left:
@@ -59,7 +59,7 @@ def _measured(panel: Panel, found: Forecast) -> None:
     if expected is None:
         st.caption(texts.UNMEASURED)
         return
-    charts.show(complexity_figures.measured_ends(expected), panel.key("chart_measured"))
+    charts.show(figures.measured_ends(expected), panel.key("chart_measured"))
 
 
 @st.fragment
@@ -79,12 +79,12 @@ def _tree(panel: Panel, shown: PlanView, length: int) -> None:
     step = right.slider(
         "Step t", 1, length, length - 1, key=panel.key(f"tree_step_{length}"), help="Whose estimate is summed up."
     )
-    charts.show(noise_figures.tree(layout, row, step), panel.key("chart_tree"))
+    charts.show(figures.tree(layout, row, step), panel.key("chart_tree"))
 
 
 def _mechanisms(length: int) -> None:
     rows = []
-    for name, (title, _) in noise_figures.SUMS.items():
+    for name, (title, _) in figures.SUMS.items():
         variance = theory.factorisation(name, length).rms_error() ** 2
         rows.append({"Sums": title, "Mean variance": float(variance.mean()), "Largest": float(variance.max())})
     show_table(rows, style=explain.readable, alt="Of every way to add up: mean and largest variance of the noise")
@@ -105,8 +105,8 @@ def _rows(panel: Panel, shown: PlanView) -> None:
     if mistake(ACCURACY, share) or share is None:
         return
     accuracy = share * found.facts.lipschitz
-    needed, _ = complexity_figures.rows_needed(setting_of(found.facts, found.mu), accuracy)
-    free = complexity_figures.free_privacy(found.facts.d, found.facts.lipschitz, accuracy, found.mu)
+    needed, _ = figures.rows_needed(setting_of(found.facts, found.mu), accuracy)
+    free = figures.free_privacy(found.facts.d, found.facts.lipschitz, accuracy, found.mu)
     charts.beside((needed, panel.key("chart_rows_0")), (free, panel.key("chart_rows_1")))
     st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * found.facts.guessed}")
 
