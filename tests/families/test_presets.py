@@ -28,7 +28,7 @@ from dpviz.families.bayesian_optimization import presets as tuning
 from dpviz.families.mirror_descent import VertexSampling, planning, rates
 from dpviz.families.mirror_descent import presets as games
 from dpviz.families.second_order import advice, comparison
-from dpviz.families.zeroth_order import measured
+from dpviz.families.zeroth_order import advice as measured
 from dpviz.families.zeroth_order import presets as values
 from dpviz.families.zeroth_order.advice import WAYS
 from dpviz.privacy.accounting import accountants

@@ -5,27 +5,138 @@ The advice minimises the final objective of runs on generated data (`measured`);
 measured, the bound. The two often disagree, and then the advice says so.
 """
 
+import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpviz import resources
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.zeroth_order import measured, planning, texts, theory
+from dpviz.families.zeroth_order import planning, texts, theory
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.families.zeroth_order.conversion import MOST_STEPS, Conversion
-from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Best, Bound, Setting, Sums
 from dpviz.numbers import short, short_up
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
-from dpviz.problems.values.black_box import WANTED, BentValley, PhaseRetrieval, Votes
+from dpviz.problems.values.black_box import WANTED, BentValley, BlackBox, PhaseRetrieval, TableModel, Votes
 from dpviz.problems.values.value_problem import Kind, ValueFacts
+
+TABLE = Path(__file__).with_name("measured.json")
+EPOCHS = (10, 20, 40)
+REPLICATES, SEED, PRESET_RUNS = 6, 101, 16
+EQUAL = 1.25  # medians within this factor count as equally good: the error of a median and of interpolation
+_NEAR = 1.5  # factor beyond the measured range up to which a number is not called an extrapolation
+_MIN_ROWS = 0.1  # of the measured number of rows: with fewer, at the same n μ, sampling errors decide
+
+
+Least = tuple[float, int, int]  # a median, and the T and K of its runs
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Medians that are expected at some size and budget.
+
+    medians : (T, K) objective at the end of each option's runs, by name, over `lengths` and `EPOCHS`. start : objective
+    at x₀. inside : True if size, settings and kind of data are within the measured range; else the medians are the
+    nearest that were measured.
+    """
+
+    medians: Mapping[str, np.ndarray]
+    lengths: tuple[int, ...]
+    start: float
+    inside: bool
+
+    def at(self, name: str, length: float, epochs: float) -> float | None:
+        """Return the median of an option for this length and number of epochs; None far from the measured range."""
+        if not (_is_near(length, self.lengths) and _is_near(epochs, EPOCHS)):
+            return None
+        return float(between(epochs, EPOCHS, between(length, self.lengths, self.medians[name])))
+
+    def least(self, name: str, most: Callable[[int], float]) -> Least | None:
+        """Return an option's lowest median, with T and K; None if no epochs are short enough. most : function from the
+        length of epochs to the largest number of steps."""
+        medians = [
+            (float(self.medians[name][i, j]), length, epochs)
+            for i, length in enumerate(self.lengths)
+            for j, epochs in enumerate(EPOCHS)
+            if length * epochs <= most(length)
+        ]
+        return min(medians, default=None)
+
+
+def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
+    """Return the expected medians of every option on a problem, from facts only; None for a problem that was not
+    measured, and without privacy.
+
+    mu : μ of the budget.
+    """
+    facts, cells = problem.facts(), table()["advice"].get(key(problem), [])
+    if not cells or not isinstance(facts, ValueFacts) or not isinstance(problem, BlackBox) or not math.isfinite(mu):
+        return None
+    point = (facts.d, facts.radius, facts.n * mu)  # size, radius, signal
+    axes = [sorted({cell[name] for cell in cells}) for name in ("size", "radius")]
+    axes.append(cells[0]["signals"])
+    medians = {}
+    for name in cells[0]["medians"]:
+        by_cell = {(cell["size"], cell["radius"]): np.array(cell["medians"][name]) for cell in cells}
+        grid = np.array([[by_cell[size, radius] for radius in axes[1]] for size in axes[0]])
+        for x, axis in zip(point, axes, strict=True):
+            grid = between(x, axis, grid)
+        medians[name] = grid
+    (cell, *_) = sorted(cells, key=lambda cell: abs(math.log(cell["size"] / facts.d)))
+    other = BlackBox.from_json(json.dumps(cell["problem"]))
+    is_near = all(_is_near(x, axis) for x, axis in zip(point, axes, strict=True))
+    is_near &= facts.n >= _MIN_ROWS * other.facts().n
+    return Expectation(medians, tuple(cell["lengths"]), cell["start"], is_near and _as_measured(problem, other))
+
+
+def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
+    """Return the value (…) at x, linear in logarithms between k points xs with values (k, …); beyond them that at the
+    edge."""
+    index = np.interp(math.log(x), np.log(xs), np.arange(len(xs)))
+    low = min(int(index), max(len(xs) - 2, 0))
+    high = min(low + 1, len(xs) - 1)
+    logs = np.log(values)
+    return np.asarray(np.exp(logs[low] + (index - low) * (logs[high] - logs[low])))
+
+
+def _is_near(x: float, xs: Sequence[float]) -> bool:
+    return xs[0] / _NEAR <= x <= _NEAR * xs[-1]
+
+
+def key(problem: ProblemSpecification) -> str:
+    """Return the problem's name in the table: its kind, and the settings that make it another function."""
+    choices = (getattr(problem, name, "") for name in ("form", "answer"))
+    return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
+
+
+_VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}  # in sizes and facts, or without effect on a run
+
+
+def _as_measured(problem: BlackBox, other: BlackBox) -> bool:
+    """Return True if all settings except sizes, seeds and the radius are those of the problem that was measured."""
+    pairs: list[tuple[Any, Any]] = [(problem, other)]
+    if isinstance(problem, TableModel) and isinstance(other, TableModel):
+        pairs.append((problem.data, other.data))
+    return all(
+        type(mine) is type(theirs)
+        and all(getattr(mine, name) == getattr(theirs, name) for name in type(mine).model_fields if name not in _VARIED)
+        for mine, theirs in pairs
+    )
+
+
+def table() -> dict[str, Any]:
+    """Return the table as `measure.py` writes it; empty if there is no file."""
+    return resources.data(__package__, TABLE.name) if TABLE.exists() else {"presets": {}, "advice": {}}
+
 
 NO_BOUND = "No bound holds: values jump, or move faster than L."
 
@@ -70,7 +181,7 @@ class Option:
     facts: ValueFacts
     mu: float
     best: Best
-    least: measured.Least | None = None
+    least: Least | None = None
     there: float | None = None
 
     @property
@@ -126,7 +237,7 @@ class Advice:
     def disagree(self) -> bool:
         """True if runs with the smallest bound end higher than those of `choice`, by more than their error."""
         lowest, there = self.choice.least, self.smallest.there
-        return lowest is not None and there is not None and there > measured.EQUAL * lowest[0]
+        return lowest is not None and there is not None and there > EQUAL * lowest[0]
 
     @property
     def why(self) -> str:
@@ -271,7 +382,7 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     facts = ValueFacts.of(next(iter(plans.values())).facts)
     try:
         mu = planning.total_mu(experiment.budget, facts)
-        recommendation = advice(facts, experiment.budget, MOST_STEPS, measured.expectation(experiment.problem, mu))
+        recommendation = advice(facts, experiment.budget, MOST_STEPS, expectation(experiment.problem, mu))
     except UserError:
         recommendation, mu = None, None
     methods = {

@@ -15,8 +15,8 @@ from dpviz.experiments.experiment import Arm
 from dpviz.experiments.plan import Plan, worst
 from dpviz.experiments.trace import Trace
 from dpviz.families.zeroth_order import advice, algorithms, complexity, planning, texts, theory
+from dpviz.families.zeroth_order.advice import Expectation
 from dpviz.families.zeroth_order.complexity import WAYS
-from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.planning import Layout
 from dpviz.families.zeroth_order.theory import Bound, Setting
 from dpviz.numbers import short, short_up

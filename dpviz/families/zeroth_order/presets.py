@@ -7,7 +7,7 @@ from typing import Any
 from dpviz.experiments import preset
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Arm
-from dpviz.families.zeroth_order import advice, measured
+from dpviz.families.zeroth_order import advice
 from dpviz.numbers import short
 
 PUBLISHED, PAPER, IMPROVED, NAIVE, FRESH = "Published", "Published noise", "Improved", "Naive", "Naive, orthonormal"
@@ -38,13 +38,13 @@ def label_of(option: advice.Way) -> str:
 
 def _numbers(name: str) -> str:
     """Return a sentence on the results of a preset's runs; empty if they have not been measured."""
-    medians = dict(measured.table()["presets"].get(name, {}))
+    medians = dict(advice.table()["presets"].get(name, {}))
     if not medians:
         return ""
     start = medians.pop("start")
     told = ", ".join(f"{label} {short(value, 2)}" for label, value in medians.items())
     return (
-        f"Not in the paper, which has no experiments. Median objective of the last epoch, {measured.PRESET_RUNS} "
+        f"Not in the paper, which has no experiments. Median objective of the last epoch, {advice.PRESET_RUNS} "
         f"runs: {told}. All start at {short(start, 2)}."
     )
 

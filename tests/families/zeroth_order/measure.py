@@ -15,7 +15,7 @@ import numpy as np
 
 from dpviz.datasets import SphereLinear
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.families.zeroth_order import advice, conversion, measured, presets
+from dpviz.families.zeroth_order import advice, conversion, presets
 from dpviz.families.zeroth_order.algorithms import Naive, VarianceReduced
 from dpviz.privacy import ledger, mechanisms
 from dpviz.privacy.budgets import Budget, GaussianDP, NoPrivacy
@@ -40,7 +40,7 @@ LENGTHS, LONG = (8, 16, 32, 64), (128,)  # T; and of the page's first function, 
 
 def problems() -> tuple[tuple[BlackBox, ...], ...]:
     """The problems that are measured, in every size and with every smoothing radius; votes as votes, not as ratings."""
-    seed = {"seed": measured.SEED}
+    seed = {"seed": advice.SEED}
     regression = CappedRegression(data=SphereLinear(**seed), cap=0.5, radius=0.2, intercept=False, divisor=1.0)
     line = SphereLinear(dimension=3, outliers=0.0, **seed)
     return (
@@ -62,7 +62,7 @@ def ends(problem: ValueProblem, method: AnyAlgorithm, budget: Budget, replicates
 def median(problem: ValueProblem, method: AnyAlgorithm, mu: float, length: int, epochs: int) -> float:
     """One number of the table."""
     own = method.replaced(epoch_length=length, iterations=length * epochs)
-    found = ends(problem, own, GaussianDP(mu=mu), measured.REPLICATES, measured.SEED)
+    found = ends(problem, own, GaussianDP(mu=mu), advice.REPLICATES, advice.SEED)
     return float(f"{np.median(found):.3g}")
 
 
@@ -73,7 +73,7 @@ def cell(problem: BlackBox) -> dict[str, Any]:
     lengths = LENGTHS + LONG * isinstance(problem, PhaseRetrieval)
     medians = {
         way.name: [
-            [[median(built, way.method(), mu, T, K) for K in measured.EPOCHS] for T in lengths] for mu in STRENGTHS
+            [[median(built, way.method(), mu, T, K) for K in advice.EPOCHS] for T in lengths] for mu in STRENGTHS
         ]
         for way in advice.WAYS
     }
@@ -95,7 +95,7 @@ def preset_medians(name: str) -> dict[str, float]:
     assert isinstance(problem, ValueProblem)
     found = {"start": problem.evaluate({"x": problem.facts.starting_point(1)}, expensive=False)["objective"]}
     for arm in experiment.arms:
-        found[arm.label] = ends(problem, arm.algorithm, arm.budget or experiment.budget, measured.PRESET_RUNS, 0)
+        found[arm.label] = ends(problem, arm.algorithm, arm.budget or experiment.budget, advice.PRESET_RUNS, 0)
     return {label: float(f"{np.median(values):.3g}") for label, values in found.items()}
 
 
@@ -106,7 +106,7 @@ def of_the_default(name: str, budget: str) -> tuple[float, float, float]:
     for seed in DATA_SEEDS:
         problem = PhaseRetrieval(seed=seed).build()
         plan = method.plan(problem.facts, DEFAULT_BUDGETS[budget])
-        steps = method.run(problem, plan, mechanisms.Mechanisms(ledger.Ledger(plan.terms, measured.PRESET_RUNS), seed))
+        steps = method.run(problem, plan, mechanisms.Mechanisms(ledger.Ledger(plan.terms, advice.PRESET_RUNS), seed))
         length = plan.resolved["epoch_length"]
         ended = (step.output for step in steps if step.iteration and step.iteration % length == 0)
         found = np.array([problem.evaluate(output, expensive=False)["objective"] for output in ended])
@@ -118,10 +118,10 @@ def of_the_default(name: str, budget: str) -> tuple[float, float, float]:
 
 def main(anew: Collection[str]) -> None:
     """Measure what the table lacks, and what is named; write the table."""
-    known: dict[str, Any] = json.loads(measured.TABLE.read_text()) if measured.TABLE.exists() else {}
+    known: dict[str, Any] = json.loads(advice.TABLE.read_text()) if advice.TABLE.exists() else {}
     table = known.get("advice", {})
     names = [preset.name for preset in presets.PRESETS]
-    missing = [sizes for sizes in problems() if (name := measured.key(sizes[0])) not in table or name in anew]
+    missing = [sizes for sizes in problems() if (name := advice.key(sizes[0])) not in table or name in anew]
     cells = [problem for sizes in missing for problem in sizes]
     with multiprocessing.Pool() as pool:
         if "presets" in anew or set(known.get("presets", {})) != set(names):
@@ -136,9 +136,9 @@ def main(anew: Collection[str]) -> None:
                 known["default"][budget][name] = numbers
         measured_cells = pool.map(cell, cells, chunksize=1)
     for sizes in missing:
-        table[measured.key(sizes[0])] = []
+        table[advice.key(sizes[0])] = []
     for problem, found in zip(cells, measured_cells, strict=True):
-        table[measured.key(problem)].append(found)
+        table[advice.key(problem)].append(found)
     write({**known, "advice": table})
 
 
@@ -147,7 +147,7 @@ def write(table: Mapping[str, Any]) -> None:
     text = json.dumps(table, separators=(",", ":"))
     for part in ('{"problem"', '"advice"', '"default"'):
         text = text.replace(part, f"\n{part}")
-    measured.TABLE.write_text(f"{text}\n")
+    advice.TABLE.write_text(f"{text}\n")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dpviz.experiments.experiment import Arm, Experiment
-from dpviz.families.zeroth_order import Naive, VarianceReduced, measured, presets, theory
-from dpviz.families.zeroth_order.advice import Advice, advice, bound, distance, forecast, watched
+from dpviz.families.zeroth_order import Naive, VarianceReduced, presets, theory
+from dpviz.families.zeroth_order import advice as measured
+from dpviz.families.zeroth_order.advice import Advice, Expectation, advice, bound, distance, forecast, watched
 from dpviz.families.zeroth_order.conversion import MOST_STEPS
-from dpviz.families.zeroth_order.measured import Expectation
 from dpviz.families.zeroth_order.theory import Setting, Sums
 from dpviz.privacy.budgets import GaussianDP, NoPrivacy
 from dpviz.problems.values.black_box import BentValley, BlackBox, CappedRegression, PhaseRetrieval, ReluNetwork, Votes
