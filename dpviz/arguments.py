@@ -83,7 +83,11 @@ def one_of(name: str, names: Iterable[str], noun: str) -> None:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value matches an annotation."""
+    """Return whether a value matches an annotation.
+
+    It may be a class, Annotated with `Between`, a union, a Literal of texts, a mapping, or a collection, whose items
+    all have the first type that it names; anything else fits.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     kind = origin or hint
     if origin is Annotated:

@@ -183,7 +183,10 @@ class LatentGame(Specification):
         return of_x, of_y
 
     def fair_signs(self) -> tuple[Signs, Signs]:
-        """Draw fair signs p (n, d_x) and q (n, d_y), independent of each other and the records: E⟨p, x⟩² = ‖x‖²."""
+        """Draw fair signs p (n, d_x) and q (n, d_y), independent of each other and the records.
+
+        The curved game adds squares of ⟨p, x⟩ and ⟨q, y⟩ to a record's payoff; in the mean, E⟨p, x⟩² = ‖x‖².
+        """
         first, second = self._streams()[3:]
         of_x = _draw(first, np.full(self.strategies_x, 0.5), self.rows)
         of_y = _draw(second, np.full(self.strategies_y, 0.5), self.rows)

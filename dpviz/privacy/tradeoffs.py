@@ -43,8 +43,11 @@ def tradeoff(events: Sequence[Event], false_positive_rates: ArrayLike, max_cells
 
 
 def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) -> Floats:
-    """Return f at each α, (k,). The maximised function is concave in e^ε: the best interval of a grid is refined."""
-    largest = 1.0
+    """Return f at each α, (k,): the largest 1 - δ(ε) - e^ε α over ε, and the smallest of these over the profiles.
+
+    The maximised function is concave in e^ε: the best interval of a grid is refined.
+    """
+    largest = 1.0  # an ε beyond which δ hardly falls; up to 512, where e^ε is finite
     while largest < 512 and any(profile(largest) > profile(2 * largest) + 1e-12 for profile in profiles):
         largest *= 2
     rows = np.arange(len(alpha))
@@ -57,7 +60,7 @@ def _tradeoff_of_profiles(profiles: Sequence[per_event.Profile], alpha: Floats) 
             best = heights.argmax(axis=1)
             low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 1, 64)]
         curves.append(heights.max(axis=1))
-    return np.clip(np.min(curves, axis=0) - 1e-15, 0.0, 1.0)  # rounding adds nothing
+    return np.clip(np.min(curves, axis=0) - 1e-15, 0.0, 1.0)  # rounding never makes f larger
 
 
 def profile(events: Sequence[Event], epsilon: ArrayLike) -> Floats:

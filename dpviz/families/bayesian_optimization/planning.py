@@ -119,12 +119,16 @@ def fewest_users(
 
 def global_trainings(gap: float, d: int) -> float:
     """Return N with gap = exp(-N/(ln N)^(d/4)), the rate of noiseless global search (de Freitas, Smola, Zoghi 2012)
-    with constants 1: an illustration, not a theorem."""
+    with constants 1: an illustration, not a theorem.
+
+    gap : in (0, 1), the remaining error as a share of the first one. N is the largest solution; where there is none
+    above exp(max(d/4, 1)), where the rate begins to fall with N, it is that number.
+    """
 
     def excess(log_n: float) -> float:
         return log_n - d / 4 * math.log(log_n) - math.log(-math.log(gap))
 
-    low = max(d / 4, 1.0)  # `excess` decreases below, and increases above
+    low = max(d / 4, 1.0)  # `excess` increases above
     if excess(low) >= 0:
         return math.exp(low)
     return math.exp(float(brentq(excess, low, 100.0 + 50 * d, xtol=1e-12)))

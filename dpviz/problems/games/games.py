@@ -292,7 +292,7 @@ class GameFacts(Facts):
     counted: bool = False
 
     def __post_init__(self) -> None:
-        """Set changes and ranges that are not given to the oscillations."""
+        """Replace a change or range that is not given (NaN) by the oscillation of its player."""
         for name in ("change_x", "change_y", "range_x", "range_y"):
             if math.isnan(getattr(self, name)):
                 object.__setattr__(self, name, getattr(self, f"oscillation_{name[-1]}"))

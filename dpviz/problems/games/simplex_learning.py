@@ -335,8 +335,8 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
 
 
 def _facts(d_x: int, lipschitz: float, smoothness: float, largest: float, sizes: Mapping[str, Any]) -> games.GameFacts:
-    """Return the facts of a game without an opponent, with gradients' coordinates within ±lipschitz, and F within
-    `largest`."""
+    """Return the facts of a game without an opponent, with gradients' coordinates within ±lipschitz, and values of F
+    that differ by at most `largest`."""
     return games.GameFacts(
         d=d_x + 1,
         d_x=d_x,

@@ -299,9 +299,10 @@ class LinearModel(base.ProblemSpecification):
         return self.curvature * largest + 2 * self.regularisation
 
     def _initial_error(self, d: int) -> tuple[float, float]:
-        """Return bounds on E₀ and V₀ that hold for every data set, or those that follow from the user's guess of E₀."""
+        """Return bounds on E₀ = F(x₀) - F* and V₀ = E₀ + (μ/2)‖x₀ - x*‖², in this order, that hold for every data set,
+        or that follow from the user's guess of E₀."""
         if self.initial_gap is not None:
-            return self.initial_gap, 2 * self.initial_gap
+            return self.initial_gap, 2 * self.initial_gap  # (μ/2)‖x₀ - x*‖² ≤ E₀, as F is strongly convex
         # |⟨u, x₀⟩| ≤ R₁|x₀|, so F(x₀) ≤ largest_loss(R₁|x₀|) + λ‖x₀‖²; clipping only lowers φ, and φ ≥ 0. With
         # λ‖x*‖² ≤ F* ≤ F(0) ≤ largest_loss(0) and (μ/2)‖x₀ - x*‖² ≤ 2λ‖x₀‖² + 2λ‖x*‖²,
         # V₀ ≤ F(x₀) + 2λ‖x₀‖² + λ‖x*‖²; at x₀ = 0 it is F(0) - F* + λ‖x*‖² ≤ F(0).

@@ -317,7 +317,10 @@ class TuningProblem(Problem):
         return {}
 
     def _mean_losses(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P,) F in slices of points, which may be many, as those of a map over two settings."""
+        """Compute (P,) F, in slices of points, which may be many, as those of a map over two settings.
+
+        A loss that is not finite counts as the cap; the others are not capped.
+        """
         objective, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
         for start in range(0, len(points), size):
             losses = self.losses(points[start : start + size])
@@ -484,9 +487,8 @@ def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     odd = np.flatnonzero(~np.isfinite(lengths))
-    if len(
-        odd
-    ):  # the square overflows, or an entry is not finite; the sum of the others stays the same, to the last bit
+    if odd.size:
+        # The square overflows, or an entry is not finite. The other rows add the same as ever, to the last bit.
         rows = rows.copy()
         rows[odd] = np.where(np.isfinite(rows[odd]).all(axis=1)[:, None], rows[odd], 0.0)
         largest = np.maximum(np.abs(rows[odd]).max(axis=1), 1e-300)

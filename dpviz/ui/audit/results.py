@@ -117,7 +117,7 @@ def cards(auditing: Auditing, progress: Progress | None, key: str) -> None:
 
 
 def guesses(auditing: Auditing, progress: Progress) -> None:
-    """Draw how often the attacker's guesses are right, and how often false alarms."""
+    """Draw the true and the false positive rate of the attacker's rule, on the runs that count."""
     if (outcome := verdict(auditing, progress)) is None:
         return
     which, side, hits, false_hits = recognised(outcome)

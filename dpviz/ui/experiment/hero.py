@@ -291,8 +291,8 @@ def _value(found: Outcome, value: float) -> str:
 
 
 def sentence(found: Outcome) -> str:
-    """How good the best end is: against the start, against the next method, and against no privacy. Ratios only of
-    gaps, whose floor is 0; and what may be chance between the repeats is called that."""
+    """Return sentences that compare the best end with the start, the next method and no privacy. Only gaps, whose
+    smallest value is 0, have ratios; a difference that may be chance between the repeats is called that."""
     parts = [_since(found)]
     if found.others:
         parts.append(_beside(found, *found.others[0]))
@@ -302,7 +302,7 @@ def sentence(found: Outcome) -> str:
 
 
 def _since(found: Outcome) -> str:
-    """How far the best end is below the start."""
+    """Return a sentence that compares the best end with the start."""
     if found.end >= found.start and (found.start > 0 or not found.metric.gap):
         return "**No lower than where it started**: at this budget the noise wins."
     if not found.metric.gap:
@@ -311,7 +311,7 @@ def _since(found: Outcome) -> str:
 
 
 def _beside(found: Outcome, label: str, other: float) -> str:
-    """How much closer the best end is than that of the next method."""
+    """Return a sentence that compares the best end with `other`, that of the method `label`."""
     if _alike(found, other):
         return f"About as close as {label}." if found.metric.gap else f"{label} ends as low."
     if not found.metric.gap:
@@ -324,7 +324,7 @@ def _beside(found: Outcome, label: str, other: float) -> str:
 
 
 def _above(found: Outcome, floor: float) -> str:
-    """What privacy costs."""
+    """Return a sentence that compares the best end with `floor`, the best end without privacy."""
     without = _value(found, floor)
     if _alike(found, floor):
         return f"As low as without privacy, {without}."
@@ -336,7 +336,7 @@ def _above(found: Outcome, floor: float) -> str:
 
 
 def _alike(found: Outcome, other: float) -> bool:
-    """Whether the best end and another one are told as the same: gaps nearly so, losses to the last digit shown."""
+    """Return whether the best end and another one count as equal: gaps nearly so, losses to the last digit shown."""
     if not found.metric.gap:
         return short(found.end) == short(other)
     least, most = sorted((found.end, other))

@@ -216,7 +216,7 @@ class _Best:
 
     @classmethod
     def of(cls, problem: Game, start: Pair) -> "_Best":
-        """Return the start as the best so far."""
+        """Return a `_Best` that begins with `start`, whose duality gap both players' candidates have to beat."""
         best = cls(problem, start)
         (start_gap,) = best._gaps(*start)
         best._losses = [float(start_gap)] * 2
