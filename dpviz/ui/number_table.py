@@ -1,7 +1,7 @@
-"""The numbers of a control once more, in a part of the page that keeps its own state: handles, or a table to type in.
+"""The numbers of a control once more, in a table to type in, which keeps its own state.
 
-Such a part is drawn with the numbers that it began with, and knows itself what a visitor has done since. It has to
-begin anew when the numbers have changed otherwise, and only then: what is drawn anew forgets what was done meanwhile.
+It is drawn with the numbers that it began with, and knows itself what a visitor has done since. It has to begin anew
+when the numbers have changed otherwise, and only then: what is drawn anew forgets what was done meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +14,6 @@ from dpviz.ui.controls import Panel
 
 Numbers = tuple[float, ...]
 SHARE = "Share, %"
-
-
-def edition(part: str, numbers: Numbers) -> int:
-    """How often the numbers have changed otherwise than by this part, which then has to take them."""
-    seen, count = st.session_state.get(_state(part), (numbers, 0))
-    if seen != numbers:
-        count += 1
-    st.session_state[_state(part)] = numbers, count
-    return int(count)
-
-
-def remember(part: str, numbers: Numbers) -> None:
-    """These numbers come of this part."""
-    _, count = st.session_state.get(_state(part), (numbers, 0))
-    st.session_state[_state(part)] = numbers, count
 
 
 def table(
@@ -50,12 +35,16 @@ def table(
     drawn, so that the control is drawn with them: what the browser says of the control may be older than what was
     typed.
     """
-    keys = [f"{part}_{edition(part, numbers)}_{row}" for row in range(len(numbers))]
+    state = f"{part}_state"
+    seen, edition = st.session_state.get(state, (numbers, 0))
+    edition += seen != numbers
+    st.session_state[state] = numbers, edition
+    keys = [f"{part}_{edition}_{row}" for row in range(len(numbers))]
 
     def typed(row: int) -> None:
         wanted = tuple(float(st.session_state[key]) for key in keys)
         if take(wanted, row) == wanted:
-            remember(part, wanted)  # else the table has to take what was made of them
+            st.session_state[state] = wanted, edition  # else the table has to take what was made of them
 
     st.caption(heading, help=help)
     for row, (name, key, number) in enumerate(zip(names, keys, numbers, strict=True)):
@@ -71,10 +60,6 @@ def table(
             on_change=typed,
             args=(row,),
         )
-
-
-def _state(part: str) -> str:
-    return f"{part}_state"
 
 
 def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:

@@ -1,6 +1,6 @@
 """A chart: a figure with all that is said of it, made where the figure is made."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -24,6 +24,7 @@ class Chart:
     alt : what the chart is about, for those who cannot see it; what it shows now is added where it is drawn.
     provenance : what the curves depend on: settings alone; else what may be published of them, all or some.
     to_download : the same figure with more exact numbers, made when its numbers are asked for; None for these.
+    handles : what a page needs whose visitors move its lines by handles.
     sent : the figure as a browser is sent it, by the look of the page: made once, it is drawn many times.
     """
 
@@ -33,6 +34,7 @@ class Chart:
     caption: str
     provenance: Provenance = "settings"
     to_download: Callable[[], go.Figure] | None = None
+    handles: Mapping[str, Any] = field(default_factory=dict)
     sent: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -56,15 +57,18 @@ def _served(name: str, html: str) -> tuple[Any, str]:
     return component, f"component/{__name__}.{_SERVED}/{name}.js?{version}"
 
 
-def _plot(key: str, height: int, **data: Any) -> None:
+def _plot(
+    key: str, height: int, *, callbacks: Mapping[str, Callable[[], None]] = MappingProxyType({}), **data: Any
+) -> None:
     component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
     fixed = {"height": height, "module": module, "library": _LIBRARY, "dark": NOT_PRIVATE["dark"]}
-    component(key=key, data={**data, **fixed}, height=height)
+    component(key=key, data={**data, **fixed}, height=height, **callbacks)
 
 
-def drawing(figure: dict[str, Any]) -> dict[str, Any]:
-    """What a browser draws of a figure, given as plain values: as JSON, with its height in pixels."""
-    drawn = printed(figure)
+def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
+    """What a browser draws of a figure, given as plain values: as JSON, with its height in pixels. handles : as of a
+    `Chart`."""
+    drawn = printed(figure) | ({"handles": handles} if handles else {})
     drawn["layout"].pop("template", None)  # plotly's own look, 7 kB; in the browser, the page's takes its place
     return {"figure": to_json_plotly(drawn), "height": int(drawn["layout"]["height"])}
 
@@ -77,17 +81,37 @@ class Leads(NamedTuple):
     settings: str
 
 
+class Handles(NamedTuple):
+    """What the handles of a figure set: its title, the last turn that was heard of, and what is called when they are
+    let go; `st.session_state[key]["handles"]` is {"values", "turn"} then."""
+
+    title: str
+    turn: int
+    on_move: Callable[[], None]
+
+
 def plot(
-    drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group: str = "", leads: Leads | None = None
+    drawing: dict[str, Any],
+    key: str,
+    alt: str,
+    pale: bool = False,
+    group: str = "",
+    leads: Leads | None = None,
+    handles: Handles | None = None,
 ) -> None:
     """Draw a figure, or move the one of this key to the new data; zoom and hidden lines stay.
 
     alt : what it shows, for those who cannot see it. pale : drawn faint. group : of figures with one pointer, as far as
     their horizontal axes have the same title. leads : the settings that a figure is of: when one of these controls is
-    moved, the lines before stay, pale, and the vertical axis holds both.
+    moved, the lines before stay, pale, and the vertical axis holds both. handles : on its lines, while it has some.
     """
     of: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
-    _plot(key, **drawing, **of, alt=alt, config=dict(PLOT_CONFIG), pale=pale, group=group, name=key)
+    callbacks = {}
+    if handles is not None:
+        of["handles"] = {"title": handles.title, "turn": handles.turn}
+        callbacks = {"on_handles_change": handles.on_move}
+    of |= {"alt": alt, "config": dict(PLOT_CONFIG), "pale": pale, "group": group, "name": key}
+    _plot(key, **drawing, **of, callbacks=callbacks)
 
 
 def awaited(key: str) -> None:

@@ -16,21 +16,11 @@ def _component() -> Any:
     return part("curve", '<div class="curve"></div>')
 
 
-def draw(
-    key: str,
-    sheet: Sheet,
-    values: Sequence[float],
-    label: str,
-    moved: Callable[[], None],
-    *,
-    keys: tuple[float, float] = (0.02, 0.1),
-    edition: int = 0,
-) -> None:
+def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Callable[[], None]) -> None:
     """Draw the sheet with its handles at these values (shares of its height) when it is mounted.
 
-    label : what is drawn, for those who cannot see it. moved : called when a handle has moved; see `values`.
-    keys : how far an arrow moves a handle, and a page key. edition : another one takes the handles to these values;
-    with the same, they stay where the visitor has moved them, which is newer than what this server has heard of.
+    label : what is drawn, for those who cannot see it. moved : called when a handle has moved; see `values`. They stay
+    where the visitor has moved them, which is newer than what this server has heard of.
     """
     data = {
         "height": sheet.height,
@@ -43,8 +33,6 @@ def draw(
         "labels": [f"{sheet.x.title} {text}" for text in sheet.handle_texts],
         "values": list(values),
         "label": label,
-        "keys": list(keys),
-        "edition": edition,
     }
     _component()(key=key, data=data, on_values_change=moved, height=sheet.height)
 
