@@ -49,10 +49,17 @@ def picture(
     return chart
 
 
-def alone(chart: Chart, key: str, pale: bool = False, group: str = "", leads: components.Leads | None = None) -> None:
-    """Draw a chart without heading and caption; arguments as in `picture`."""
+def alone(
+    chart: Chart,
+    key: str,
+    pale: bool = False,
+    group: str = "",
+    leads: components.Leads | None = None,
+    handles: components.Handles | None = None,
+) -> None:
+    """Draw a chart without heading and caption; handles as in `components.plot`, other arguments as in `picture`."""
     alt = f"{'Of earlier settings: ' * pale}{chart.alt}. {chart.words}"
-    components.plot(sent(chart), key, alt, pale, group, leads)
+    components.plot(sent(chart), key, alt, pale, group, leads, handles)
 
 
 def beside(*charts: tuple[Chart, str]) -> list[Chart]:
@@ -107,8 +114,8 @@ def look() -> tuple[bool, bool]:
 
 def _sent(chart: Chart) -> dict[str, Any]:
     if screen.narrow() or presenting.on():
-        return components.drawing(values(as_shown(chart.figure)))
-    return components.drawing(chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn))
+        return components.drawing(values(as_shown(chart.figure)), chart.handles)
+    return components.drawing(chart.drawn if isinstance(chart.drawn, dict) else values(chart.drawn), chart.handles)
 
 
 def as_shown(figure: go.Figure) -> go.Figure:

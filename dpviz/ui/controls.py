@@ -58,7 +58,8 @@ class Settings(Generic[S]):
 
 @dataclass(frozen=True)
 class Lead:
-    """A number above the picture: drawn after the other controls, and again without them.
+    """A number above the picture: drawn after the other controls, and again without them; or several numbers, which
+    the handles of a chart set.
 
     position : in the order of these numbers. name : of the control's key. into : gets the value, by the name of its
         setting.
@@ -119,7 +120,10 @@ class Panel:
         """
         key = self.key(prefix + control.name)
         value: Any = st.session_state.get(key, control.default)
-        if key not in st.session_state and key in st.query_params:
+        if control.count:
+            value = _read_numbers(st.session_state.get(key, st.query_params.get(key, address_text(control.default))))
+            value = control.default if mistake(control, value) else value
+        elif key not in st.session_state and key in st.query_params:
             with suppress(ValueError):
                 value = float(st.query_params[key])
         into[control.name] = _whole(value) if control.type is int else value
@@ -130,8 +134,11 @@ class Panel:
         for lead in sorted(self.leads, key=lambda lead: lead.position):
             is_filled = st.session_state.get(self.key(lead.name), lead.value) is not None
             with st.container(key=self.key(f"lead_{lead.name}")):
-                value = self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
-            lead.into[lead.control.name] = value
+                lead.into[lead.control.name] = (
+                    self.numbers(lead.control, lead.name)
+                    if lead.control.count
+                    else self.number(lead.control, lead.name, empty=lead.empty, filled=is_filled, leads=True)
+                )
 
     def led(self) -> list[Any]:
         """Return the values of the numbers above the picture."""
@@ -139,8 +146,22 @@ class Panel:
 
     def lead_texts(self) -> dict[str, str]:
         """Return the numbers above the picture in words, such as "ε = 2", by the titles of their controls."""
-        values = {lead.control: lead.empty if lead.value is None else short(lead.value) for lead in self.leads}
-        return {control.title: f"{control.symbol or control.label} = {value}" for control, value in values.items()}
+        return {lead.control.title: _words(lead) for lead in self.leads}
+
+    def handles(self, key: str) -> components.Handles | None:
+        """Return what the handles of the chart with this key set: the several numbers that lead; None without."""
+        lead = next((lead for lead in self.leads if lead.control.count), None)
+        if lead is None:
+            return None
+        control, name, turn = lead.control, self.key(lead.name), self.key(f"{lead.name}_turn")
+
+        def move() -> None:
+            match st.session_state[key]["handles"]:
+                case {"values": [*values], "turn": int(moved)} if all(isinstance(one, int | float) for one in values):
+                    if not mistake(control, tuple(values)):
+                        st.session_state[name], st.session_state[turn] = address_text(tuple(values)), moved
+
+        return components.Handles(control.title, st.session_state.get(turn, 0), move)
 
     def specification(self, cls: type[Specification], names: Sequence[str], prefix: str = "") -> dict[str, Any]:
         """Draw the controls `names` of a Specification; return values by field name. Keys: `<page>_<prefix><field>`."""
@@ -186,9 +207,18 @@ class Panel:
         return value
 
     def numbers(self, control: Control, name: str) -> tuple[float, ...] | None:
-        """Draw several numbers as a text with commas between them; return them, None if the text has other parts."""
+        """Draw several numbers as a text with commas between them; return them, None if the text has other parts.
+
+        Handles set it: `shell.css` does not show it, and the browser keeps it in the address.
+        """
         key, default = self.key(name), address_text(control.default)
+        given = st.query_params.get(key, default)
+        is_unread = key not in st.session_state and bool(mistake(control, _read_numbers(given)))
+        if is_unread:  # nothing on the page could mend it
+            del st.query_params[key]
+            self.unread.append(control.title)
         bind = self._begin(name, control.title, default, str, may_be_empty=True)
+        bind = None if is_unread else bind
         text = st.text_input(control.title, value=default, key=key, help=control.help, bind=bind)
         self._end(name)
         value = _read_numbers(text)
@@ -641,6 +671,13 @@ def _step(control: Control) -> float:
 
 def _number_text(value: float | None) -> str:
     return "" if value is None else repr(value)
+
+
+def _words(lead: Lead) -> str:
+    """The value of a number above the picture with its symbol; of several numbers, their shape."""
+    if isinstance(lead.value, tuple):
+        return f"shape {' '.join(map(short, lead.value))}"
+    return f"{lead.control.symbol or lead.control.label} = {lead.empty if lead.value is None else short(lead.value)}"
 
 
 def _read_numbers(text: str) -> tuple[float, ...] | None:

@@ -1,7 +1,7 @@
-"""The numbers of a control in a second part of the page, which keeps its own state: handles, or a table to type in.
+"""The numbers of a control once more, in a table to type in, which keeps its own state.
 
-Such a part is drawn with its first numbers, and itself knows what a visitor has done since. It has to start again when
-the numbers have changed elsewhere, and only then, because a part that starts again forgets what was done meanwhile.
+It is drawn with the numbers that it began with, and knows itself what a visitor has done since. It has to begin anew
+when the numbers have changed otherwise, and only then: what is drawn anew forgets what was done meanwhile.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +14,6 @@ from dpviz.ui.controls import Panel
 
 Numbers = tuple[float, ...]
 SHARE = "Share, %"
-
-
-def edition(part: str, numbers: Numbers) -> int:
-    """Return how often the numbers have changed outside this part; a new edition of it starts from them."""
-    last, count = st.session_state.get(_state(part), (numbers, 0))
-    if last != numbers:
-        count += 1
-    st.session_state[_state(part)] = numbers, count
-    return int(count)
-
-
-def remember(part: str, numbers: Numbers) -> None:
-    """Note that these numbers come from this part."""
-    _, count = st.session_state.get(_state(part), (numbers, 0))
-    st.session_state[_state(part)] = numbers, count
 
 
 def table(
@@ -50,12 +35,16 @@ def table(
         returns the numbers that the control then has. So the control is drawn with them: what the browser says of the
         control may be older than what was typed.
     """
-    keys = [f"{part}_{edition(part, numbers)}_{row}" for row in range(len(numbers))]
+    state = f"{part}_state"
+    seen, edition = st.session_state.get(state, (numbers, 0))
+    edition += seen != numbers
+    st.session_state[state] = numbers, edition
+    keys = [f"{part}_{edition}_{row}" for row in range(len(numbers))]
 
-    def on_type(row: int) -> None:
-        typed = tuple(float(st.session_state[key]) for key in keys)
-        if take(typed, row) == typed:
-            remember(part, typed)  # otherwise the table has to start again from what `take` has set
+    def typed(row: int) -> None:
+        wanted = tuple(float(st.session_state[key]) for key in keys)
+        if take(wanted, row) == wanted:
+            st.session_state[state] = wanted, edition  # else the table has to take what was made of them
 
     st.caption(heading, help=help)
     for row, (name, key, number) in enumerate(zip(names, keys, numbers, strict=True)):
@@ -68,13 +57,9 @@ def table(
             step=0.01,
             key=key,
             label_visibility="collapsed",
-            on_change=on_type,
+            on_change=typed,
             args=(row,),
         )
-
-
-def _state(part: str) -> str:
-    return f"{part}_state"
 
 
 def starts(panel: Panel, splits: Mapping[str, Mapping[str, Any]]) -> None:

@@ -67,17 +67,11 @@ def typed(app: AppTest, part: str) -> list[Any]:
     return [box for box in app.number_input if re.fullmatch(rf"{part}_\d+_\d+", box.key or "")]
 
 
-def type_into(app: AppTest, part: str, numbers: Mapping[int, float], stale: Mapping[str, str] | None = None) -> AppTest:
-    """Type numbers into rows of such a table. stale : texts, by key, that the browser has not replaced by the newer
-    ones yet when it sends them."""
+def type_into(app: AppTest, part: str, numbers: Mapping[int, float]) -> AppTest:
+    """Type numbers into rows of such a table."""
     for row, value in numbers.items():
         typed(app, part)[row].set_value(value)
-    states = app._tree.get_widget_states()
-    olds = {app.text_input(key=key).id: value for key, value in (stale or {}).items()}
-    for state in states.widgets:
-        if state.id in olds:
-            state.string_value = olds[state.id]
-    app._run(states)
+    app.run()
     assert not app.exception and not app.error
     return app
 

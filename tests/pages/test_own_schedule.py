@@ -1,7 +1,10 @@
-"""A schedule of one's own on the page: link, table, handles, shapes, and what it is worth."""
+"""A schedule of one's own on the page: link, handles on the noise, shapes, and what it is worth."""
 
 import json
+import math
+from typing import Any
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from dpviz.experiments.experiment import Experiment
@@ -9,7 +12,7 @@ from dpviz.families.accelerated import presets, theory
 from dpviz.privacy.budgets import PureDP
 from dpviz.problems.linear.quadratic import Quadratic
 from dpviz.ui.accelerated.page import PAGE
-from tests.pages.reading import Load, text, type_into, typed
+from tests.pages.reading import Load, choose, link, say, text
 
 KNOTS = (0.9, 0.5, 0.0, 0.0, -0.25, -0.9)
 OWN = {
@@ -18,35 +21,42 @@ OWN = {
     "accel_methods": "DP-GD",
     "accel_knots": "0.9,0.5,0,0,-0.25,-0.9",
 }
+CHART = "accel_hero_noise"
 
 
-def handles(app: AppTest) -> list[float]:
-    """Where the page puts the handles."""
-    (found,) = [part for part in app.get("bidi_component") if "handles" in part.proto.json]
-    places: list[float] = json.loads(found.proto.json)["values"]
-    return [round((2 * place - 1) * theory.LIMIT, 6) for place in places]
+def handles(app: AppTest) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the chart of the noise tells its handles: of the figure, and of the page."""
+    (chart,) = [json.loads(part.proto.json) for part in app.get("bidi_component") if part.proto.id.endswith(CHART)]
+    return json.loads(chart["figure"]).get("handles", {}), chart.get("handles", {})
 
 
-def in_table(app: AppTest) -> list[float]:
-    return [box.value for box in typed(app, "accel_own_table")]
-
-
-def type_into_table(app: AppTest, cells: dict[int, float], **stale: str) -> AppTest:
-    return type_into(app, "accel_own_table", cells, stale)
-
-
-def test_a_second_number_typed_at_once_is_not_lost(load: Load) -> None:
+def test_what_handles_set_comes_back_to_them_and_is_in_the_address(load: Load) -> None:
     app = load("accelerated", **OWN)
-    keys = [box.key for box in typed(app, "accel_own_table")]
-    type_into_table(app, {0: -1.6})
-    # The browser has not on_progress of the first one yet: it still has the old numbers in the text.
-    type_into_table(app, {1: 1.0}, accel_knots=OWN["accel_knots"])
-    assert app.text_input(key="accel_knots").value == "-1.6,1,0,0,-0.25,-0.9"
-    assert handles(app) == [-1.6, 1.0, 0.0, 0.0, -0.25, -0.9]
-    type_into_table(app, {5: 1.6}, accel_knots="-1.6,0.5,0,0,-0.25,-0.9")
-    assert handles(app) == [-1.6, 1.0, 0.0, 0.0, -0.25, 1.6] == in_table(app)
-    # The same inputs: they keep the cursor, and what is being typed.
-    assert keys == [box.key for box in typed(app, "accel_own_table")]
+    of, page = handles(app)
+    assert of["knots"] == list(KNOTS) and list(of["lines"]) == ["DP-GD"] and page["turn"] == 0
+    moved = [-1.6, 1, 0, 0, 0.25, 1.6]
+    say(app, CHART, "handles", {"values": moved, "turn": 1})
+    newer, page = handles(app)
+    assert newer["knots"] == moved and page["turn"] == 1
+    assert newer["lines"]["DP-GD"] == pytest.approx(of["lines"]["DP-GD"])  # by which the browser draws another shape
+    assert "accel_knots=-1.6%2C1%2C0%2C0%2C0.25%2C1.6" in link(app)
+    app.button(key="accel_shape_Even").click().run()
+    assert handles(app)[0]["knots"] == [0.0] * 6 and "accel_knots" not in link(app)
+    choose(app, "schedule", "uniform")
+    assert handles(app) == ({}, {})
+
+
+@pytest.mark.parametrize("values", [[0.0] * 5, [0, 0, 0, 0, 0, 1.7], [0, 0, 0, 0, 0, math.nan], ["0"] * 6, 7])
+def test_what_is_no_schedule_is_not_taken(load: Load, values: object) -> None:
+    app = say(load("accelerated", **OWN), CHART, "handles", {"values": values, "turn": 1})
+    assert handles(app)[0]["knots"] == list(KNOTS)
+
+
+@pytest.mark.parametrize("said", ["9,1", "0,0,0,0,0,1.7", "x", ""])
+def test_a_link_with_what_is_no_schedule_says_so_and_has_the_even_one(load: Load, said: str) -> None:
+    app = load("accelerated", **OWN | {"accel_knots": said})
+    assert handles(app)[0]["knots"] == list(theory.EVEN) and "accel_knots" not in link(app)
+    assert "Check Your own schedule." in app.toast[0].value
 
 
 def test_settings_hold_the_shape() -> None:
@@ -59,4 +69,5 @@ def test_settings_hold_the_shape() -> None:
 
 def test_where_nothing_is_known_it_says_so(load: Load) -> None:
     app = load("accelerated", **{key: OWN[key] for key in OWN if key != "accel_data"} | {"accel_methods": "DP-HB"})
-    assert "Nothing is known of DP-HB before a run." in text(app) and len(handles(app)) == 6
+    assert "Nothing is known of DP-HB before a run." in text(app) and "rror bound: yours" not in text(app)
+    assert list(handles(app)[0]["lines"]) == ["DP-HB"]

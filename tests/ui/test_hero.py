@@ -19,7 +19,9 @@ def _page() -> None:
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import hero
 
-    def alone(chart: Any, key: str, pale: bool = False, group: str = "", leads: Any = None) -> None:
+    def alone(
+        chart: Any, key: str, pale: bool = False, group: str = "", leads: Any = None, handles: Any = None
+    ) -> None:
         st.session_state["drawn"] = {trace.name for trace in chart.figure.data if trace.name}
 
     kept, charts.alone = charts.alone, alone

@@ -247,6 +247,17 @@ def own_shares(knots: Knots, iterations: int, noise: Noise) -> np.ndarray:
     return np.asarray(10.0 ** ((2 if noise == "gaussian" else 1) * (logs.min() - logs)))
 
 
+def even_level(knots: Knots, noise: np.ndarray, power: int) -> float:
+    """log10 of the noise scale that all steps would have, at a budget at which they have these (T,) by these knots.
+
+    A step of log scale s has the noise 10^(level + s) (mean of 10^(-power s))^(1/power): the steps share ε, which goes
+    with 1/b (power 1: Laplace noise, pure ε, all rows), or ρ, with 1/σ² (power 2: Gaussian noise, all rows). Elsewhere
+    the cost of a step is no power of its noise, and the level is about that.
+    """
+    logs = log_scales(knots, len(noise))
+    return float(np.mean(np.log10(noise) - logs) - np.log10(np.mean(10.0 ** (-power * logs))) / power)
+
+
 def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
     """Return (T,) eps_t that minimise sum_t g_t / u(eps_t)^2 with sum_t eps_t = epsilon: Laplace noise on batches.
 

@@ -3,7 +3,7 @@
 import html
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -30,6 +30,7 @@ class Chart:
     provenance : "settings" if the curves depend on settings alone; else what may be published of them.
     to_download : returns the same figure with more exact numbers, built when its numbers are downloaded; None for
         these.
+    handles : data for handles by which a visitor moves the lines; empty without.
     sent : the figure in the form for browsers, by the style of the page: built once and drawn many times.
     """
 
@@ -39,6 +40,7 @@ class Chart:
     caption: str
     provenance: Provenance = "settings"
     to_download: Callable[[], go.Figure] | None = None
+    handles: Mapping[str, Any] = field(default_factory=dict)
     sent: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

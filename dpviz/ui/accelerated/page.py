@@ -17,6 +17,7 @@ class AcceleratedPage(FamilyPage):
     problems = problem.MENU
     predict = staticmethod(plan.predict)
     advice = staticmethod(own_schedule.show)
+    line = staticmethod(own_schedule.line)
     drawings = staticmethod(plan.drawings)
     looks = staticmethod(plan_tabs.looks)
     note = staticmethod(plan.batch_note)

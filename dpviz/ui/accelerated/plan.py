@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.families.accelerated import planning, texts
+from dpviz.families.accelerated import planning, texts, theory
 from dpviz.families.accelerated.algorithms import Compared, GradientMethod, compare
 from dpviz.families.accelerated.planning import assumed
 from dpviz.numbers import short
@@ -94,10 +95,34 @@ def bound_words(shown: PlanView) -> str:
     return texts.bound(assumed(problem), released)
 
 
+def drawn(shown: PlanView) -> dict[str, GradientMethod]:
+    """The methods that have a schedule of one's own, by label."""
+    methods = {arm.label: arm.algorithm for arm in shown.experiment.arms if shown.plans[arm.label].private}
+    return {label: one for label, one in methods.items() if isinstance(one, GradientMethod) and one.is_drawn}
+
+
+def handles(shown: PlanView) -> dict[str, Any]:
+    """What moves the lines of the noise where methods have a schedule of one's own; empty where none has.
+
+    knots : its shape. limit : of each of them. power : 1 where the cost of a step goes with 1 / noise, 2 where with its
+    square. lines : the number of steps, and log10 of the noise if all had the same, of each such method; first that
+    with most steps, which has the handles.
+    """
+    own = drawn(shown)
+    if not own:
+        return {}
+    knots, power = next(iter(own.values())).knots, 1 if shown.experiment.budget.pure else 2
+    lines = {}
+    for label in sorted(own, key=lambda label: -shown.plans[label].iterations):
+        noise = shown.plans[label].noise["gradient"]
+        lines[label] = [len(noise), theory.even_level(knots, noise, power)]
+    return {"knots": knots, "limit": theory.LIMIT, "power": power, "lines": lines}
+
+
 def drawings(shown: PlanView) -> Iterator[Chart]:
     """The noise in each step, the privacy spent, and what the error bounds promise."""
     words = "Noise added to each coordinate of the mean gradient."
-    yield plan_figures.noise_schedule(shown.plans, shown.styles, words)
+    yield replace(plan_figures.noise_schedule(shown.plans, shown.styles, words), handles=handles(shown))
     yield plan_view.privacy_spent(shown)
     theory: Theory = shown.theory
     rests_on = texts.condition(assumed(shown.experiment.problem))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from string import Template
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import streamlit as st
@@ -57,15 +58,18 @@ def _served(name: str, html: str) -> tuple[Any, str]:
     return component, f"component/{__name__}.{_SERVED}/{name}.js?{version}"
 
 
-def _plot(key: str, height: int, **data: Any) -> None:
+def _plot(
+    key: str, height: int, *, callbacks: Mapping[str, Callable[[], None]] = MappingProxyType({}), **data: Any
+) -> None:
     component, module = _served("plot", '<div class="dpviz-plot" role="figure"></div>')
     fixed = {"height": height, "module": module, "library": _LIBRARY, "dark": NOT_PRIVATE["dark"]}
-    component(key=key, data={**data, **fixed}, height=height)
+    component(key=key, data={**data, **fixed}, height=height, **callbacks)
 
 
-def drawing(figure: dict[str, Any]) -> dict[str, Any]:
-    """Return what the browser needs of a figure, given as plain values: its JSON, and its height in pixels."""
-    result = printed(figure)
+def drawing(figure: dict[str, Any], handles: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the browser needs of a figure, given as plain values: its JSON, and its height in pixels. handles :
+    as of a `Chart`."""
+    result = printed(figure) | ({"handles": handles} if handles else {})
     result["layout"].pop("template", None)  # plotly's own style, 7 kB; the browser uses the page's instead
     return {"figure": to_json_plotly(result), "height": int(result["layout"]["height"])}
 
@@ -77,8 +81,23 @@ class Leads(NamedTuple):
     settings: str
 
 
+class Handles(NamedTuple):
+    """What the handles of a figure set: its title, the last turn that was heard of, and what is called when they are
+    let go; `st.session_state[key]["handles"]` is {"values", "turn"} then."""
+
+    title: str
+    turn: int
+    on_move: Callable[[], None]
+
+
 def plot(
-    drawing: dict[str, Any], key: str, alt: str, pale: bool = False, group: str = "", leads: Leads | None = None
+    drawing: dict[str, Any],
+    key: str,
+    alt: str,
+    pale: bool = False,
+    group: str = "",
+    leads: Leads | None = None,
+    handles: Handles | None = None,
 ) -> None:
     """Draw a figure, or move the figure of this key to the new data; zoom and hidden lines stay.
 
@@ -87,9 +106,14 @@ def plot(
     group : of figures that share a pointer, as far as their horizontal axes have the same title.
     leads : the settings of the figure: when one of these controls is moved, the old lines stay, pale, and the vertical
         axis holds both.
+    handles : of its lines, if it has some.
     """
-    lead_data: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
-    _plot(key, **drawing, **lead_data, alt=alt, pale=pale, group=group, name=key)
+    data: dict[str, Any] = {} if leads is None or pale else {"leads": leads.values, "settings": leads.settings}
+    callbacks = {}
+    if handles is not None:
+        data["handles"] = {"title": handles.title, "turn": handles.turn}
+        callbacks = {"on_handles_change": handles.on_move}
+    _plot(key, **drawing, **data, alt=alt, pale=pale, group=group, name=key, callbacks=callbacks)
 
 
 def awaited(key: str) -> None:

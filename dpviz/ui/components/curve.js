@@ -2,6 +2,7 @@
 const NS = "http://www.w3.org/2000/svg";
 const [TOP, RIGHT, BOTTOM, LEFT] = [12, 20, 46, 66]; // pixels around the frame
 const LATER = 120; // milliseconds after the last movement, until the server hears of it
+const [STEP, PAGE] = [0.02, 0.1]; // of an arrow, and of a page key
 const SIDEWAYS = 12; // pixels after which a finger draws
 const states = new WeakMap(); // one per mounted element
 
@@ -90,8 +91,7 @@ function move(state, i, place) {
 }
 
 function pressed(state, i, event) {
-  const [step, page] = state.data.keys;
-  const by = { ArrowUp: step, ArrowRight: step, ArrowDown: -step, ArrowLeft: -step, PageUp: page, PageDown: -page };
+  const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: PAGE, PageDown: -PAGE };
   const to = { Home: 0, End: 1 };
   if (!(event.key in by) && !(event.key in to)) return;
   event.preventDefault();
@@ -148,10 +148,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const known = states.get(node);
   const state = known ?? born(node);
   state.send = setStateValue;
-  if (!known || state.data.edition !== data.edition) {
-    clearTimeout(state.timer);
-    state.values = [...data.values];
-  } // else what was drawn is newer than what the server has heard of
+  if (!known) state.values = [...data.values]; // else what was drawn is newer than what the server has heard of
   state.data = data;
   state.svg.setAttribute("aria-label", data.label);
   resized(state, node);

@@ -16,22 +16,11 @@ def _component() -> Any:
     return part("curve", '<div class="curve"></div>')
 
 
-def draw(
-    key: str,
-    sheet: Sheet,
-    values: Sequence[float],
-    label: str,
-    moved: Callable[[], None],
-    *,
-    keys: tuple[float, float] = (0.02, 0.1),
-    edition: int = 0,
-) -> None:
+def draw(key: str, sheet: Sheet, values: Sequence[float], label: str, moved: Callable[[], None]) -> None:
     """Draw the sheet with its handles at `values`, shares of its height, when the browser first draws it.
 
-    label : text alternative. moved : called when a handle has moved; `values(key, …)` has the result.
-    keys : how far an arrow key and a page key move a handle, as shares of the height.
-    edition : a new edition takes the handles to `values`; with the same one they stay where the visitor moved them,
-        because the browser may know of moves that this server does not know yet.
+    label : text alternative. moved : called when a handle has moved; `values(key, …)` has the result. The handles stay
+    where the visitor moved them, because the browser may know of moves that this server does not know yet.
     """
     data = {
         "height": sheet.height,
@@ -44,8 +33,6 @@ def draw(
         "labels": [f"{sheet.x.title} {text}" for text in sheet.handle_texts],
         "values": list(values),
         "label": label,
-        "keys": list(keys),
-        "edition": edition,
     }
     _component()(key=key, data=data, on_values_change=moved, height=sheet.height)
 

@@ -203,7 +203,10 @@ def grouped(
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names, methods)
                 also = [name for name, (other, value) in group.only.items() if values.get(other) == value]
-                values |= settings(panel, catalogue, also, methods)
+                values |= settings(panel, catalogue, [name for name in also if not declared[name].count], methods)
+                for name in also:
+                    if declared[name].count:
+                        panel.lead(len(panel.leads), declared[name], values)
     return values
 
 

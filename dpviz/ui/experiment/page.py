@@ -133,6 +133,10 @@ class FamilyPage:
     def advice(self, shown: PlanView, /) -> None:
         """Draw a hint."""
 
+    def line(self, _shown: PlanView, /) -> str:
+        """What is said below the plan's charts beside the live picture; empty for nothing."""
+        return ""
+
     def drawings(self, shown: PlanView, /) -> Iterator[Chart]:
         """The plan's charts, made one by one; the first two, noise and privacy, also stand beside the live picture."""
         return plan.drawings(shown)
@@ -403,7 +407,11 @@ class _Screen(Part):
         picture, beside = st.columns([62, 38], gap="medium")
         with beside:
             for name, chart in zip(SMALL, self.small if shown else (), strict=False):
-                charts.alone(chart, panel.key(f"hero_{name}"), group=panel.page, leads=leads)
+                key = panel.key(f"hero_{name}")
+                handles = panel.handles(key) if name == "noise" else None
+                charts.alone(chart, key, group=panel.page, leads=leads, handles=handles)
+            if shown is not None and (line := page.line(shown)):
+                st.caption(line)
             preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
             self.comparing = st.container() if self.preset is not None and self.preset.beside else None
             if self.uploaded:

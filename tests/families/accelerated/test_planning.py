@@ -226,6 +226,17 @@ def test_equal_numbers_are_the_even_schedule(budget: Budget, noise: str, height:
     assert method.plan(BENCH, budget).events == method.replaced(schedule="uniform").plan(BENCH, budget).events
 
 
+@pytest.mark.parametrize(("budget", "noise"), EACH)
+@pytest.mark.parametrize("shape", theory.SHAPES)
+def test_the_noise_of_the_even_schedule_follows_from_that_of_any_shape(budget: Budget, noise: str, shape: str) -> None:
+    """So a browser can draw any other shape: exactly where the cost of a step is a power of its noise."""
+    method = GradientDescent(noise=noise, schedule="own", knots=theory.SHAPES[shape])
+    level = theory.even_level(method.knots, method.plan(LOGISTIC, budget).noise["gradient"], 1 if budget.pure else 2)
+    even = method.replaced(schedule="uniform").plan(LOGISTIC, budget).noise["gradient"][0]
+    is_exact = budget.pure or noise == "gaussian"
+    assert level == pytest.approx(math.log10(even), abs=1e-9 if is_exact else 0.1)
+
+
 def test_the_numbers_are_powers_of_ten_of_the_noise_with_straight_lines_between() -> None:
     method = HeavyBall(iterations=11, schedule="own", knots=(1.0, 0.0, 0.5, 0.5, 0.0, -1.0))
     noise = method.plan(BENCH, PureDP(epsilon=1.0)).noise["gradient"]

@@ -239,6 +239,7 @@ function beneath({ stop, before, control, last }) {
 }
 
 const PALE = 0.3; // opacity of the lines before
+const LONG = 24; // letters, too many for a heading
 const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
 const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
 
@@ -257,7 +258,8 @@ function withBefore(figure, { figure: text, words }) {
   if (!lines.length) return;
   const silent = { opacity: PALE, name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
   figure.data = [...lines.map((line) => ({ ...line, ...silent })), ...figure.data];
-  headingOf(figure).text += ` <span style="opacity:0.7">pale: before, ${words}</span>`;
+  const said = words.length < LONG ? `, ${words}` : "";
+  headingOf(figure).text += ` <span style="opacity:0.7">pale: before${said}</span>`;
   hold(figure, old.layout.yaxis.range);
 }
 
@@ -294,6 +296,16 @@ function moveMark({ annotations = [], shapes = [] }, { at, value }) {
 function composed(state, before, node) {
   const figure = JSON.parse(state.stop?.figure ?? state.data.figure);
   if (state.mark) moveMark(figure.layout, state.mark);
+  const of = (state.of = state.data.handles && figure.handles);
+  if (of) {
+    const top = Object.values(of.lines)[0][1] + of.limit; // where the noise at a handle is, far up among even ones
+    hold(figure, [top - 2 * of.limit, top]);
+    const names = figure.layout.annotations.filter(({ name, yref }) => name === "end label" && yref === "paper");
+    if (names.length === 1 && !names[0].text.includes("<br>")) names[0].text = names[0].text.replace(/\s*<b>/, "<br><b>");
+    const longest = Math.max(...names.flatMap(({ text }) => text.replace(/<b>.*/, "0.00001").split("<br>").map((row) => row.length)));
+    if (names.length) figure.layout.margin.r = 24 + 7 * longest; // whatever the number is: the frame stays as wide
+    figure.layout.yaxis.ticklabelstandoff = 7; // beside the first handle
+  }
   const kind = kindOf(figure);
   if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
   if (before) withBefore(figure, before);
@@ -308,6 +320,162 @@ function composed(state, before, node) {
 function shrink(state, node) {
   state.axis = state.drawn = undefined;
   draw(node);
+}
+
+// Handles on a line of noise: a schedule of one's own, whose numbers say the shape, in powers of ten, while the budget says
+// how much noise there is: `even_level` of the family's theory has the formula. It is exact for Laplace noise under pure ε
+// and for Gaussian noise on all rows; elsewhere it is close, and what the server sends after the release corrects it.
+const [STEP, LEAP, KEYED] = [0.1, 0.5, 300]; // of an arrow, of a page key; milliseconds after which a key counts as released
+const DRAWN = 200; // points of a line while it moves, at most
+
+function noiseOf({ knots, power }, [steps, even]) {
+  const shape = Array.from({ length: steps }, (_, t) => {
+    const place = (t / Math.max(1, steps - 1)) * (knots.length - 1);
+    const i = Math.min(Math.floor(place), knots.length - 2);
+    return knots[i] + (place - i) * (knots[i + 1] - knots[i]);
+  });
+  const mean = shape.reduce((sum, log) => sum + 10 ** (-power * log), 0) / steps;
+  return { shape, level: even + Math.log10(mean) / power };
+}
+
+// A figure, as text, with the lines of other knots and their names at these.
+function reshaped(text, knots) {
+  const figure = JSON.parse(text);
+  const handles = Object.assign(figure.handles, { knots });
+  const [low, high] = figure.layout.yaxis.range;
+  const [texts, dashes] = [figure.layout.annotations, figure.layout.shapes].map((all) =>
+    (all ?? []).filter(({ name }) => name === "end label"),
+  );
+  for (const trace of figure.data) {
+    const line = handles.lines[trace.legendgroup];
+    if (!line) continue;
+    const { shape, level } = noiseOf(handles, line);
+    const every = Math.ceil(line[0] / DRAWN);
+    const kept = [...shape.keys()].filter((t) => t % every === 0 || t === line[0] - 1);
+    trace.x = kept.map((t) => t + 1);
+    trace.y = kept.map((t) => 10 ** (level + shape[t]));
+    const i = dashes.findIndex(({ line: { color, dash } }) => color === trace.line.color && dash === trace.line.dash);
+    if (i < 0 || texts[i].yref !== "paper") continue;
+    const place = Math.min(1, Math.max(0, (level + shape.at(-1) - low) / (high - low)));
+    if (texts.length === 1) texts[i].y = dashes[i].y0 = dashes[i].y1 = place; // several stay apart
+    texts[i].text = texts[i].text.replace(/<b>.*<\/b>/, `<b>${short.format(trace.y.at(-1))}</b>`);
+  }
+  return JSON.stringify(figure);
+}
+
+const drawnHandles = (node) => {
+  const { data, of } = states.get(node);
+  return data.handles && of && Object.values(of.lines)[0][0] > 1 ? of : null;
+};
+
+// The handles, each where its line is now, with what it stands for in words.
+function placeHandles(node) {
+  const of = drawnHandles(node);
+  let parts = [...node.querySelectorAll(":scope > .handle")];
+  if (parts.length !== (of?.knots.length ?? 0)) {
+    parts.forEach((part) => part.remove());
+    parts = (of?.knots ?? []).map((_, i) => handleBorn(node, i));
+  }
+  if (!of) return;
+  const { xaxis, yaxis, _size: frame } = node._fullLayout;
+  const [label, line] = Object.entries(of.lines)[0];
+  const { level } = noiseOf(of, line);
+  const color = node.data.find(({ legendgroup }) => legendgroup === label)?.line.color;
+  of.knots.forEach((knot, i) => {
+    const [share, noise] = [i / (of.knots.length - 1), 10 ** (level + knot)];
+    const [left, top] = [xaxis.d2p(1 + share * (line[0] - 1)), yaxis.d2p(noise)];
+    const isOutside = left < -1 || left > frame.w + 1 || top < -1 || top > frame.h + 1;
+    Object.assign(parts[i].style, { left: `${frame.l + left}px`, top: `${frame.t + top}px`, color });
+    parts[i].style.visibility = isOutside ? "hidden" : "";
+    const said = { label: `Noise at ${short.format(100 * share)} % of the steps`, valuetext: short.format(noise) };
+    for (const [name, value] of Object.entries({ ...said, valuemin: -of.limit, valuemax: of.limit, valuenow: knot })) {
+      parts[i].setAttribute(`aria-${name}`, value);
+    }
+  });
+}
+
+function handleBorn(node, i) {
+  const part = document.createElement("i");
+  const state = states.get(node);
+  part.className = "handle";
+  part.tabIndex = 0;
+  part.setAttribute("role", "slider");
+  part.setAttribute("aria-orientation", "vertical");
+  part.addEventListener("pointerdown", (event) => {
+    if (event.button) return;
+    event.preventDefault(); // no zoom, no selection
+    event.stopPropagation();
+    const [of, { yaxis, _size: frame }] = [drawnHandles(node), node._fullLayout];
+    const { level } = noiseOf(of, Object.values(of.lines)[0]);
+    part.focus({ preventScroll: true });
+    part.setPointerCapture(event.pointerId);
+    // By the scale that the axis has now: it may widen meanwhile.
+    state.held = { y: event.clientY, log: level + of.knots[i], scale: (yaxis.range[1] - yaxis.range[0]) / frame.h };
+  });
+  part.addEventListener("pointermove", ({ clientY }) => {
+    if (!state.held?.scale) return;
+    const wanted = state.held.log + (state.held.y - clientY) * state.held.scale;
+    if (clientY !== state.held.y || state.knots) moveHandle(node, i, knotFor(drawnHandles(node), i, wanted));
+  });
+  part.addEventListener("pointerup", () => release(node));
+  part.addEventListener("pointercancel", () => release(node, false));
+  part.addEventListener("blur", () => release(node));
+  part.addEventListener("keydown", (event) => {
+    const of = drawnHandles(node);
+    const by = { ArrowUp: STEP, ArrowRight: STEP, ArrowDown: -STEP, ArrowLeft: -STEP, PageUp: LEAP, PageDown: -LEAP };
+    const to = { Home: -of.limit, End: of.limit };
+    if (event.key === "Escape" && state.held) return release(node, false);
+    if (!(event.key in by) && !(event.key in to)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    state.held ??= {};
+    moveHandle(node, i, to[event.key] ?? (state.knots ?? of.knots)[i] + by[event.key]);
+    clearTimeout(state.keyed);
+    state.keyed = setTimeout(release, KEYED, node);
+  });
+  node.append(part);
+  return part;
+}
+
+// The number of a handle at which the noise there is the wanted one, to the pixel: the more of it at a step, the more
+// budget is left to all others.
+function knotFor(of, i, wanted) {
+  let [low, high] = [-of.limit, of.limit];
+  const [steps, even] = Object.values(of.lines)[0];
+  for (let turn = 0; turn < 12; turn++) {
+    const middle = (low + high) / 2;
+    const { level } = noiseOf({ ...of, knots: of.knots.with(i, middle) }, [Math.min(steps, DRAWN), even]);
+    if (level + middle < wanted) low = middle;
+    else high = middle;
+  }
+  return (low + high) / 2;
+}
+
+function moveHandle(node, i, knot) {
+  const [state, of] = [states.get(node), drawnHandles(node)];
+  const near = Math.min(of.limit, Math.max(-of.limit, Math.round(100 * knot) / 100));
+  state.knots = (state.knots ?? of.knots).with(i, near);
+  tellKnots(state);
+}
+
+// What belongs to the schedule before is pale meanwhile, as while a slider is dragged.
+function tellKnots({ data, knots }) {
+  const stop = knots ? { figures: { [data.name]: reshaped(data.figure, knots) } } : null;
+  dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group: data.group, stop, control: data.handles.title } }));
+}
+
+function release(node, isMeant = true) {
+  const state = states.get(node);
+  clearTimeout(state.keyed);
+  if (!state.held) return;
+  state.held = undefined;
+  const before = state.sent?.values ?? JSON.parse(state.data.figure).handles?.knots;
+  if (!isMeant || !state.knots || String(state.knots) === String(before)) {
+    state.knots = state.sent?.values;
+    return tellKnots(state);
+  }
+  state.sent = { values: state.knots, turn: Math.max(state.data.handles.turn, state.sent?.turn ?? 0) + 1 };
+  state.send("handles", state.sent);
 }
 
 // One draw at a time: what arrives meanwhile is drawn when it has ended, and only the newest of it.
@@ -333,7 +501,9 @@ async function draw(node, printed = false) {
         node.on("plotly_unhover", () => point(node, null));
         node.addEventListener("keydown", onKey);
         node.addEventListener("blur", () => point(node, null));
+        node.on("plotly_afterplot", () => placeHandles(node)); // also after a zoom
       }
+      placeHandles(node);
     }
   } catch (error) {
     const line = document.createElement("p");
@@ -345,7 +515,7 @@ async function draw(node, printed = false) {
   }
 }
 
-export default function ({ data, parentElement }) {
+export default function ({ data, parentElement, setTriggerValue }) {
   if (!data) return;
   if (!data.figure) {
     // Ahead of the first figure, when the page is drawn. What goes wrong is said when there is a figure.
@@ -356,7 +526,7 @@ export default function ({ data, parentElement }) {
   const node = parentElement.querySelector(".dpviz-plot");
   if (!node) return;
   const known = states.get(node);
-  const state = Object.assign(known ?? {}, { data });
+  const state = Object.assign(known ?? {}, { data, send: setTriggerValue });
   states.set(node, state);
   remember(state, data);
   const before = beneath(state);
@@ -366,6 +536,9 @@ export default function ({ data, parentElement }) {
   }
   node.style.height = `${data.height}px`;
   node.classList.toggle("pale", Boolean(data.pale));
+  const isAhead = data.handles && (state.held || state.sent?.turn > data.handles.turn); // of the server
+  if (!isAhead) state.knots = state.sent = state.held = undefined;
+  if (state.knots && JSON.parse(data.figure).handles) tellKnots(state);
   draw(node);
   if (known) return;
   screen.observe(node);

@@ -8,7 +8,7 @@ async function unpacked(text) {
 function said(group, stop) {
   document.body.toggleAttribute("data-dragged", Boolean(stop));
   for (const node of document.querySelectorAll(`.st-key-${group}_guarantee`)) {
-    if (stop) node.dataset.stop = stop.line;
+    if (stop?.line !== undefined) node.dataset.stop = stop.line; // handles change no guarantee
     else delete node.dataset.stop;
   }
 }
