@@ -1,8 +1,8 @@
 """The cells of a user's file as Arrow keeps them: numbers, texts and points in time, with no Python object per cell.
 
-Whatever type a column comes in, it leaves as one of few, which pandas takes over without unpacking it:
-float64; int64 or uint64, where a whole number would lose digits as float64; timestamps; and texts in a dictionary, in
-which each text stands once. A column of a text file in which numbers and texts are mixed is a float64 and a dictionary.
+A column of any type becomes one of a few types, which pandas takes over without unpacking:
+float64; int64 or uint64, where a whole number would lose digits as float64; timestamps; and texts in a dictionary,
+which holds each text once. A column of a text file in which numbers and texts are mixed is a float64 and a dictionary.
 """
 
 import math
@@ -23,34 +23,37 @@ _MERGED_FROM = 4_000_000  # bytes of dictionaries of one column that may wait
 
 
 def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
-    """An array of text or bytes as a dictionary of its different texts. Raises ArrowInvalid if it is not UTF-8."""
-    # By way of bytes: only so is it checked.
+    """Encode an array of text or bytes as a dictionary of distinct texts. Raises ArrowInvalid unless it is UTF-8."""
+    # By way of bytes: only this cast checks that they are UTF-8.
     checked = array.cast(pyarrow.large_binary()).cast(pyarrow.large_string())
     return checked.dictionary_encode().cast(pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string()))
 
 
 def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
-    """An array of any type as one of those above. Raises UserError, naming the column, for a type that has no cells."""
+    """Convert an array of any type to float64, int64, uint64, timestamps or a dictionary of texts.
+
+    Raises UserError, which names the column, for a type whose cells are no single numbers or texts.
+    """
     kind = array.type
     if isinstance(kind, pyarrow.BaseExtensionType):
         return plain(array.storage, name)
     if types.is_dictionary(kind):
-        places, values = _used(array)
-        return looked_up(plain(values, name), places)
+        indices, values = _without_unused(array)
+        return take_values(plain(values, name), indices)
     if types.is_boolean(kind):
         truths = pyarrow.array(["False", "True"], pyarrow.large_string())
         return pyarrow.DictionaryArray.from_arrays(array.cast(pyarrow.int32()), truths)
     if is_text(kind):
         try:
             return as_texts(array)
-        except pyarrow.ArrowInvalid:  # in one cell, perhaps: it must not decide about the file
+        except pyarrow.ArrowInvalid:  # perhaps one cell only, which must not decide about the file
             return _repaired(array)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
         encoded = array.dictionary_encode()
         texts = pyarrow.compute.replace_substring_regex(encoded.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
-        return looked_up(as_texts(texts), encoded.indices)
+        return take_values(as_texts(texts), encoded.indices)
     if types.is_timestamp(kind):
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
     if types.is_int64(kind) or types.is_uint64(kind):
@@ -76,13 +79,13 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
 
 
 def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
-    """Texts of bytes, with "�" where they are no UTF-8."""
+    """Decode bytes to texts, with "�" where they are no UTF-8."""
     encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [
-        pyarrow.array([value.decode(errors="replace") for value in some.to_pylist()], pyarrow.large_string())
-        for some in in_parts(encoded.dictionary)
+        pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
+        for part in in_parts(encoded.dictionary)
     ]
-    return looked_up(as_texts(pyarrow.concat_arrays(parts)), encoded.indices)
+    return take_values(as_texts(pyarrow.concat_arrays(parts)), encoded.indices)
 
 
 def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
@@ -102,15 +105,15 @@ def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
 
 
 def is_text(kind: "pyarrow.DataType") -> bool:
-    """Whether values of an Arrow type are texts, or bytes that may be such."""
+    """Return true for an Arrow type of texts, or of bytes, which may be texts."""
     texts = (types.is_string, types.is_large_string, types.is_string_view)
     return any(check(kind) for check in (*texts, types.is_binary, types.is_large_binary, types.is_binary_view)) or bool(
         types.is_fixed_size_binary(kind)
     )
 
 
-def _unusable(name: str, holding: str) -> UserError:
-    title = f"Column {shown(name)} holds {holding}"
+def _unusable(name: str, content: str) -> UserError:
+    title = f"Column {shown(name)} holds {content}"
     return UserError("Leave it out of the file, or save one number or text per cell.", title=title)
 
 
@@ -121,62 +124,65 @@ def _zone_is_known(kind: "pyarrow.DataType") -> bool:
         return False
 
 
-def _used(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
-    """Places and values of a dictionary without the values that no cell has."""
-    places = array.indices.dictionary_encode()
-    return places.indices, array.dictionary.take(places.dictionary)
+def _without_unused(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
+    """Return indices and values of a dictionary without the values that no cell has."""
+    used = array.indices.dictionary_encode()
+    return used.indices, array.dictionary.take(used.dictionary)
 
 
-def looked_up(values: "pyarrow.Array", places: "pyarrow.Array") -> "pyarrow.Array":
-    """values[places], null where a place is."""
+def take_values(values: "pyarrow.Array", indices: "pyarrow.Array") -> "pyarrow.Array":
+    """Return values[indices], null where an index is null."""
     if not types.is_dictionary(values.type):
-        return values.take(places)
-    return pyarrow.DictionaryArray.from_arrays(values.indices.take(places), values.dictionary)
+        return values.take(indices)
+    return pyarrow.DictionaryArray.from_arrays(values.indices.take(indices), values.dictionary)
 
 
-def only(texts: "pyarrow.DictionaryArray", which: np.ndarray) -> "pyarrow.DictionaryArray":
-    """Texts without those of which `which`, one truth for each of the dictionary, is false: null in their place."""
-    kept = pyarrow.compute.take(pyarrow.array(which), texts.indices)
-    places = pyarrow.compute.if_else(pyarrow.compute.fill_null(kept, False), texts.indices, None)
-    return pyarrow.DictionaryArray.from_arrays(*_used(pyarrow.DictionaryArray.from_arrays(places, texts.dictionary)))
+def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "pyarrow.DictionaryArray":
+    """Replace texts by null unless `is_selected`, which has one truth for each text of the dictionary, is true."""
+    is_kept = pyarrow.compute.take(pyarrow.array(is_selected), texts.indices)
+    indices = pyarrow.compute.if_else(pyarrow.compute.fill_null(is_kept, False), texts.indices, None)
+    selected = pyarrow.DictionaryArray.from_arrays(indices, texts.dictionary)
+    return pyarrow.DictionaryArray.from_arrays(*_without_unused(selected))
 
 
 def in_parts(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
-    """An array piece by piece, so that few of its values are Python objects at a time."""
+    """Yield slices of an array, so that few of its values are Python objects at a time."""
     return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
 
 def _one(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
-    """A column in one piece."""
+    """Return a column as a single array."""
     # `combine_chunks` copies a single piece, too.
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
 class Column:
-    """A column that arrives in parts, each as from `plain`; the first of them, which may be empty, tells its type."""
+    """A column that arrives in parts, each a result of `plain`; the first, which may be empty, determines the type."""
 
     def __init__(self, first: "pyarrow.Array") -> None:
         self._parts = [first]
         self._merged = self._waiting = 0  # bytes of the dictionaries
 
     @property
-    def kept(self) -> int:
-        """Bytes of its texts, each counted once or a few times."""
+    def text_bytes(self) -> int:
+        """Size of its texts in bytes; a text that occurs in several parts may count several times."""
         return self._merged + self._waiting
 
     def add(self, part: "pyarrow.Array") -> None:
-        """Take over a part."""
+        """Append a part; merge the dictionaries of all parts when they have grown enough."""
         self._parts.append(part)
         if types.is_dictionary(part.type):
             self._waiting += part.dictionary.nbytes
-            # Each part brings all its texts along: they are merged each time that they have doubled.
+            # Each part has a dictionary of its own, so equal texts are kept twice until a merge.
             if self._waiting > max(self._merged, _MERGED_FROM):
                 self._parts = [self.whole()]
                 self._merged, self._waiting = self._parts[0].dictionary.nbytes, 0
 
     def whole(self) -> "pyarrow.Array":
-        """All parts as one array; whole numbers as float64 where that loses no digit,
-        and NaN where such a number is missing."""
+        """Return all parts as one array.
+
+        Whole numbers become float64 where that loses no digit; a missing float64 becomes NaN.
+        """
         array = _one(pyarrow.chunked_array(self._parts))
         if types.is_int64(array.type) or types.is_uint64(array.type):
             ends = pyarrow.compute.min_max(array).as_py()
@@ -186,20 +192,22 @@ class Column:
 
 
 def sampled(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
-    """Some rows of a table, with a last column "" that says which; texts that none of them holds are left behind."""
-    kept = [_taken(_one(column), rows) for column in table.columns]
-    return pyarrow.Table.from_arrays([*kept, pyarrow.array(rows)], names=[*table.column_names, _ROWS])
+    """Return the rows of a table at the indices `rows`, and these indices as a last column "".
 
-
-def _taken(array: "pyarrow.Array", rows: np.ndarray) -> "pyarrow.Array":
-    array = array.take(pyarrow.array(rows))
-    return pyarrow.DictionaryArray.from_arrays(*_used(array)) if types.is_dictionary(array.type) else array
+    Texts that none of these rows holds leave the dictionaries.
+    """
+    columns = []
+    for column in table.columns:
+        array = _one(column).take(pyarrow.array(rows))
+        is_dictionary = types.is_dictionary(array.type)
+        columns.append(pyarrow.DictionaryArray.from_arrays(*_without_unused(array)) if is_dictionary else array)
+    return pyarrow.Table.from_arrays([*columns, pyarrow.array(rows)], names=[*table.column_names, _ROWS])
 
 
 def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
-    """A table of columns from here as pandas has it; numbers and texts are not copied.
+    """Return a table whose columns come from `plain` or `Column` as a DataFrame; numbers and texts are not copied.
 
-    Two columns of one name are one in which numbers and texts are mixed.
+    Two columns with the same name, one of numbers and one of texts, become one column of both.
     """
     parts: dict[str, list[pyarrow.Array]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -211,20 +219,22 @@ def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
 
 
 def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
-    """The different texts of a column of texts, and the place (n,) of each cell's among them, -1 where it is missing;
-    None of any other column."""
+    """Return, for a column of texts, the index (n,) of each cell's text, -1 where missing, and the distinct texts.
+
+    Returns None for any other column.
+    """
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
         return None
-    places, texts = _used(_one(pyarrow.chunked_array(pyarrow.array(series.array))))
-    return places.fill_null(-1).to_numpy(zero_copy_only=False), texts
+    indices, texts = _without_unused(_one(pyarrow.chunked_array(pyarrow.array(series.array))))
+    return indices.fill_null(-1).to_numpy(zero_copy_only=False), texts
 
 
 def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
-    """Numbers (n,), NaN where there is none, and texts, null where there is none, as one column of both."""
-    places, different = pd.factorize(numbers)  # -1 where NaN
+    """Merge numbers (n,), NaN where there is none, and texts, null where there is none, into one column of both."""
+    number_codes, distinct_numbers = pd.factorize(numbers)  # -1 where NaN
     codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    categories = pd.Index([*different.tolist(), *texts.dictionary.to_pylist()], dtype=object)
-    return pd.Categorical.from_codes(np.where(codes >= 0, codes + len(different), places), categories)
+    categories = pd.Index([*distinct_numbers.tolist(), *texts.dictionary.to_pylist()], dtype=object)
+    return pd.Categorical.from_codes(np.where(codes >= 0, codes + len(distinct_numbers), number_codes), categories)
 
 
 def _cells(array: "pyarrow.Array", texts: "pyarrow.DictionaryArray | None" = None) -> Any:

@@ -1,7 +1,7 @@
-"""What the columns of a user's file hold, and what a panel offers to declare of them.
+"""Descriptions of the columns of a user's file, and the declarations that a panel offers for them.
 
-All of it looks at the data: for the uploader's eyes, not private; but for the target, its positive class and the groups
-that are offered, which follow from what the columns are declared to hold.
+All of it looks at the data: for the uploader's eyes, not private. The exceptions are the offered target, its positive
+class and the offered groups, which follow from the declared kinds of the columns.
 """
 
 import math
@@ -24,37 +24,37 @@ _FIRST_ROWS, _MORE_ROWS = 10_000, 100_000
 
 @dataclass(frozen=True)
 class ColumnInfo:
-    """What a column holds, without any of its values. It looks at the data: for the uploader's eyes, not private."""
+    """A description of a column without its values. It looks at the data: for the uploader's eyes, not private."""
 
     name: str
     numeric: bool  # as declared; or else at least half of the cells that are not missing are numbers
     missing: int
     infinite: int
     distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
-    repeated: int = field(default=0, compare=False)  # those that stand in more than one row
+    repeated: int = field(default=0, compare=False)  # different values that occur in more than one row
 
     @property
     def constant(self) -> bool:
-        """Whether the column has at most one value, apart from one row."""
+        """True if the column has at most one value, apart from a single row."""
         return self.distinct <= 1 + (self.repeated == 1)
 
 
 def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
-    """What each column holds, for the choice of target and features. Looks at the data: not private.
+    """Describe each column, for the choice of target and features. Looks at the data: not private.
 
     kinds : as declared in a `Reading`; they say which columns are numeric.
     """
-    described = tuple(_described(str(name), frame[name]) for name in frame.columns)
+    columns = tuple(_describe(str(name), frame[name]) for name in frame.columns)
     if not kinds:
-        return described
-    used = (kind for kind in kinds if kind != "unused")
-    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(described, used, strict=True))
+        return columns
+    used_kinds = (kind for kind in kinds if kind != "unused")
+    return tuple(replace(column, numeric=kind == "number") for column, kind in zip(columns, used_kinds, strict=True))
 
 
 def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
-    """The columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
+    """Return the columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
 
-    A class that stands in one row only does not count, so that this row alone proposes nothing else.
+    A class that occurs in one row only does not count, so that this row alone proposes nothing else.
     """
     counts = _class_counts(columns)
     two = [name for name, count in counts.items() if count == 2]
@@ -62,23 +62,26 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
 
 
 def likely_target(columns: Sequence[ColumnInfo]) -> str:
-    """The column to offer as the target, by what the columns are declared to hold alone: the last one of texts, since
-    tables end with it, or else of numbers."""
+    """Return the column to offer as the target, by the declared kinds alone: the last column of texts, since tables
+    usually end with the target, or else the last of numbers."""
     return ([column for column in columns if not column.numeric] or columns)[-1].name
 
 
 def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
-    """The column to offer for the groups, in the same way: the first one of texts that is not the target."""
+    """Return the column to offer for the groups, by the declared kinds alone: the first of texts but the target."""
     return next((column.name for column in columns if not column.numeric and column.name != target), None)
 
 
 def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
-    """The number of classes, by column, without one that stands in a single row; no column with more of those."""
+    """Count, for each column, the classes that occur in more than one row.
+
+    Columns with two or more classes that occur once are left out.
+    """
     return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
 
 
 def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
-    """The classes of a target as text, in order; of more than `most`, the most frequent. Not private."""
+    """Return the classes of a target as text, sorted; if there are more than `most`, the most frequent. Not private."""
     codes, labels = classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
     frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
@@ -87,28 +90,28 @@ def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[
 
 
 def in_order(label: str) -> tuple[bool, float, str]:
-    """A key that sorts classes: numbers by size, then texts."""
+    """Return a key that sorts classes: numbers by size, then texts."""
     value = as_number(label)
     return (True, 0.0, label) if math.isnan(value) else (False, value, label)
 
 
 def usual_positive(column: ColumnInfo) -> str:
-    """The class to offer as the positive one, by what the column is declared to hold alone."""
+    """Return the class to offer as the positive one, by the declared kind of the column alone."""
     return "1" if column.numeric else "yes"
 
 
 def encode_target(series: "pd.Series", positive: str) -> np.ndarray:
-    """Labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
+    """Return labels (n,): +1 where the series has the class `positive`, -1 elsewhere."""
     codes, labels = classes(series)
     label = class_label(positive)
     return np.where(codes == labels.index(label), 1.0, -1.0) if label in labels else np.full(len(series), -1.0)
 
 
 def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """The minimum and maximum of numeric columns, rounded outwards: a hint for display, NOT private.
+    """Return minimum and maximum of numeric columns, rounded outwards: a hint for display, NOT private.
 
     They look at the data, so a range that is taken from here reveals something that no budget accounts for. Declare
-    what is known of the column beforehand. Columns without a finite number are left out.
+    a range that is known beforehand. Columns without a finite number are left out.
     """
     suggestions = {}
     for name in columns:
@@ -131,7 +134,7 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
     return max(round(bottom, digits), -MAX_BOUND), min(round(top, digits), MAX_BOUND)
 
 
-def _described(name: str, series: "pd.Series") -> ColumnInfo:
+def _describe(name: str, series: "pd.Series") -> ColumnInfo:
     values = numbers(series)
     missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
     numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
@@ -141,7 +144,7 @@ def _described(name: str, series: "pd.Series") -> ColumnInfo:
 
 
 def _counts(series: "pd.Series") -> np.ndarray:
-    """How often each value stands in the column; of the first rows only, where those have DISTINCT_CAP values."""
+    """Count each value of a column; only the first rows are counted if they already have DISTINCT_CAP values."""
     dictionary = texts_of(series)
     if dictionary is not None:
         return np.bincount(dictionary[0][dictionary[0] >= 0])

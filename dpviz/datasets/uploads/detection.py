@@ -1,6 +1,6 @@
-"""What a file seems to be: a proposal of how to read it, for the user to confirm.
+"""Detection of how a text file is written: a proposal of how to read it, for the user to confirm.
 
-It looks at the data: for the uploader's eyes, not private. Nothing of it is used before it is confirmed.
+It looks at the data: for the uploader's eyes, not private. No part of it is used before it is confirmed.
 """
 
 import csv
@@ -28,17 +28,18 @@ from dpviz.datasets.uploads.texts import (
 from dpviz.errors import UserError
 
 _DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but perhaps a class in a column of texts
-_SHOWN = 3  # cells of a column
+_PREVIEW_CELLS = 3  # of a column
 _START = 65_536  # bytes
-_MOST_CELLS = 100_000  # that are looked at, in fewer rows of a wide table
+_MAX_CELLS = 100_000  # that are looked at, in fewer rows of a wide table
 
 
 @dataclass(frozen=True)
 class Detected:
-    """A proposal, and what the file leaves open, in sentences. It looks at the data: for the uploader's eyes.
+    """A proposal of a reading. It looks at the data: for the uploader's eyes.
 
-    names : of the columns, used or not. cells : the first cells of each, as they would be read. ids : the columns that
-        look as if they told rows apart and nothing else.
+    questions : sentences about what the file leaves open.
+    names : of the columns, used or not. cells : the first cells of each, as they would be read.
+    ids : names of the columns that seem to do nothing but identify rows.
     """
 
     reading: Reading
@@ -48,87 +49,94 @@ class Detected:
     ids: tuple[str, ...] = field(default=(), compare=False)
 
 
-def detected(data: bytes, given: Reading | None = None) -> Detected:
-    """What the first rows of a text suggest. One row among many decides about nothing, unless it opens a quote:
-    then a question says so.
+def detect(data: bytes, given: Reading | None = None) -> Detected:
+    """Propose a reading of a text from its first rows.
 
-    given : what the user has said already; then only the columns and the end of the file are looked at again.
+    A single row among many decides nothing, unless it opens a quote: then a question says so.
+
+    given : the reading that the user has chosen; then only the columns and the end of the file are looked at again.
     """
     if given is None:
         _check_text(data)
-    reading, questions = _ends(data, given or _layout(data), fixed=given is not None)
+    reading, questions = _detect_ends(data, given or _detect_lines(data), is_given=given is not None)
     if given is None:
-        reading, more_questions = _marks(data, reading)
+        reading, more_questions = _detect_marks(data, reading)
         questions += more_questions
     header, rows = layout(data, reading)
-    first = _cells(rows, reading.separator)
+    first_rows = _first_rows(rows, reading.separator)
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
-    table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first]
-    columns = [[row[place].strip() for row in table] for place in range(width)]
-    if wide := sum(not fits(row, width) for row in first):
+    table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first_rows]
+    columns = [[row[index].strip() for row in table] for index in range(width)]
+    if wide := sum(not fits(row, width) for row in first_rows):
         questions.append(
-            f"{wide:,} of the first {len(first):,} rows have more cells than there are columns, so that all of such a "
-            "row is missing. Is the separator right, and does the header name every column?"
+            f"{wide:,} of the first {len(first_rows):,} rows have more cells than there are columns, so that all of "
+            "such a row is missing. Is the separator right, and does the header name every column?"
         )
     if any("\ufffd" in cell for column in columns for cell in column):
         questions.append("Some characters are no UTF-8: they become “\ufffd”. Save the file as UTF-8 to keep them.")
-    names = tuple(name.strip() or f"Column {place}" for place, name in enumerate(header[:width] or [""] * width, 1))
-    numbers = (any(cells) and _numeric(cells, reading.decimal, reading.missing) for cells in columns[:MAX_COLUMNS])
-    reading = reading.replaced(kinds=tuple("number" if found else "text" for found in numbers))
+    names = tuple(name.strip() or f"Column {number}" for number, name in enumerate(header[:width] or [""] * width, 1))
+    are_numeric = (
+        any(cells) and _is_numeric(cells, reading.decimal, reading.missing) for cells in columns[:MAX_COLUMNS]
+    )
+    reading = reading.replaced(kinds=tuple("number" if is_numeric else "text" for is_numeric in are_numeric))
     ids = tuple(
         name
         for name, cells, kind in zip(names, columns, reading.kinds, strict=False)
-        if is_id(name) or _all_differ(cells, reading.missing, kind)
+        if is_id(name) or _are_distinct(cells, reading.missing, kind)
     )
     return Detected(
         reading,
         tuple(questions),
         names,
-        tuple(tuple(_shown(cell, reading) for cell in column[:_SHOWN]) for column in columns),
+        tuple(tuple(_preview(cell, reading) for cell in column[:_PREVIEW_CELLS]) for column in columns),
         ids if len(ids) + MIN_COLUMNS <= len(names) else (),
     )
 
 
 def _check_text(data: bytes) -> None:
-    """Raise UserError for a file that is no text: one character of ten at its start is none."""
+    """Raise UserError for a file that is no text: more than a tenth of the characters at its start are none."""
     start = data[:_START].decode("utf-8", "replace")
     odd = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
     if 10 * odd > len(start):
         raise unreadable()
 
 
-def _layout(data: bytes) -> Reading:
-    """Where lines end, which of them are none at the top, and what cuts them into cells."""
+def _detect_lines(data: bytes) -> Reading:
+    """Detect where lines end, how many at the top are no rows, and the separator of cells."""
     returns = 10 * data.count(b"\n") < data.count(b"\r")
     lines = lines_of(data, returns)
     above = blank_lines(lines)
-    named = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
-    below = lines[len(above) : len(above) + LOOKED_AT]
-    texts = [below.text(row) for row in range(min(100, len(below)))]
+    declared = next((mark for mark in map(named_separator, above) if mark in SEPARATORS), None)
+    first_lines = lines[len(above) : len(above) + LOOKED_AT]
+    texts = [first_lines.text(row) for row in range(min(100, len(first_lines)))]
     rows: Literal["returns", "lines"] = "returns" if returns else "lines"
-    return Reading(separator=named or _separator(texts), rows=rows, above=len(above))
+    return Reading(separator=declared or _detect_separator(texts), rows=rows, above=len(above))
 
 
-def _ends(data: bytes, reading: Reading, fixed: bool) -> tuple[Reading, list[str]]:
-    """The reading with the blank lines at the end of the file left out, and with records as rows where one has several
-    lines. fixed : the user has said what a row is; lines take the place of records that are not told apart."""
+def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
+    """Count the blank lines at the end of the file, and choose records as rows where a record has several lines.
+
+    Returns the reading and questions. is_given : the user has chosen what a row is; lines replace records only where
+    the quotes do not show which lines belong to a record.
+    """
     lines = lines_of(data, reading.rows == "returns")
     below = next((count for count in range(LOOKED_AT) if count >= len(lines) or lines.text(-1 - count).strip()), 0)
     reading = reading.replaced(below=below)
-    if reading.rows == "returns" or (fixed and reading.rows == "lines"):
+    if reading.rows == "returns" or (is_given and reading.rows == "lines"):
         layout(data, reading)
         return reading, []
     by_line, by_record = (reading.replaced(rows=rows) for rows in ("lines", "records"))
     count = len(layout(data, by_line)[1])
     with suppress(UserError):
-        if len(layout(data, by_record)[1]) < count or fixed:
+        if len(layout(data, by_record)[1]) < count or is_given:
             return by_record, []
-    opened = is_open(lines, reading.separator)
-    return by_line, ['A " is opened in some line and not closed: every line is read as a row.'] if opened else []
+    has_open_quote = is_open(lines, reading.separator)
+    question = 'A " is opened in some line and not closed: every line is read as a row.'
+    return by_line, [question] * has_open_quote
 
 
-def _separator(texts: Sequence[str]) -> str:
-    """The separator that cuts most of the first rows, most evenly; not the comma, if another one does so, too."""
+def _detect_separator(texts: Sequence[str]) -> str:
+    """Return the separator that cuts most of the first rows, most evenly; the comma only if no other one does so."""
     scores: dict[str, tuple[int, int, bool, int]] = {}
     for separator in SEPARATORS:
         tidy = (text.replace("\r", " ") + "\n" for text in texts)
@@ -137,86 +145,92 @@ def _separator(texts: Sequence[str]) -> str:
         except csv.Error:
             table = []
         widths = [len(row) for row in table if row]
-        cut = [width for width in widths if width > 1]
-        even = max(map(cut.count, cut), default=0)
-        scores[separator] = (len(cut), even, separator != ",", sum(widths[:1]))  # a comma may be a decimal mark
+        cut_widths = [width for width in widths if width > 1]
+        even_rows = max(map(cut_widths.count, cut_widths), default=0)  # rows of the most frequent width
+        scores[separator] = (
+            len(cut_widths),
+            even_rows,
+            separator != ",",
+            sum(widths[:1]),
+        )  # a comma may be a decimal mark
     return max(scores, key=scores.__getitem__)
 
 
-def _cells(rows: Rows, separator: str) -> list[list[str]]:
-    """The first rows as cells, fewer of them where they are wider than a table may be."""
-    table, cells = [], 0
+def _first_rows(rows: Rows, separator: str) -> list[list[str]]:
+    """Cut the first rows into cells; fewer rows where they are wide."""
+    table, cell_count = [], 0
     for row in range(min(len(rows), LOOKED_AT)):
-        if cells > _MOST_CELLS:
+        if cell_count > _MAX_CELLS:
             break
         table.append(cells_of(rows.text(row), separator))
-        cells += len(table[-1])
+        cell_count += len(table[-1])
     return table
 
 
-def _marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
-    """The reading with decimal mark, header and missing values, and what is open about them."""
-    rows = [row for row in _cells(layout(data, reading.replaced(header=False))[1], reading.separator) if any(row)]
+def _detect_marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
+    """Detect decimal mark, header and missing values; return the reading with them, and questions about them."""
+    _, all_rows = layout(data, reading.replaced(header=False))
+    rows = [row for row in _first_rows(all_rows, reading.separator) if any(row)]
     first = [cell.strip() for cell in rows[0]] if rows else []
-    columns = [[row[place].strip() for row in rows[1:] if place < len(row)] for place in range(len(first))]
-    decimal, question = _decimal([cell for column in columns for cell in column], reading.separator)
+    columns = [[row[index].strip() for row in rows[1:] if index < len(row)] for index in range(len(first))]
+    decimal, question = _detect_decimal([cell for column in columns for cell in column], reading.separator)
     questions = [question] if question else []
-    numeric = [position for position, column in enumerate(columns) if _numeric(column, decimal)]
-    header, sure = _header(first, columns, numeric, decimal)
-    if not sure:
+    numeric = [index for index, column in enumerate(columns) if _is_numeric(column, decimal)]
+    header, is_sure = _detect_header(first, columns, numeric, decimal)
+    if not is_sure:
         questions.append("Does the first row name the columns, or is it data?")
-    dashes = tuple(mark for mark in _DASHES if _rows_with(mark, [columns[position] for position in numeric]) > 1)
+    dashes = tuple(mark for mark in _DASHES if _count_rows(mark, [columns[index] for index in numeric]) > 1)
     return reading.replaced(decimal=decimal, header=header, missing=(*MISSING, *dashes)), questions
 
 
-def _shown(cell: str, reading: Reading) -> str:
-    """A cell as it would be read, for a person to look at."""
+def _preview(cell: str, reading: Reading) -> str:
+    """Return a cell as it would be read, for the user to look at."""
     if not cell or cell in reading.missing:
         return "missing"
     return plain_number(cell[:40], reading.decimal)
 
 
-def _decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], str]:
-    """The decimal mark of most numbers, and a question where all could be read in two ways."""
-    votes, open_ones = {".": 0, ",": 0}, []
+def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], str]:
+    """Return the decimal mark of most numbers, and a question where all but one could be read in two ways, else ""."""
+    votes, ambiguous = {".": 0, ",": 0}, []
     for cell in cells:
         if "," not in cell and "." not in cell:
             continue
-        ways = {mark: plain_number(cell, mark) for mark in votes}
-        if as_number(ways["."]) != as_number(ways["."]):
+        by_mark = {mark: plain_number(cell, mark) for mark in votes}
+        if as_number(by_mark["."]) != as_number(by_mark["."]):  # NaN: no number
             continue
-        if ways["."] != ways[","]:
-            open_ones.append(cell)
+        if by_mark["."] != by_mark[","]:
+            ambiguous.append(cell)
         else:
             votes["," if PATTERNS[","].fullmatch(cell) else "."] += 1
     decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."
-    doubtful = [cell for cell in open_ones if "," in cell or separator == ";"]
+    doubtful = [cell for cell in ambiguous if "," in cell or separator == ";"]
     if max(votes.values()) < 2 and doubtful:
         return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."
     return decimal, ""
 
 
-def _rows_with(mark: str, columns: Sequence[Sequence[str]]) -> int:
-    """In how many rows a mark stands: the reading is exported, so that one row must not put it there."""
+def _count_rows(mark: str, columns: Sequence[Sequence[str]]) -> int:
+    """Count the rows with a mark: the reading is exported, so a single row must not put the mark into it."""
     return len({row for column in columns for row, cell in enumerate(column) if cell == mark})
 
 
-def _numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
-    """Whether most cells that are not missing are numbers."""
-    told = [cell for cell in cells if cell and cell not in missing]
-    return 2 * sum(_is_number(cell, decimal) for cell in told) > len(told)
+def _is_numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
+    """Return true if most cells that are not missing are numbers."""
+    present = [cell for cell in cells if cell and cell not in missing]
+    return 2 * sum(_is_number(cell, decimal) for cell in present) > len(present)
 
 
 def is_id(name: str) -> bool:
-    """Whether a column is called id."""
+    """Return true for the name of a column of identifiers, such as "ID" or "uuid"."""
     return name.strip(" _.#").casefold() in ("id", "uuid", "guid")
 
 
-def _all_differ(cells: Sequence[str], missing: Sequence[str], kind: Kind) -> bool:
-    """Whether all values but one differ: of texts, and of numbers that are written as whole ones."""
-    told = [cell for cell in cells if cell and cell not in missing]
-    whole = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in told)
-    return len(told) >= MIN_ROWS and len(set(told)) >= len(told) - 1 and whole
+def _are_distinct(cells: Sequence[str], missing: Sequence[str], kind: Kind) -> bool:
+    """Return true if all values, or all but one, differ: texts, or numbers that are all written as whole ones."""
+    present = [cell for cell in cells if cell and cell not in missing]
+    are_labels = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in present)
+    return len(present) >= MIN_ROWS and len(set(present)) >= len(present) - 1 and are_labels
 
 
 def _is_number(cell: str, decimal: str) -> bool:
@@ -224,23 +238,26 @@ def _is_number(cell: str, decimal: str) -> bool:
     return value == value  # not NaN
 
 
-def _header(
+def _detect_header(
     first: Sequence[str], columns: Sequence[Sequence[str]], numeric: Sequence[int], decimal: str
 ) -> tuple[bool, bool]:
-    """Whether the first row is a header, and whether that is sure."""
+    """Return two truths: the first row is a header; that is sure.
+
+    numeric : indices of the columns of numbers. Each cell of the first row votes: like the data of its column, or not.
+    """
     names = data = 0
-    for place, (cell, column) in enumerate(zip(first, columns, strict=True)):
+    for index, (cell, column) in enumerate(zip(first, columns, strict=True)):
         if not cell or cell in MISSING:
             continue
-        if place in numeric:
-            like_data = _is_number(cell, decimal)
+        if index in numeric:
+            is_like_data = _is_number(cell, decimal)
         elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # a class of a column of few classes?
-            like_data = column.count(cell) > 1  # one row may repeat the header
+            is_like_data = column.count(cell) > 1  # one row may repeat the header
         else:
             continue
-        data, names = data + like_data, names + (not like_data)
-    counting = [first[place] for place in numeric]
-    counted = len(counting) > 1 and counting in [[str(place + base) for place in numeric] for base in (0, 1)]
-    if counted:  # 0, 1, 2, … name columns more often than they are a row
+        data, names = data + is_like_data, names + (not is_like_data)
+    numeric_cells = [first[index] for index in numeric]
+    indices = [[str(index + base) for index in numeric] for base in (0, 1)]
+    if len(numeric_cells) > 1 and numeric_cells in indices:  # 0, 1, 2, … name columns more often than they are a row
         return True, False
     return not data or 4 * names >= data, not data or not names

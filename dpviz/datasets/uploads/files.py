@@ -1,6 +1,7 @@
 """Reading a user's file, CSV or Parquet, into a table: in memory, with limits, and a sentence for every bad file.
 
-A Parquet file is measured by what it says of itself before it is unpacked, and counted while it is.
+The size of a Parquet file is checked twice: as its footer declares it, before the file is unpacked, and by a count
+during unpacking.
 """
 
 import gzip
@@ -18,7 +19,7 @@ import numpy as np
 from dpviz.arguments import Between, checked
 from dpviz.datasets.uploads import limits
 from dpviz.datasets.uploads.arrow import Column, frame_of, is_text, plain, sampled
-from dpviz.datasets.uploads.detection import Detected, detected
+from dpviz.datasets.uploads.detection import Detected, detect
 from dpviz.datasets.uploads.limits import too_big, unreadable
 from dpviz.datasets.uploads.reading import Kind, Reading
 from dpviz.datasets.uploads.texts import read_text
@@ -26,25 +27,29 @@ from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
 
 # --------------------------------------------------------------- a file too large for memory: Parquet in blocks of rows
-# A cell decides about its own row alone, so a row is the same whatever block it is in.
+# A cell decides about its own row alone, so a row is the same in any block.
 
 ROWS = 65_536  # of a block, at most
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """Stands for the array of an upload among the `tables` that a data set is loaded with."""
+    """A Parquet file in place of the array of an upload, among the `tables` that a data set is loaded with."""
 
     path: Path
 
     def blocks(self) -> "Iterator[pd.DataFrame]":
-        """Its rows in their order, each block as `read_table` would read it alone. Raises UserError for a file that is
-        damaged, or no Parquet."""
+        """Yield its rows in their order, each block as `read_table` would read it alone.
+
+        Raises UserError for a file that is damaged, or no Parquet.
+        """
         try:
             with pyarrow.parquet.ParquetFile(self.path) as file:
                 names = limits.checked_names(file.schema_arrow.names, limits.MIN_COLUMNS, limits.MAX_COLUMNS)
                 for batch in file.iter_batches(ROWS):
-                    columns = [Column(plain(one, name)).whole() for one, name in zip(batch.columns, names, strict=True)]
+                    columns = [
+                        Column(plain(array, name)).whole() for array, name in zip(batch.columns, names, strict=True)
+                    ]
                     yield frame_of(pyarrow.Table.from_arrays(columns, names=names))
         except (pyarrow.ArrowException, OSError):
             raise limits.unreadable() from None
@@ -58,7 +63,7 @@ MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million
 MAX_PIECES = 25_000  # row groups × columns: each takes about 0.1 ms
 MAX_DIFFERENCES = 5_000_000  # texts that are written as differences: 2 to 3 s
 _BATCH_ROWS, _TEXT_ROWS = 65_536, 64
-_GATHERED = 1_000_000  # bytes of batches that are taken over together: that each is alone took five times as long
+_GATHERED = 1_000_000  # bytes of batches that are added together: one by one took five times as long
 _ERRORS = (OSError, ValueError, OverflowError, LookupError)
 _GZIP = b"\x1f\x8b"
 
@@ -74,7 +79,7 @@ def read_table(
     sample_rows: Count | None = None,
     seed: Annotated[int, Between(0, math.inf, ends=True)] = 0,
 ) -> "pd.DataFrame":
-    """The table in an uploaded file; nothing is written to disk, nothing in the file is executed.
+    """Read the table in an uploaded file; nothing is written to disk, nothing in the file is executed.
 
     Parameters
     ----------
@@ -86,8 +91,8 @@ def read_table(
         How a text file is read: a declaration, by which alone every cell is read. None is `Reading()`: commas between
         cells, decimal points, a header. `detect_reading` proposes one.
     sample_rows, seed : int
-        Keep a uniformly random sample of so many rows, if there are more; without it a longer table is refused.
-        Those of the reading, if it has any.
+        Keep a uniformly random sample of `sample_rows` rows, if there are more; without it a table of more than
+        `max_rows` rows is refused. A sample that the reading declares takes precedence.
 
     Returns
     -------
@@ -95,7 +100,7 @@ def read_table(
         Unique non-empty column names; the index counts the rows of the file from 0, also in a sample. No column has a
         Python object per cell: see `arrow`.
 
-    Raises UserError, which never quotes a cell, for whatever cannot be read or breaks a limit.
+    Raises UserError, which never quotes a cell, for a file that cannot be read or breaks a limit.
     """
     return frame_of(
         read_columns(
@@ -115,7 +120,10 @@ def read_columns(
     seed: int = 0,
     min_columns: int = limits.MIN_COLUMNS,
 ) -> "pyarrow.Table":
-    """What `arrow.frame_of` makes the table of `read_table` from."""
+    """Read a file as `read_table` does, into an Arrow table, from which `arrow.frame_of` makes the DataFrame.
+
+    min_columns : a table of fewer is refused. The other parameters and errors are those of `read_table`.
+    """
     data = _unpacked(data)
     if reading is not None and reading.sample_rows is not None:
         sample_rows, seed = reading.sample_rows, reading.sample_seed
@@ -124,8 +132,8 @@ def read_columns(
     else:
         table = read_text(data, reading or Reading(), None if sample_rows else max_rows, min_columns, max_columns)
     if sample_rows and len(table) > sample_rows:
-        chosen = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
-        table = sampled(table, np.sort(chosen))
+        rows = np.random.default_rng(seed).choice(len(table), sample_rows, replace=False, shuffle=False)
+        table = sampled(table, np.sort(rows))
     if len(table) > max_rows:
         raise limits.too_many_rows(max_rows)
     if not len(table):
@@ -136,27 +144,27 @@ def read_columns(
 
 
 def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Detected:
-    """How a file seems to be written, and what it leaves open: a proposal, not private, for a person to confirm.
+    """Propose a reading of a file, with questions about what it leaves open: not private, for the user to confirm.
 
-    given : what was said of a text already; the rest is looked at again. The kinds of a Parquet file's columns are
-    those of its schema, which declares them. Raises UserError if it is neither.
+    given : the reading of a text that the user has chosen; columns and the end of the file are looked at again. The
+    kinds of a Parquet file's columns are those that its schema declares. Raises UserError if the file is neither.
     """
     data = _unpacked(data)
     if is_parquet(data, name):
         kinds = parquet_kinds(data)
         return Detected(Reading(kinds=tuple(kinds.values())[: limits.MAX_COLUMNS]), (), tuple(kinds))
-    return detected(data, given)
+    return detect(data, given)
 
 
 def is_parquet(data: bytes, name: str) -> bool:
-    """Whether a file is or claims to be Parquet. Raises UserError for one that is empty."""
+    """Return true if a file is or claims to be Parquet. Raises UserError for one that is empty."""
     if not data or data.isspace():
         raise UserError("It holds no data. " + limits.HOW_TO_SAVE, title="This file is empty")
     return data[:4] == b"PAR1" or name.lower().endswith((".parquet", ".pq"))
 
 
 def _unpacked(data: bytes) -> bytes:
-    """The file, or what it holds if gzip has packed it. Raises UserError if that is too much, or damaged."""
+    """Return the bytes of a file, unpacked if they are gzip. Raises UserError if they are too many or damaged."""
     if len(data) > limits.MAX_BYTES:
         raise too_big("At most 50 MB can be read. A text takes less when it is packed as .gz.")
     if not data.startswith(_GZIP):
@@ -175,7 +183,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
-    """The columns of a file as `arrow.plain` makes them. Raises UserError for whatever cannot be read.
+    """Read the columns of a file, as `arrow.plain` converts them. Raises UserError for a file that cannot be read.
 
     max_rows : a longer table is refused; None reads as many as MAX_CELLS allows.
     """
@@ -188,7 +196,10 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
 
 
 def parquet_kinds(data: bytes) -> dict[str, Kind]:
-    """The columns of a file, and what its schema says that each holds; truths are numbers. Raises UserError."""
+    """Return the kind of each column by its name, as the schema declares it; truths are numbers.
+
+    Raises UserError for a file that cannot be read.
+    """
     try:
         schema = _opened(data).schema_arrow
     except (pyarrow.ArrowException, *_ERRORS):
@@ -225,57 +236,62 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Text stays in dictionaries: a text repeated in every row is kept once. Metadata of pandas are not trusted.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, differences, left = first, [], limits.MAX_TEXT_BYTES
+    columns, delta_encoded, remaining = first, [], limits.MAX_TEXT_BYTES
     # One column at a time: texts take several times their size meanwhile.
-    for place, (field, name) in enumerate(zip(schema, names, strict=True)):
+    for index, (field, name) in enumerate(zip(schema, names, strict=True)):
         try:
-            column = _column(compact, field.name, name, Column(first[place]), left=left, rows=_BATCH_ROWS)
+            column = _read_column(
+                compact, field.name, name, Column(first[index]), max_text_bytes=remaining, rows=_BATCH_ROWS
+            )
         except OSError:  # Arrow makes no dictionary of texts that are written as differences
             if field.name not in texts:
                 raise
-            differences.append(place)
-            if (count := rows * len(differences)) > MAX_DIFFERENCES:
+            delta_encoded.append(index)
+            if (count := rows * len(delta_encoded)) > MAX_DIFFERENCES:
                 message = f"At most {MAX_DIFFERENCES:,} of its texts can be in delta encoding, and {count:,} are."
                 raise too_big(f"{message} Save it without that, as is usual.") from None
             continue
-        columns[place], left = column.whole(), left - column.kept
-    for place in differences:
-        start = Column(first[place])
-        column = _column(file, schema[place].name, names[place], start, left=left, rows=_TEXT_ROWS)
-        columns[place], left = column.whole(), left - column.kept
+        columns[index], remaining = column.whole(), remaining - column.text_bytes
+    for index in delta_encoded:
+        column = Column(first[index])
+        _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining, rows=_TEXT_ROWS)
+        columns[index], remaining = column.whole(), remaining - column.text_bytes
     table = pyarrow.Table.from_arrays(columns, names=names)
     if len(table) != rows:
         raise unreadable()
     return table
 
 
-def _column(
-    file: "pyarrow.parquet.ParquetFile", named: str, name: str, column: Column, *, left: int, rows: int
+def _read_column(
+    file: "pyarrow.parquet.ParquetFile", file_name: str, name: str, column: Column, *, max_text_bytes: int, rows: int
 ) -> Column:
-    """The column `named` of a file, called `name`, in batches of so many rows; with at most `left` bytes of text."""
-    most = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
-    batches = islice(file.iter_batches(rows, columns=[named]), most)
+    """Add the column `file_name` of a file to `column` in batches of `rows` rows.
+
+    name : of the column in errors. Raises UserError for more than `max_text_bytes` bytes of text.
+    """
+    max_batches = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
+    batches = islice(file.iter_batches(rows, columns=[file_name]), max_batches)
     # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
-    for part in _gathered(batch.column(batch.schema.get_field_index(named)) for batch in batches):
+    for part in _gather(batch.column(batch.schema.get_field_index(file_name)) for batch in batches):
         column.add(plain(part, name))
-        if column.kept > left:
+        if column.text_bytes > max_text_bytes:
             raise too_big(f"Unpacked, its texts take more than {limits.MAX_TEXT_BYTES // 1_000_000} MB.")
     return column
 
 
-def _gathered(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
-    """The parts, small ones together."""
+def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
+    """Yield the parts, small ones joined until they have _GATHERED bytes."""
     waiting: list[pyarrow.Array] = []
     size = 0
     for part in parts:
         waiting.append(part)
         size += part.nbytes + len(part)
         if size >= _GATHERED:
-            yield _together(waiting)
+            yield _join(waiting)
             waiting, size = [], 0
     if waiting:
-        yield _together(waiting)
+        yield _join(waiting)
 
 
-def _together(parts: "list[pyarrow.Array]") -> "pyarrow.Array":
+def _join(parts: "list[pyarrow.Array]") -> "pyarrow.Array":
     return parts[0] if len(parts) == 1 else pyarrow.chunked_array(parts).unify_dictionaries().combine_chunks()

@@ -1,7 +1,7 @@
-"""What of the declarations of an upload was read from its own rows: no budget pays for that.
+"""Marks of declarations that were read from the rows of the upload itself: no budget pays for that.
 
-Such a mark stays with the declaration, in settings, links and files, until somebody declares another value, or says
-that this one was known beforehand.
+Such a mark stays with the declaration, in settings, links and files, until the user declares another value, or
+declares that this one was known beforehand.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from pydantic import Field
 from dpviz.datasets.uploads.limits import MAX_NAME
 
 Kind = Literal["bounds", "categories", "groups", "shares"]
-Mark = tuple[Kind, Annotated[str, Field(min_length=1, max_length=MAX_NAME)]]  # the second: of which column
+Mark = tuple[Kind, Annotated[str, Field(min_length=1, max_length=MAX_NAME)]]  # and the name of the column
 
 ROWS = "the number of rows"
-_WORDS: dict[Kind, tuple[str, str]] = {
+_PHRASES: dict[Kind, tuple[str, str]] = {
     "bounds": ("the range of", "the ranges of"),
     "categories": ("the categories of", "the categories of"),
     "groups": ("the groups in", "the groups in"),
@@ -26,21 +26,21 @@ SIGNS = frozenset('"\\*<>$[]#`|~{}')  # that texts, programs and web pages take 
 
 
 def in_words(marks: Sequence[Mark]) -> tuple[str, ...]:
-    """What the marks are about, a few words for each kind; plain text, on one line."""
+    """Describe the marks, with one phrase for each kind; plain text, on one line."""
     names_by_kind: dict[Kind, list[str]] = {}
     for kind, name in marks:
         names_by_kind.setdefault(kind, []).append(_quoted(name))
-    return tuple(f"{_WORDS[kind][len(names) > 1]} {_several(names)}" for kind, names in names_by_kind.items())
+    return tuple(f"{_PHRASES[kind][len(names) > 1]} {_enumerate(names)}" for kind, names in names_by_kind.items())
 
 
-def _several(names: Sequence[str]) -> str:
+def _enumerate(names: Sequence[str]) -> str:
     first, more = list(names[:_NAMED]), len(names) - _NAMED
     last = f"{more} more" if more > 0 else first.pop()
     return f"{', '.join(first)} and {last}" if first else last
 
 
 def _quoted(name: str) -> str:
-    """A column's name on one line, without SIGNS."""
+    """Return a column's name in quotes, on one line, without SIGNS and at most _LONGEST characters long."""
     plain = (letter if letter.isprintable() and letter not in SIGNS else " " for letter in name)
-    kept = " ".join("".join(plain).split())
-    return f"“{kept if len(kept) <= _LONGEST else kept[: _LONGEST - 1] + '…'}”"
+    line = " ".join("".join(plain).split())
+    return f"“{line if len(line) <= _LONGEST else line[: _LONGEST - 1] + '…'}”"

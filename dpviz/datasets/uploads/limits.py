@@ -1,4 +1,4 @@
-"""How large a user's file may be, what may be declared of it, and the sentences for what cannot be used."""
+"""Limits of a user's file, checks of its declarations, and the errors for files that cannot be used."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,13 +26,13 @@ HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 M
 
 
 def shown(name: str) -> str:
-    """A column name as an error quotes it: in quotes, shortened to 40 characters."""
+    """Return a column name as an error quotes it: in quotes, shortened to 40 characters."""
     return f"'{name}'" if len(name) <= 40 else f"'{name[:39]}…'"
 
 
-def too_few_rows(count: int, left: str = "") -> UserError:
-    """The error for a table with fewer than MIN_ROWS rows; `left` ends its title where rows were dropped."""
-    rows = f"{count} row{'s' if count != 1 else ''}{left}"
+def too_few_rows(count: int, suffix: str = "") -> UserError:
+    """Return the error for a table with fewer than MIN_ROWS rows; `suffix` ends its title where rows were dropped."""
+    rows = f"{count} row{'s' if count != 1 else ''}{suffix}"
     return UserError(
         f"At least {MIN_ROWS} are needed. At ε = 1 the noise hides everything in a table this small; try 1,000 rows or "
         "more.",
@@ -41,7 +41,7 @@ def too_few_rows(count: int, left: str = "") -> UserError:
 
 
 def too_many_rows(limit: int) -> UserError:
-    """The error for a table with more than `limit` rows."""
+    """Return the error for a table with more than `limit` rows."""
     return UserError(
         f"At most {limit:,} rows can be used. Use a random sample of {limit:,} rows, or shorten the file.",
         title=f"More than {limit:,} rows",
@@ -49,17 +49,20 @@ def too_many_rows(limit: int) -> UserError:
 
 
 def too_big(message: str) -> UserError:
-    """The error for a file of more than can be read; `message` says of what it has too much."""
+    """Return the error for a file that is too large to read; `message` says which size is too large."""
     return UserError(f"{message} {KEEP_LESS}", title="This file is too big")
 
 
 def unreadable(message: str = "") -> UserError:
-    """The error for a file that is damaged, or something else than it claims to be."""
+    """Return the error for a file that is damaged, or of another type than it claims to be."""
     return UserError(f"{message} {HOW_TO_SAVE}".lstrip(), title="This file could not be read")
 
 
 def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[str]:
-    """The column names, or the UserError that they deserve. A column without a name gets one."""
+    """Return the column names; a column without a name gets "Column" and its number.
+
+    Raises UserError for too few or too many columns, and for names that are too long or repeated.
+    """
     if len(names) < min_columns:
         number = "Only one column was found; two at least are needed, such as a feature and a target."
         raise UserError(
@@ -86,7 +89,7 @@ def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[
 
 
 def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> None:
-    """Raise ValueError unless every name is there once and has a range."""
+    """Raise ValueError unless every name occurs once and has a range."""
     if len(names) != len(bounds) or len(set(names)) < len(names):
         raise ValueError("every range needs the name of its own column")
     for name, (low, high) in zip(names, bounds, strict=True):
@@ -102,7 +105,10 @@ def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
 
 
 def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | None, features: Sequence[str]) -> None:
-    """Raise UserError if the table lacks the column that names the group, or the user, or has it another use."""
+    """Raise UserError if the table lacks the column that names the group or user, or if that column has another use.
+
+    what : "group" or "user", for the error.
+    """
     check_columns(frame, (column,))
     if column == target or column in features:
         raise UserError(
@@ -112,28 +118,32 @@ def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | Non
 
 
 def check_positive(positive: str | None) -> None:
-    """Raise UserError unless a class is named: a guess from the file would not be private."""
+    """Raise UserError unless a class is declared: a guess from the file would not be private."""
     if positive is None or not positive.strip():
         raise NotYet("Choose the class of the target that counts as yes.", title="No positive class is chosen")
 
 
-def check_rows(total: int, left: int) -> None:
-    """Raise UserError if fewer than MIN_ROWS rows are left of the total."""
-    if left < MIN_ROWS:
-        raise too_few_rows(left, " are left" if left < total else "")
+def check_rows(total: int, remaining: int) -> None:
+    """Raise UserError if fewer than MIN_ROWS of `total` rows remain."""
+    if remaining < MIN_ROWS:
+        raise too_few_rows(remaining, " are left" if remaining < total else "")
 
 
 def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) -> None:
-    """Raise UserError if n rows cannot have so many features: numeric ones, and one per category of (name, number)."""
+    """Raise UserError if n rows cannot have that many features.
+
+    numeric : the number of numeric features. categories : name and number of categories of each further column, which
+    has one feature per category.
+    """
     d = numeric + sum(size for _, size in categories)
     if d == 0:
         raise NotYet("Choose at least one column.", title="No feature is chosen")
     if categories and (d > MAX_FEATURES or n * d > MAX_CELLS):
         name, size = max(categories, key=lambda column: column[1])
-        most = min(MAX_FEATURES, MAX_CELLS // n)
+        max_features = min(MAX_FEATURES, MAX_CELLS // n)
         raise UserError(
-            f"Every category makes a feature, and {n:,} rows can have {most:,} of them. Column {shown(name)} alone has "
-            f"{size:,} categories: merge some, or leave the column out.",
+            f"Every category makes a feature, and {n:,} rows can have {max_features:,} of them. Column {shown(name)} "
+            f"alone has {size:,} categories: merge some, or leave the column out.",
             title=f"The columns make {d:,} features",
         )
 
@@ -145,8 +155,8 @@ def check_choice(
     numeric: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
 ) -> None:
-    """Raise UserError for a target, columns of features, and ranges of the numeric ones that cannot be used, whatever
-    the rows contain."""
+    """Raise UserError for a target, columns of features, or ranges of the `numeric` ones that cannot be used with any
+    rows."""
     if not columns:
         raise NotYet("Choose at least one numeric column.", title="No feature is chosen")
     check_columns(frame, columns if target is None else (target, *columns))
@@ -163,7 +173,7 @@ def check_choice(
 
 
 def no_range(name: str, bounds: tuple[float, float]) -> UserError:
-    """The error for a column without a range that can be used."""
+    """Return the error for a column without a usable range."""
     return (NotYet if any(map(math.isnan, bounds)) else UserError)(
         f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",

@@ -1,7 +1,7 @@
-"""What a single cell says: a number, a class, or nothing.
+"""Reading of a single cell as a number, as a class, or as missing.
 
 Every cell is read by itself. pandas decides on a type for a whole column, so that one odd cell turns numbers into text;
-here it changes no other row, and "1", " 1.0" and 1 are the same class in whatever column they stand.
+here it changes no other row, and "1", " 1.0" and 1 are the same class in any column.
 """
 
 import math
@@ -22,7 +22,7 @@ from dpviz.later import pd, pyarrow
 _WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
 _BLANKS = r"[\s\pZ\x0b\x1c-\x1f\x{85}]*"
-# May be more than a text.
+# A text that may be a number or a truth.
 _UNCLEAR = rf"(?i)^{_BLANKS}([+-]?([0-9]*\.?[0-9]*(e[+-]?[0-9]+)?|inf(inity)?)|true|false){_BLANKS}$"
 _BLANK = rf"^{_BLANKS}$"
 # Plain numbers: a float64, and a whole number that may need more digits. Their length is counted by itself, since a
@@ -36,7 +36,7 @@ Read = TypeVar("Read")
 
 
 def as_number(value: Any) -> float:
-    """A cell as a number; true is 1, ±inf where it is beyond float64, NaN if it is missing or no number."""
+    """Return a cell as a number; true is 1, ±inf where it is beyond float64, NaN if it is missing or no number."""
     if isinstance(value, str):
         text = value.strip()
         # float() reads more than numbers: "1_000", "nan", digits of other scripts.
@@ -52,7 +52,7 @@ def as_number(value: Any) -> float:
 
 
 def class_label(value: Any) -> str:
-    """A cell as a class: "1" for 1, 1.0 and " 1.0", "True" for true, other text without surrounding blanks.
+    """Return a cell as a class: "1" for 1, 1.0 and " 1.0", "True" for true, other text without surrounding blanks.
 
     Whole numbers of 16 digits and more keep all their digits, where they are text or integers.
     """
@@ -73,33 +73,38 @@ def class_label(value: Any) -> str:
 
 
 def regular(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, np.ndarray]":
-    """Which texts are plain numbers, and these numbers (n,), NaN elsewhere: Arrow reads them fast and to the last
-    digit, as Python does. Whole numbers of 16 digits and more are left to `long_whole`."""
-    which = _short(texts, _FLOAT)
-    return which, _floats(pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(which, texts, None), "+"))
+    """Mark the texts (n,) that are plain numbers, and return the marks and the numbers (n,), NaN elsewhere.
+
+    Arrow reads them fast and to the last digit, as Python does. Whole numbers of 16 digits and more are left to
+    `long_whole`.
+    """
+    is_plain = _short_match(texts, _FLOAT)
+    return is_plain, _floats(pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(is_plain, texts, None), "+"))
 
 
 def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, np.ndarray]":
-    """Which texts are whole numbers of 16 to about 100 digits; these as `class_label` writes them; and as numbers (n,),
-    NaN elsewhere."""
-    which = _short(texts, _LONG)
-    labels = pyarrow.compute.if_else(which, texts, None)
+    """Mark the texts (n,) that are whole numbers of 16 to about 100 digits.
+
+    Returns the marks, these numbers as `class_label` writes them, null elsewhere, and as floats (n,), NaN elsewhere.
+    """
+    is_long = _short_match(texts, _LONG)
+    labels = pyarrow.compute.if_else(is_long, texts, None)
     for pattern, plain in ((r"^\+?(-?)0*(\d+)$", r"\1\2"), ("^-0$", "0")):
         labels = pyarrow.compute.replace_substring_regex(labels, pattern, plain)
-    return which, labels, _floats(labels)
+    return is_long, labels, _floats(labels)
 
 
 def in_full(values: np.ndarray) -> "pyarrow.Array":
-    """Whole numbers (n,) as texts with all their digits, null where `class_label` writes fewer."""
+    """Return whole numbers (n,) as texts with all their digits, null where `class_label` writes fewer."""
     whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))
     return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
 
 
-def _short(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
-    """Which texts match a pattern and are not longer than Arrow reads them as Python does."""
-    short = pyarrow.compute.less_equal(pyarrow.compute.binary_length(texts), _LONGEST)
+def _short_match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
+    """Mark the texts that match a pattern and are short enough for Arrow to read them as Python does."""
+    is_short = pyarrow.compute.less_equal(pyarrow.compute.binary_length(texts), _LONGEST)
     return pyarrow.compute.fill_null(
-        pyarrow.compute.and_(short, pyarrow.compute.match_substring_regex(texts, pattern)), False
+        pyarrow.compute.and_(is_short, pyarrow.compute.match_substring_regex(texts, pattern)), False
     )
 
 
@@ -108,44 +113,46 @@ def _floats(texts: "pyarrow.Array") -> np.ndarray:
 
 
 def numbers(series: "pd.Series") -> np.ndarray:
-    """The cells of a column as numbers; (n,) float64, NaN where there is none, ±inf kept."""
+    """Return the cells of a column as numbers: (n,) float64, NaN where a cell is none; ±inf stays."""
     dictionary = texts_of(series)
     if dictionary is not None:
-        return np.append(numbers_in(dictionary[1]), np.nan)[dictionary[0]]
+        codes, texts = dictionary
+        return np.append(numbers_in(texts), np.nan)[codes]
     if isinstance(series.dtype, pd.CategoricalDtype):
         # Per category, not per row: a long text that is kept once must not be written out for every row.
         categories = series.dtype.categories
         if all(isinstance(value, float | str) for value in categories):  # as `arrow.mixed` makes it
             texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
             plain = [value if isinstance(value, float) else np.nan for value in categories]
-            found = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, numbers_in(texts))
+            values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, numbers_in(texts))
         else:
-            found = numbers(pd.Series(categories))
-        return np.append(found, np.nan)[series.cat.codes]  # code -1: missing
+            values = numbers(pd.Series(categories))
+        return np.append(values, np.nan)[series.cat.codes]  # code -1: missing
     if _are_times(series):
         return np.full(len(series), np.nan)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         return series.to_numpy(dtype=np.float64, na_value=np.nan)
-    codes, values = _each(series, as_number, lambda _: math.nan)
-    return np.append(np.array(values, dtype=np.float64), np.nan)[codes]
+    codes, cell_numbers = _read_distinct(series, as_number, lambda _: math.nan)
+    return np.append(np.array(cell_numbers, dtype=np.float64), np.nan)[codes]
 
 
 def classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
-    """The class of every cell: positions (n,) in a list of different labels; -1 where a cell is missing or blank."""
-    codes, cell_labels = _each(series, class_label, str.strip)
-    places = {label: place for place, label in enumerate(dict.fromkeys(label for label in cell_labels if label))}
-    return np.array([*(places.get(label, -1) for label in cell_labels), -1], dtype=np.int64)[codes], list(places)
+    """Return the class of every cell as an index (n,) in a list of distinct labels, -1 where missing or blank; and this
+    list."""
+    codes, cell_labels = _read_distinct(series, class_label, str.strip)
+    indices = {label: index for index, label in enumerate(dict.fromkeys(label for label in cell_labels if label))}
+    return np.array([*(indices.get(label, -1) for label in cell_labels), -1], dtype=np.int64)[codes], list(indices)
 
 
 def is_empty(series: "pd.Series") -> np.ndarray:
-    """Where (n,) a cell is missing or blank."""
+    """Mark (n,) the cells that are missing or blank."""
     dictionary = texts_of(series)
     if dictionary is not None:
         blank = pyarrow.compute.match_substring_regex(dictionary[1], _BLANK)
         return np.append(blank.to_numpy(zero_copy_only=False), True)[dictionary[0]]
     if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
         return series.isna().to_numpy()
-    codes, blanks = _each(series, _is_blank, _is_blank)
+    codes, blanks = _read_distinct(series, _is_blank, _is_blank)
     return np.array([*blanks, True], dtype=bool)[codes]
 
 
@@ -157,21 +164,21 @@ def _is_blank(value: Any) -> bool:
     return isinstance(value, str) and not value.strip()
 
 
-def _each(
-    series: "pd.Series", read: Callable[[Any], Read], of_text: Callable[[str], Read]
+def _read_distinct(
+    series: "pd.Series", read: Callable[[Any], Read], read_text: Callable[[str], Read]
 ) -> tuple[np.ndarray, list[Read]]:
-    """What `read` says of every different value, and the place of each cell's value among them; -1 where missing.
+    """Apply `read` to each distinct value; return each cell's index (n,) in the results, -1 where missing, and these.
 
-    of_text : the same of a text that is no number, fast.
+    read_text : a fast equal of `read` for texts that are no numbers.
     """
     dictionary = texts_of(series)
     if dictionary is not None:
-        return dictionary[0], _read_texts(dictionary[1], read, of_text)
+        return dictionary[0], _read_texts(dictionary[1], read, read_text)
     if series.dtype != object:
         codes, values = pd.factorize(series)
         return codes, [read(value) for value in (_times(values) if _are_times(series) else values)]
     # Not `factorize`: it takes true for 1 and 1.0 for 1, whichever comes first.
-    places: dict[Any, int] = {}
+    indices: dict[Any, int] = {}
     codes = np.empty(len(series), dtype=np.int64)
     cells: list[Any] = []
     for row, (value, missing) in enumerate(zip(series, series.isna(), strict=True)):
@@ -179,37 +186,41 @@ def _each(
             codes[row] = -1
             continue
         key = (type(value), value if isinstance(value, (str, int, float)) else str(value))
-        place = places.setdefault(key, len(places))
-        if place == len(cells):
+        index = indices.setdefault(key, len(indices))
+        if index == len(cells):
             cells.append(value)
-        codes[row] = place
+        codes[row] = index
     return codes, [read(value) for value in cells]
 
 
-def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], of_text: Callable[[str], Read]) -> list[Read]:
+def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], read_text: Callable[[str], Read]) -> list[Read]:
     values: list[Read] = []
-    for some in in_parts(texts):
-        unclear = pyarrow.compute.match_substring_regex(some, _UNCLEAR).to_pylist()
-        values += [(read if odd else of_text)(text) for text, odd in zip(some.to_pylist(), unclear, strict=True)]
+    for part in in_parts(texts):
+        are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
+        for text, is_unclear in zip(part.to_pylist(), are_unclear, strict=True):
+            values.append((read if is_unclear else read_text)(text))
     return values
 
 
 def numbers_in(texts: "pyarrow.Array") -> np.ndarray:
-    """(k,) different texts as numbers, NaN where there is none; in Python only those that could be one and are not
-    plain."""
+    """Return (k,) different texts as numbers, NaN where a text is none.
+
+    Python reads only the texts that could be numbers and that Arrow does not read.
+    """
     plain, values = regular(texts)
     long, _, long_values = long_whole(texts)
     values = np.where(np.isnan(values), long_values, values)
     unclear = pyarrow.compute.and_not(
         pyarrow.compute.match_substring_regex(texts, _UNCLEAR), pyarrow.compute.or_(plain, long)
     ).fill_null(False)
-    read = [as_number(text) for some in in_parts(texts.filter(unclear)) for text in some.to_pylist()]
-    values[unclear.to_numpy(zero_copy_only=False)] = read
+    values[unclear.to_numpy(zero_copy_only=False)] = [
+        as_number(text) for part in in_parts(texts.filter(unclear)) for text in part.to_pylist()
+    ]
     return values
 
 
 def _times(values: Any) -> list[str]:
-    """Points in time as text; pandas has none for years that it does not know."""
+    """Return points in time as texts, by Arrow: pandas writes none for years beyond its range."""
     texts = pyarrow.array(values).cast(pyarrow.large_string())
     written: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
     return written
@@ -223,12 +234,12 @@ OTHER = "other"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Categories = Annotated[tuple[Text, ...], Field(min_length=2, max_length=MAX_CATEGORIES + 1)]
 Lists = tuple[tuple[Text, Categories], ...]  # column, its categories
-Edges = tuple[tuple[Text, tuple[float, ...]], ...]  # column that is cut into ranges, where
+Edges = tuple[tuple[Text, tuple[float, ...]], ...]  # column that is cut into ranges, its edges
 
 
 @dataclass(frozen=True)
 class Bins:
-    """Categories of a numeric column by edges e₁ < e₂ < …: below e₁, from e₁ to below e₂, …, from the last on."""
+    """Categories of a numeric column by edges e₁ < e₂ < …: below e₁, from e₁ to below e₂, …, from the last edge on."""
 
     edges: tuple[float, ...]
 
@@ -244,16 +255,17 @@ Declared = Sequence[str] | Bins
 
 
 def declared_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
-    """The categories of every column, the last of them "other", and the edges of those that are cut into ranges.
+    """Return the categories of every column, the last of them "other", and the edges of columns cut into ranges.
 
     Numbers are compared as such: 1.0 is "1". Raises UserError for a list or edges that cannot be used.
     """
-    lists = tuple((name, (*_listed(name, declared), OTHER)) for name, declared in columns.items())
+    lists = tuple((name, (*_checked_categories(name, declared), OTHER)) for name, declared in columns.items())
     return lists, tuple((name, cut.edges) for name, cut in columns.items() if isinstance(cut, Bins))
 
 
 def check_lists(columns: Lists, edges: Edges) -> None:
-    """Raise ValueError unless every column is there once with different categories, one for each range and the rest."""
+    """Raise ValueError unless every column occurs once, its categories differ, and a column with edges has one category
+    for each range and one for the rest."""
     lists = dict(columns)
     if len(lists) < len(columns):
         raise ValueError("every column must have its own name")
@@ -265,24 +277,24 @@ def check_lists(columns: Lists, edges: Edges) -> None:
 
 
 def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarray:
-    """The place (n, columns) of every cell in its column's list, by declarations alone; int16, read-only."""
+    """Return the index (n, columns) of every cell in its column's list, by declarations alone; int16, read-only."""
     cuts = dict(edges)
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
     for position, (name, categories) in enumerate(columns):
         cut = cuts.get(name)
-        codes[:, position] = _listed_codes(frame[name], categories) if cut is None else _ranges(frame[name], cut)
+        codes[:, position] = _category_codes(frame[name], categories) if cut is None else _range_codes(frame[name], cut)
     codes.flags.writeable = False
     return codes
 
 
 def unlisted(codes: np.ndarray, columns: Lists) -> dict[str, int]:
-    """How many rows of every column are "other", in codes (n, columns). Not private."""
+    """Count the rows that are "other" in each column, by codes (n, columns). Not private."""
     last = [len(categories) - 1 for _, categories in columns]
     return dict(zip((name for name, _ in columns), (codes == last).sum(axis=0).tolist(), strict=True))
 
 
-def _listed(name: str, declared: Declared) -> tuple[str, ...]:
-    """The declared categories without "other". Raises UserError if they cannot be used."""
+def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
+    """Return the declared categories without "other". Raises UserError if they cannot be used."""
     if isinstance(declared, Bins):
         edges = declared.edges
         increasing = all(low < high for low, high in pairwise(edges))
@@ -307,21 +319,21 @@ def _listed(name: str, declared: Declared) -> tuple[str, ...]:
     if any(len(text) > MAX_NAME for text in categories):
         raise UserError(f"A category may have at most {MAX_NAME} characters. Leave out longer texts.", title=title)
     labels = [class_label(text) for text in categories]  # 1 and 1.0 are the same
-    repeated = next((text for position, text in enumerate(categories) if labels[position] in labels[:position]), None)
+    repeated = next((text for index, text in enumerate(categories) if labels[index] in labels[:index]), None)
     if repeated is not None:
         raise UserError(f"{shown(repeated)} is listed twice. List every category once.", title=title)
     return categories
 
 
-def _listed_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
-    """The place (n,) of every cell in the list, whose last category takes what is missing or not listed."""
+def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
+    """Return the index (n,) of every cell in the list; cells that are missing or not listed have the last one."""
     codes, labels = classes(series)
     other = len(categories) - 1
-    place = {class_label(text): position for position, text in enumerate(categories)}
-    return np.array([*(place.get(label, other) for label in labels), other])[codes]  # code -1, missing: the end
+    indices = {class_label(text): index for index, text in enumerate(categories)}
+    return np.array([*(indices.get(label, other) for label in labels), other])[codes]  # code -1, missing: the end
 
 
-def _ranges(series: "pd.Series", edges: Sequence[float]) -> np.ndarray:
-    """The place (n,) of every cell among the ranges between edges; after them, what is no number."""
+def _range_codes(series: "pd.Series", edges: Sequence[float]) -> np.ndarray:
+    """Return the index (n,) of every cell's range between edges; len(edges) + 1 for a cell that is no number."""
     values = numbers(series)
     return np.where(np.isnan(values), len(edges) + 1, np.digitize(values, edges))

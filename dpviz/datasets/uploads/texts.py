@@ -9,17 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpviz.datasets.uploads.arrow import Column, as_texts, only
+from dpviz.datasets.uploads.arrow import Column, as_texts, select_texts
 from dpviz.datasets.uploads.limits import checked_names, shown, too_many_rows, unreadable
 from dpviz.datasets.uploads.parsing import numbers_in
 from dpviz.datasets.uploads.reading import Reading, read_cells
 from dpviz.errors import UserError
 from dpviz.later import pyarrow
 
-# ---------------------------------------------------------------------------------- rows, found before any cell is read
+# ------------------------------------------------------------------------------ rows, separated before any cell is read
 # A row is a line, and a quote that is not closed ends with it; or, where that is declared, a CSV record, whose cells in
-# quotes may hold line breaks. Whatever is in one row, there are as many rows as there were, and the others begin and
-# end where they did; or a file of records is refused.
+# quotes may hold line breaks. No content of one row changes the number of rows, or where the others begin and end; or a
+# file of records is refused.
 
 MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
 _BLOCK_BYTES = 16_000_000
@@ -30,9 +30,9 @@ _PART = 2000  # rows
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Pieces of a text that follow one another.
+    """Consecutive pieces of a text.
 
-    data : the text in UTF-8. offsets : (rows + 1,) where each begins, and the last one ends.
+    data : the text in UTF-8. offsets : (rows + 1,) byte at which each piece begins, and at which the last one ends.
     """
 
     data: bytes
@@ -46,27 +46,29 @@ class Rows:
         return Rows(self.data, self.offsets[first : max(first, last) + 1])
 
     def texts(self) -> "pyarrow.Array":
-        """The rows as an array of texts, with the line breaks that end them; nothing is copied."""
+        """Return the rows as an array of texts, with the line breaks that end them; nothing is copied."""
         offsets = pyarrow.py_buffer(np.ascontiguousarray(self.offsets))
         return pyarrow.LargeStringArray.from_buffers(len(self), offsets, pyarrow.py_buffer(self.data))
 
     def text(self, row: int) -> str:
-        """One row without the line break that ends it; of negative places, from the last one."""
+        """Return one row without the line break that ends it; negative `row` counts from the end."""
         row %= len(self)
         return self.data[self.offsets[row] : self.offsets[row + 1]].decode().strip("\r\n")
 
     def blocks(self, rows: int) -> Iterator["Rows"]:
-        """All rows in blocks of so many, fewer where they are long."""
+        """Yield all rows in blocks of `rows` rows, fewer where they are long."""
         start = 0
         while start < len(self):
-            far = int(np.searchsorted(self.offsets, self.offsets[start] + _BLOCK_BYTES, side="right")) - 1
-            stop = min(max(start + 1, far), start + rows, len(self))
+            stop_by_bytes = int(np.searchsorted(self.offsets, self.offsets[start] + _BLOCK_BYTES, side="right")) - 1
+            stop = min(max(start + 1, stop_by_bytes), start + rows, len(self))
             yield self[start:stop]
             start = stop
 
 
 def lines_of(data: bytes, returns: bool = False) -> Rows:
-    """The lines of a text, the last one empty if a line break ends the one before. Bytes that are no UTF-8 become "�".
+    """Return the lines of a text, the last one empty if the text ends in a line break.
+
+    Bytes that are no UTF-8 become "�".
 
     returns : lines end in carriage returns, as on old Macs; a line feed is a blank then.
     """
@@ -93,13 +95,8 @@ def _as_utf8(data: bytes) -> bytes:
     return data
 
 
-def is_no_row(line: str) -> bool:
-    """Whether a line above a header is none: it is blank, or names the separator."""
-    return not line.strip() or named_separator(line) is not None
-
-
 def named_separator(line: str) -> str | None:
-    """The separator that a line like "sep=;" names."""
+    """Return the separator that a line like "sep=;" names, None for any other line."""
     match = re.fullmatch(r'"?sep=(.)"?', line, re.IGNORECASE)
     return match[1] if match else None
 
@@ -107,23 +104,25 @@ def named_separator(line: str) -> str | None:
 # --------------------------------------------------------------------------------------------------------------- quotes
 
 
-def _strict(separator: str) -> str:
-    """A pattern: every cell is free of quotes, or in quotes of which those inside are doubled."""
+def _strict_pattern(separator: str) -> str:
+    """Return the pattern of rows in which every cell is free of quotes, or in quotes with quotes inside doubled."""
     cell = rf'(?: *"(?:[^"]|"")*" *|[^"{separator}\r\n]*)'
     return rf"^{cell}(?:[{separator}]{cell})*[\r\n]*$"
 
 
-def _closed(separator: str) -> str:
-    """A pattern: no quote is open at the end. As `csv` reads: within a cell that does not begin with it, a quote is a
-    character like others."""
+def _closed_pattern(separator: str) -> str:
+    """Return the pattern of rows at whose end no quote is open.
+
+    As in `csv`, a quote within a cell that does not begin with one is a character like others.
+    """
     cell = rf'(?: *"(?:[^"]|"")*"(?:[^"{separator}][^{separator}]*)?| *[^" {separator}][^{separator}]*| *)'
     return rf"^{cell}(?:[{separator}]{cell})*[\r\n]*$"
 
 
-def _matches(rows: Rows, which: np.ndarray, pattern: str) -> bool:
-    """Whether all rows at these places do."""
-    matching = _match(rows.texts().take(pyarrow.array(which)), pattern)
-    return bool(pyarrow.compute.all(matching, min_count=0).as_py())
+def _all_match(rows: Rows, indices: np.ndarray, pattern: str) -> bool:
+    """Return true if all rows at the indices match the pattern."""
+    matches = _match(rows.texts().take(pyarrow.array(indices)), pattern)
+    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
 
 def _match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
@@ -131,22 +130,22 @@ def _match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
 
 
 def records(lines: Rows, separator: str) -> Rows:
-    """The lines as CSV records. Raises UserError where it is not clear which quotes belong together.
+    """Merge lines to CSV records. Raises UserError where it is not clear which quotes belong together.
 
-    Each record has an even number of quotes, so that the number before a record is even, too. If one record is replaced
-    by whatever has an odd number, so has the file, which is refused; if by an even number, all others begin and end
-    where they did.
+    Each record has an even number of quotes, so that the number in front of a record is even, too. If one record is
+    replaced by a text with an odd number, the file has an odd number and is refused; if by a text with an even number,
+    all others begin and end at the same characters.
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
-    before = np.searchsorted(quotes, lines.offsets)
-    before -= before[0]
-    before &= 1  # in place: there may be millions
-    inside = before.astype(bool)
-    if not inside.any():
+    quote_counts = np.searchsorted(quotes, lines.offsets)  # in front of each line
+    quote_counts -= quote_counts[0]
+    quote_counts &= 1  # in place: there may be millions
+    is_inside = quote_counts.astype(bool)
+    if not is_inside.any():
         return lines
-    merged = Rows(lines.data, lines.offsets[~inside])
-    several = np.flatnonzero(np.diff(np.flatnonzero(~inside)) > 1)
-    if inside[-1] or not _matches(merged, several, _strict(separator)):
+    merged = Rows(lines.data, lines.offsets[~is_inside])
+    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)
+    if is_inside[-1] or not _all_match(merged, multiline, _strict_pattern(separator)):
         raise _not_closed()
     return merged
 
@@ -159,13 +158,13 @@ def _not_closed() -> UserError:
 
 
 def header_lines(lines: Rows, separator: str) -> int:
-    """How many lines the header takes, which is the first row: several where its cells in quotes hold line breaks.
+    """Count the lines of the header, which is the first row: several where its cells in quotes hold line breaks.
 
-    Raises UserError if it opens a quote that is closed nowhere, so that no row below can become a part of it.
+    Raises UserError if the header opens a quote that is not closed, so that no row below can become a part of it.
     """
     for count in range(1, min(_HEADER_LINES, len(lines)) + 1):
         header = Rows(lines.data, lines.offsets[[0, count]])
-        if _matches(header, np.array([0]), _strict(separator)):
+        if _all_match(header, np.array([0]), _strict_pattern(separator)):
             return count
     if len(lines) and is_open(lines[:1], separator):
         raise _not_closed()
@@ -173,16 +172,16 @@ def header_lines(lines: Rows, separator: str) -> int:
 
 
 def is_open(lines: Rows, separator: str) -> bool:
-    """Whether a quote is open at the end of some line."""
-    quoted = np.flatnonzero(pyarrow.compute.match_substring(lines.texts(), '"').to_numpy(zero_copy_only=False))
-    return not _matches(lines, quoted, _closed(separator))
+    """Return true if a quote is open at the end of some line."""
+    with_quotes = np.flatnonzero(pyarrow.compute.match_substring(lines.texts(), '"').to_numpy(zero_copy_only=False))
+    return not _all_match(lines, with_quotes, _closed_pattern(separator))
 
 
 # ---------------------------------------------------------------------------------------------------------------- cells
 
 
 def cells_of(text: str, separator: str) -> list[str]:
-    """The cells of a row, which is a row by itself: an open quote ends with it. None where it is no text for `csv`."""
+    """Cut a row into cells; an open quote ends with the row. A row that `csv` cannot read has no cells."""
     tidy = text.strip("\r\n").replace("\r\n", "\n").replace("\r", " ")
     try:
         return next(csv.reader([tidy], delimiter=separator, skipinitialspace=True), [])
@@ -191,57 +190,59 @@ def cells_of(text: str, separator: str) -> list[str]:
 
 
 def fits(cells: list[str], width: int) -> bool:
-    """Whether a row has no more cells than there are columns; surplus ones without anything in them do not count."""
+    """Return true if a row has at most `width` cells; surplus blank cells do not count."""
     return not any(cell.strip() for cell in cells[width:])
 
 
 def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
-    """The cells of rows by column, as texts, and how many rows have more cells than there are columns.
+    """Cut rows into cells; return them by column, as texts, and the number of rows with more than `width` cells.
 
-    A row with fewer has nothing in the last ones; one with more has nothing at all: nobody can tell which are where.
+    A row with fewer cells has empty ones in the last columns. One with more has empty ones only, since it is not known
+    which cell belongs to which column.
     """
     texts, compute = rows.texts(), pyarrow.compute
-    quoted = compute.match_substring(texts, '"').to_numpy(zero_copy_only=False)
-    marks = compute.count_substring(texts, separator).to_numpy(zero_copy_only=False)
-    is_plain = ~quoted & (marks == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
-    cut = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()
-    places = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)
-    others, wide = _by_column(rows, np.flatnonzero(~is_plain), separator, width)
+    has_quotes = compute.match_substring(texts, '"').to_numpy(zero_copy_only=False)
+    separators = compute.count_substring(texts, separator).to_numpy(zero_copy_only=False)
+    is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
+    plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()
+    indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)
+    other_columns, wide = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
     columns = []
-    for column, cells in enumerate(others):
-        plain = cut.take(pyarrow.array(np.arange(column, len(cut), width))).take(places)
+    for column, cells in enumerate(other_columns):
+        plain = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width))).take(indices)
         columns.append(compute.replace_with_mask(plain, pyarrow.array(~is_plain), cells))
     return columns, wide
 
 
-def _by_column(rows: Rows, which: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
-    """The cells of some rows, read one by one, by column; and how many of these rows have too many."""
+def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
+    """Read the rows at the indices with `csv`; return cells and count as `columns_of` does."""
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
-    wide, nothing = 0, [""] * width
-    for start in range(0, len(which), _PART):  # few of them are Python objects at a time
+    wide, empty = 0, [""] * width
+    for start in range(0, len(indices), _PART):  # few of them are Python objects at a time
         table = []
-        for cells in _read(rows, which[start : start + _PART], separator):
+        for cells in _read_rows(rows, indices[start : start + _PART], separator):
             if len(cells) != width:
-                surplus = not fits(cells, width)
-                wide += surplus
-                cells = nothing if surplus else (cells + nothing)[:width]
+                is_wide = not fits(cells, width)
+                wide += is_wide
+                cells = empty if is_wide else (cells + empty)[:width]
             table.append(cells)
         for part, column in zip(parts, zip(*table, strict=True), strict=True):
             part.append(pyarrow.array(column, pyarrow.large_string()))
     return [pyarrow.concat_arrays(part) for part in parts], wide
 
 
-def _read(rows: Rows, which: np.ndarray, separator: str) -> list[list[str]]:
-    """The cells of some rows; all at once, if none needs a closer look."""
-    lengths, compute = rows.offsets[which + 1] - rows.offsets[which], pyarrow.compute
+def _read_rows(rows: Rows, indices: np.ndarray, separator: str) -> list[list[str]]:
+    """Read the cells of the rows at the indices: all at once, or one by one where a row is long, has an open quote or
+    a carriage return."""
+    lengths, compute = rows.offsets[indices + 1] - rows.offsets[indices], pyarrow.compute
     if lengths.max() < csv.field_size_limit():
-        texts = compute.utf8_rtrim(rows.texts().take(pyarrow.array(which)), "\r\n")
-        odd = compute.or_(compute.match_substring(texts, "\r"), compute.invert(_match(texts, _closed(separator))))
-        if not compute.any(odd).as_py():
+        texts = compute.utf8_rtrim(rows.texts().take(pyarrow.array(indices)), "\r\n")
+        is_open_row = compute.invert(_match(texts, _closed_pattern(separator)))
+        if not compute.any(compute.or_(compute.match_substring(texts, "\r"), is_open_row)).as_py():
             return [*csv.reader(texts.to_pylist(), delimiter=separator, skipinitialspace=True)]
     return [
         [] if length > MAX_LINE_BYTES else cells_of(rows.text(row), separator)
-        for row, length in zip(which.tolist(), lengths.tolist(), strict=True)
+        for row, length in zip(indices.tolist(), lengths.tolist(), strict=True)
     ]
 
 
@@ -253,15 +254,17 @@ _NO_KINDS = "Say of every column what it holds"
 
 
 def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
-    """The cells of the header, none of a file without one, and the rows below. Raises UserError for a header that is no
-    text, and where it is not clear where rows end."""
+    """Return the cells of the header, none without one, and the rows below it.
+
+    Raises UserError for a header that is no text, and where it is not clear where rows end.
+    """
     lines = lines_of(data, reading.rows == "returns")
-    ends_itself = lines.offsets[-2] == lines.offsets[-1]  # the last line is empty
-    below = int(ends_itself) if reading.below is None else reading.below
+    is_last_empty = lines.offsets[-2] == lines.offsets[-1]
+    below = int(is_last_empty) if reading.below is None else reading.below
     lines = lines[reading.above : max(len(lines) - below, 0)]
     header: list[str] = []
     if reading.header:
-        lines = lines[sum(1 for _ in blank_lines(lines)) :]
+        lines = lines[len(blank_lines(lines)) :]
         if len(lines):
             count = 1 if reading.rows != "records" else header_lines(lines, reading.separator)
             header, lines = _header(Rows(lines.data, lines.offsets[[0, count]]), reading.separator), lines[count:]
@@ -269,10 +272,11 @@ def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
 
 
 def blank_lines(lines: Rows) -> list[str]:
-    """The first lines that are no rows where a header follows."""
+    """Return the first lines that are blank or name the separator, like "sep=;": above a header, they are no rows."""
     blank = []
     for row in range(min(len(lines), LOOKED_AT)):
-        if not is_no_row(line := lines.text(row)):
+        line = lines.text(row)
+        if line.strip() and named_separator(line) is None:
             break
         blank.append(line)
     return blank
@@ -288,18 +292,17 @@ def _header(line: Rows, separator: str) -> list[str]:
 
 
 def usual_width(rows: Rows, separator: str) -> int:
-    """How many cells most of the first rows have."""
-    first = rows[:LOOKED_AT]
-    widths = Counter(len(cells_of(first.text(row), separator)) for row in range(len(first)))
+    """Return the most frequent number of cells in the first rows."""
+    widths = Counter(len(cells_of(rows.text(row), separator)) for row in range(min(len(rows), LOOKED_AT)))
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
 
 def read_text(
     data: bytes, reading: Reading, max_rows: int | None, min_columns: int, max_columns: int
 ) -> "pyarrow.Table":
-    """The table that a text is by its reading: a column of numbers, of texts, or of both for each name.
+    """Read a text into a table by a reading: for each name a column of numbers, one of texts, or both.
 
-    max_rows : a longer one is refused. Raises UserError for whatever cannot be read.
+    max_rows : a longer table is refused. Raises UserError for a text that cannot be read.
     """
     header, rows = layout(data, reading)
     if not reading.header:
@@ -326,32 +329,32 @@ def read_text(
         )
     if max_rows is not None and len(rows) > max_rows:
         raise too_many_rows(max_rows)
-    return _interpreted(rows, names, kinds, reading)
+    return _read_table(rows, names, kinds, reading)
 
 
-def _interpreted(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
-    used = [place for place, kind in enumerate(kinds) if kind != "unused"]
-    numbers = {place: [np.empty(0)] for place in used}
-    texts = {place: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for place in used}
+def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
+    used = [index for index, kind in enumerate(kinds) if kind != "unused"]
+    numbers = {index: [np.empty(0)] for index in used}
+    texts = {index: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used}
     wide = 0
     for block in rows.blocks(max(1, _CHUNK_CELLS // len(names))):
         columns, surplus = columns_of(block, reading.separator, len(names))
         wide += surplus
-        for place in used:
-            values, written = read_cells(columns[place], reading)
-            if kinds[place] == "number":
-                written = only(written, ~np.isnan(numbers_in(written.dictionary)))
-            numbers[place].append(values)
-            texts[place].add(written)
+        for index in used:
+            values, cell_texts = read_cells(columns[index], reading)
+            if kinds[index] == "number":
+                cell_texts = select_texts(cell_texts, ~np.isnan(numbers_in(cell_texts.dictionary)))
+            numbers[index].append(values)
+            texts[index].add(cell_texts)
     if wide and wide == len(rows) and not reading.kinds:  # where they are declared, no row refuses the file
         raise _another_header(names)
     columns = []
-    for place in used:
-        values, written = np.concatenate(numbers.pop(place)), texts.pop(place).whole()
-        if not len(written.dictionary) or not np.isnan(values).all():
-            columns.append((names[place], pyarrow.array(values)))
-        if len(written.dictionary):
-            columns.append((names[place], written))
+    for index in used:
+        values, column_texts = np.concatenate(numbers.pop(index)), texts.pop(index).whole()
+        if not len(column_texts.dictionary) or not np.isnan(values).all():
+            columns.append((names[index], pyarrow.array(values)))
+        if len(column_texts.dictionary):
+            columns.append((names[index], column_texts))
     return pyarrow.Table.from_arrays([column for _, column in columns], names=[name for name, _ in columns])
 
 

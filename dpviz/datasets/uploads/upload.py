@@ -1,8 +1,8 @@
-"""From a user's table to a data set: what the user declares, and the rows that follow from it.
+"""Data sets from a user's table: the declarations of the user, and the rows that follow from them.
 
-What is known of an upload follows from declarations alone. A cell decides about its own row and about nothing else: not
-about a fact, not about a plan, not about whether a run is possible. What the cells look like is counted for the
-uploader's eyes, in `notes`.
+The facts of an upload follow from declarations alone. A cell decides about its own row and about nothing else: not
+about a fact, not about a plan, not about the possibility of a run. Oddities of the cells are counted in `notes`, for
+the uploader's eyes.
 """
 
 import secrets
@@ -36,16 +36,16 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
 
 
 def new_identity() -> str:
-    """What an uploaded table is called in settings and downloads: random, because a hash would tell its rows."""
+    """Draw the name of an uploaded table in settings and downloads: random, because a hash would depend on its rows."""
     return secrets.token_hex(16)
 
 
 class Upload(Specification):
-    """A table that the user uploaded: all that was declared of it. The array travels beside it.
+    """The declarations of an uploaded table. Its array is passed separately, in `tables`, under `identity`.
 
     identity : random, drawn for each upload and choice of columns. n : rows; public.
         reading : how the file is read, as declared; None is `Reading()`.
-    from_data : which of the declarations were read from the rows.
+    from_data : marks of the declarations that were read from the rows.
     """
 
     title: ClassVar[str] = "Uploaded table"
@@ -57,31 +57,42 @@ class Upload(Specification):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """As of a `DataSpecification`. How many rows are left, where some were left out for what is in them, too."""
+        """Phrases for declarations that were read from the rows, as of a `DataSpecification`.
+
+        The number of rows is one of them where rows are left out because of missing values.
+        """
         return (*in_words(self.from_data), *[ROWS] * (getattr(self, "missing", "fill") == "drop"))
 
     @abstractmethod
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
-        """The rows of a table from `read_table`, made by these declarations alone, however many they are, and what
-        looks odd in them. Raises UserError for a column that is not there."""
+        """Make the rows of a table from `read_table`, of any length, by these declarations alone; note oddities.
+
+        Raises UserError for a column that is missing.
+        """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """The array (n, columns) of a table from `read_table`, read-only; see `read`. Raises UserError as that does,
-        for another number of rows, and for a column of numbers that has none. What looks odd otherwise is a warning."""
-        read = self.read(frame)
-        check_size(len(read.table), self.n)
-        if read.without_number:
+        """Return the array (n, columns) of a table from `read_table`, read-only, as `read` makes it.
+
+        Raises UserError as `read` does, for another number of rows than n, and for a column of numbers that has none.
+        Other oddities are warnings.
+        """
+        result = self.read(frame)
+        check_size(len(result.table), self.n)
+        if result.without_number:
             raise UserError(
-                f"{', '.join(read.without_number)}: declare categories for texts, write 1 and 0 for yes and no, or "
+                f"{', '.join(result.without_number)}: declare categories for texts, write 1 and 0 for yes and no, or "
                 "leave the column out. As it is, it would be a constant.",
                 title="A column of numbers has none",
             )
-        for note in read.notes:
+        for note in result.notes:
             warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=2)
-        return read.table
+        return result.table
 
     def blocks(self, file: TableFile) -> Iterator[np.ndarray]:
-        """The array of a file in blocks of rows, in their order. Raises UserError as `rows`."""
+        """Yield the array of a file in blocks of rows, in their order.
+
+        Raises UserError as `read` does, and at the end for another number of rows than n.
+        """
         count = 0
         for frame in file.blocks():
             block = self.read(frame).table
@@ -91,7 +102,7 @@ class Upload(Specification):
         check_size(count, self.n)
 
     def table(self, tables: Mapping[str, np.ndarray], columns: int, dtype: Any = np.float64) -> np.ndarray:
-        """Its array (n, columns) among `tables`. Raises UserError if it is not there, or not the one that was made."""
+        """Return its array (n, columns) from `tables`. Raises UserError if it is missing or does not fit."""
         table: Any = tables.get(self.identity)
         if isinstance(table, TableFile):
             table = np.concatenate([*self.blocks(table)])
@@ -108,12 +119,12 @@ class UploadedTable(Upload, DatasetSpecification):
     bounds, names : declared range and column of each numeric feature.
     categories, edges : the columns of declared categories, as in `CategoricalUpload`; each makes a feature of every
         category.
-    target : the column to predict. positive : its class that counts as +1; every other class, and none, is -1.
+    target : the column to predict. positive : its class that counts as +1; other classes and missing cells are -1.
     target_range : the declared range of a target that is a number; None for one of two classes.
     missing : "fill" puts the middle of the declared range where a feature, or a target that is a number, has no finite
-        one. "drop" leaves out rows without such a number or without a target; then n depends on the data, although it
+        value. "drop" leaves out rows without such a number or without a target; then n depends on the data, although it
         counts as public.
-    constant : whether there is a further feature, the last numeric one, that is 1 in every row: at the upper end of its
+    constant : true for a further feature, the last numeric one, that is 1 in every row: at the upper end of its
         range, it stays 1 however features are scaled to [0, 1] or [-1, 1], and is clipped with the others.
     """
 
@@ -149,8 +160,9 @@ class UploadedTable(Upload, DatasetSpecification):
         )
 
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
-        """Numeric features, the place of every category in its list, and the target: -1 or +1, or a number."""
-        read = read_rows(
+        """Make columns of numeric features, of indices of categories in their lists, and of the target: -1 or +1, or a
+        number."""
+        result = read_rows(
             frame,
             self.names,
             self.bounds,
@@ -161,12 +173,12 @@ class UploadedTable(Upload, DatasetSpecification):
         )
         limits.check_columns(frame, [name for name, _ in self.categories])
         if not self.categories:
-            return read
-        codes = parsing.list_codes(frame, self.categories, self.edges)[read.kept]
-        table = np.column_stack([read.table[:, :-1], codes, read.table[:, -1]])
+            return result
+        codes = parsing.list_codes(frame, self.categories, self.edges)[result.kept]
+        table = np.column_stack([result.table[:, :-1], codes, result.table[:, -1]])
         table.flags.writeable = False
-        notes = *read.notes, *_other_notes(parsing.unlisted(codes, self.categories))
-        return replace(read, table=table, notes=notes)
+        notes = *result.notes, *_other_notes(parsing.unlisted(codes, self.categories))
+        return replace(result, table=table, notes=notes)
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
         file: Any = tables.get(self.identity)
@@ -183,10 +195,10 @@ class UploadedTable(Upload, DatasetSpecification):
         features[:, :numeric] = table[:, :numeric]
         start = numeric + self.constant
         features[:, numeric:start] = 1.0
-        for (_, categories), place in zip(self.categories, table[:, numeric:-1].T, strict=True):
+        for (_, categories), codes in zip(self.categories, table[:, numeric:-1].T, strict=True):
             last = len(categories) - 1
-            listed = np.isin(place, np.arange(last))
-            features[np.arange(self.n), start + np.where(listed, place, last).astype(np.int64)] = 1.0
+            is_listed = np.isin(codes, np.arange(last))
+            features[np.arange(self.n), start + np.where(is_listed, codes, last).astype(np.int64)] = 1.0
             start += len(categories)
         return features, table[:, -1].copy()
 
@@ -207,7 +219,7 @@ class Prepared(Generic[U]):
     dropped : int
         Rows left out because of missing values.
     notes : tuple of str
-        What looks odd in the file. It looks at the data: for the uploader's eyes, not private.
+        Oddities of the file. They look at the data: for the uploader's eyes, not private.
     """
 
     table: np.ndarray
@@ -220,8 +232,8 @@ class Prepared(Generic[U]):
 class RowsRead:
     """The rows of a file that are used.
 
-    table : (kept, columns), read-only. kept : (rows of the file,) bool. notes : as in `Prepared`. without_number : the
-    columns of numbers that have none.
+    table : (used rows, columns), read-only. kept : (rows of the file,) bool, true for rows that are used. notes : as in
+    `Prepared`. without_number : quoted names of the columns of numbers that have none.
     """
 
     table: np.ndarray
@@ -240,26 +252,27 @@ def read_rows(
     missing: Missing,
     target_range: tuple[float, float] | None = None,
 ) -> RowsRead:
-    """Features and labels of a table by declarations alone; a target None stands for labels that are all 0, a target
-    with a range for one that is a number.
+    """Make features and labels of a table by declarations alone.
 
-    A cell without a finite number becomes the middle of its range, so that replacing one row changes one row of the
-    result, whatever is in it; "drop" leaves such rows out, and rows without a target.
+    Without a target, all labels are 0. With a target range, the target is a number, else one of two classes.
+
+    A cell without a finite number becomes the middle of its range, so that replacing one row by any other changes one
+    row of the result; "drop" leaves such rows out, and rows without a target.
     """
     limits.check_columns(frame, names if target is None else (*names, target))
     table = np.zeros((len(frame), len(names) + 1))
-    gaps = np.zeros(len(frame), dtype=bool)
+    has_gap = np.zeros(len(frame), dtype=bool)
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))
-    holes, constant, empty = {}, list[str](), list[str]()
+    unusable_counts, constant, empty = {}, list[str](), list[str]()
     for position, (name, (low, high)) in enumerate(columns):
         values = numbers(frame[name])
-        unusable = ~np.isfinite(values)
-        table[:, position] = np.where(unusable, (low + high) / 2, values)
-        gaps |= unusable
-        holes[name] = int(unusable.sum())
-        if name != target and values.size and unusable.all():
+        is_unusable = ~np.isfinite(values)
+        table[:, position] = np.where(is_unusable, (low + high) / 2, values)
+        has_gap |= is_unusable
+        unusable_counts[name] = int(is_unusable.sum())
+        if name != target and values.size and is_unusable.all():
             empty.append(shown(name))
         if name != target and values.size and (values == values[0]).all():
             constant.append(shown(name))
@@ -271,20 +284,22 @@ def read_rows(
         )
     if target is not None and target_range is None:
         table[:, -1] = encode_target(frame[target], positive)
-        untold = is_empty(frame[target])
-        gaps |= untold
-        notes += _target_notes(table[:, -1], int(untold.sum()) if missing == "fill" else 0, target, positive)
-    filled = [f"{count:,} in {shown(name)}" for name, count in holes.items() if count]
+        is_missing = is_empty(frame[target])
+        has_gap |= is_missing
+        notes += _target_notes(table[:, -1], int(is_missing.sum()) if missing == "fill" else 0, target, positive)
+    filled = [f"{count:,} in {shown(name)}" for name, count in unusable_counts.items() if count]
     if missing == "fill" and filled:
-        notes.append(f"cells without a finite number, which take the middle of the declared range: {_some(filled)}")
-    kept = ~gaps if missing == "drop" else np.ones(len(frame), dtype=bool)
-    table = table[kept]
+        notes.append(
+            f"cells without a finite number, which take the middle of the declared range: {_join_first(filled)}"
+        )
+    is_kept = ~has_gap if missing == "drop" else np.ones(len(frame), dtype=bool)
+    table = table[is_kept]
     table.flags.writeable = False
-    return RowsRead(table, kept, tuple(notes), tuple(empty))
+    return RowsRead(table, is_kept, tuple(notes), tuple(empty))
 
 
-def _target_notes(labels: np.ndarray, untold: int, target: str, positive: str) -> list[str]:
-    notes = [f"rows without a target, which count as the negative class: {untold:,}"] * bool(untold)
+def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) -> list[str]:
+    notes = [f"rows without a target, which count as the negative class: {missing:,}"] * bool(missing)
     if labels.size and abs(labels.sum()) == labels.size:
         count = "every row" if labels[0] > 0 else "no row"
         notes.append(
@@ -294,11 +309,11 @@ def _target_notes(labels: np.ndarray, untold: int, target: str, positive: str) -
 
 
 def _other_notes(counts: Mapping[str, int]) -> list[str]:
-    most = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
-    return [f"rows in the category “{parsing.OTHER}”: {_some(most)}"] * bool(most)
+    parts = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
+    return [f"rows in the category “{parsing.OTHER}”: {_join_first(parts)}"] * bool(parts)
 
 
-def _some(parts: Sequence[str]) -> str:
+def _join_first(parts: Sequence[str]) -> str:
     return ", ".join(parts[:8]) + (" and more" if len(parts) > 8 else "")
 
 
@@ -313,7 +328,7 @@ def check_size(count: int, n: int) -> None:
 
 
 def table_is_gone() -> UserError:
-    """The error for an uploaded table that is not among the tables, or has another shape."""
+    """Return the error for an uploaded table that is not among the tables, or has another shape."""
     return UserError(
         "Upload the file again. Uploaded rows are kept in memory only and never become part of the settings.",
         title="The uploaded table is no longer here",
@@ -334,7 +349,7 @@ def prepare(
     target_range: tuple[float, float] | None = None,
     constant: bool = False,
 ) -> Prepared[UploadedTable]:
-    """The chosen columns of a table from `read_table` as one array, and the specification that made it.
+    """Prepare columns of a table from `read_table`: as one array, with the specification that made it.
 
     Parameters
     ----------
@@ -343,35 +358,35 @@ def prepare(
     features : sequence of str
         Numeric columns (true/false counts as 1/0).
     bounds : mapping of column name to (low, high)
-        The declared range of every feature. It must come from knowledge about the column, not from the file.
+        The declared range of every feature. It must come from knowledge of the column, not from the file.
     drop_missing : bool
         Leave out the rows in which the target is missing or a feature is no finite number. The number of rows that
         remain counts as public, and depends on the data. Otherwise such cells are filled; see `UploadedTable`.
     identity, reading : optional
-        32 hexadecimal digits, random if None; how the file was read, as declared, so that it is read in the same way
+        32 hexadecimal digits, random if None; the declared reading of the file, so that it can be read in the same way
         again, None being `Reading()`.
     categories : mapping of column name to declared categories
         Further columns, as in `prepare_categories`: each category becomes a feature that is 0 or 1.
     target_range, constant
-        The declared range of a target that is a number, which has no positive class; whether to add a feature that is 1
-        in every row. See `UploadedTable`.
+        The declared range of a target that is a number, which has no positive class; true to add a feature that is 1 in
+        every row. See `UploadedTable`.
 
-    Raises UserError that names the column, for choices that cannot be used whatever the rows contain.
+    Raises UserError that names the column, for choices that cannot be used with any rows.
     """
     limits.check_choice(frame, target, [*features, *categories], features, bounds)
     if target_range is None:
         limits.check_positive(positive)
     if target_range is not None and not is_range(*target_range):
         raise limits.no_range(target, target_range)
-    listed, edges = parsing.declared_lists(categories)
-    limits.check_features(len(frame), len(features), [(name, len(texts)) for name, texts in listed])
+    lists, edges = parsing.declared_lists(categories)
+    limits.check_features(len(frame), len(features), [(name, len(texts)) for name, texts in lists])
     return prepared(
         UploadedTable,
         frame,
         identity,
         bounds=ranges_of(features, bounds),
         names=tuple(features),
-        categories=listed,
+        categories=lists,
         edges=edges,
         target=target,
         positive=positive or "1",
@@ -383,16 +398,19 @@ def prepare(
 
 
 def ranges_of(names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """The declared ranges of the columns of these names."""
+    """Return the declared ranges of the columns `names`, in their order."""
     return tuple((float(bounds[name][0]), float(bounds[name][1])) for name in names)
 
 
 def prepared(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declared: Any) -> Prepared[U]:
-    """The rows of a table as an upload of this class, so declared, reads them. Raises UserError for declarations that
-    do not go together, and for fewer than MIN_ROWS rows."""
+    """Make an upload of class `cls` with the declarations, and read the rows of a table by it.
+
+    Raises UserError for declarations that do not go together, and for fewer than MIN_ROWS rows.
+    """
     limits.check_rows(len(frame), len(frame))
     with sentences(cls):
         upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
-    read = upload.read(frame)
-    limits.check_rows(len(frame), len(read.table))
-    return Prepared(read.table, upload.replaced(n=len(read.table)), len(frame) - len(read.table), read.notes)
+    result = upload.read(frame)
+    n = len(result.table)
+    limits.check_rows(len(frame), n)
+    return Prepared(result.table, upload.replaced(n=n), len(frame) - n, result.notes)

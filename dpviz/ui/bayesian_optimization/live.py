@@ -1,4 +1,4 @@
-"""What a visitor of the page sees first: the validation loss falling with every training."""
+"""The live picture of the page of private tuning: the validation loss by trainings."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -26,8 +26,8 @@ from dpviz.ui.experiment.run import Run, about_problem
 
 LOSS = "objective"
 GROUND = 0.4  # seconds of trainings that the ground of two settings may take
+MIN_POINTS, MAX_POINTS = 9, 41  # points of the ground along each setting
 ALIKE = 1.05  # ratio of two ends up to which a search does as well
-FEWEST, MOST = 9, 41  # points of it along each setting
 
 
 def picture(run: Run, diagnostics: bool) -> Chart | None:
@@ -37,9 +37,9 @@ def picture(run: Run, diagnostics: bool) -> Chart | None:
     return losses(run, diagnostics)
 
 
-def along_spent(shown: PlanView | None) -> Mapping[str, hero.Drawn]:
+def along_spent(view: PlanView | None) -> Mapping[str, hero.Drawn]:
     """Return the losses against the privacy spent as a further face; none on a file, whose losses may be hidden."""
-    if shown is None or not shown.experiment.public:
+    if view is None or not view.experiment.public:
         return {}
     return {"Privacy spent": partial(losses, by_spent=True)}
 
@@ -54,39 +54,39 @@ def losses(run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
         return hero.curves(run, diagnostics, most=len(presets.METHODS))
     metric, along = trace.metrics[LOSS], "trainings"
     draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
-    looks = arm_styles(run.experiment.arms)
+    styles = arm_styles(run.experiment.arms)
     if by_spent:
         currency: Currency = run.experiment.budget.currency or "rho"
         along = f"privacy spent, {UNITS[currency].label}"
         spent = {
             label: spent_curve(trace, label, run.plans[label], currency)
-            for label, lane in trace.lanes.items()
-            if lane.private
+            for label, arm_trace in trace.lanes.items()
+            if arm_trace.private
         }
-        figure, told = draw(trace, LOSS, looks, spent, f"P{along[1:]}")
+        figure, note = draw(trace, LOSS, styles, spent, f"P{along[1:]}")
     else:
-        figure, told = draw(trace, LOSS, looks)
+        figure, note = draw(trace, LOSS, styles)
     privacy = results.privacy(metric, trace, run.experiment)
-    caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), told, privacy)))
+    caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), note, privacy)))
     alt = f"{metric.label} against {along}, one line per method"
     return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
 
 
 def has_ground(of: PlanView | Run) -> bool:
-    """Whether the loss can be drawn over all settings: of two, on public data, where trainings are quick."""
+    """Return true if the loss can be drawn over all settings: two of them, public data and quick trainings."""
     facts = facts_of(of)
-    return of.experiment.problem.public and facts.d == 2 and FEWEST**2 * facts.training_seconds < GROUND
+    return of.experiment.problem.public and facts.d == 2 and MIN_POINTS**2 * facts.training_seconds < GROUND
 
 
 def facts_of(of: PlanView | Run) -> TuningFacts:
-    """The facts that a run is planned from."""
+    """Return the facts by which a run is planned."""
     facts = next(iter(of.plans.values())).facts
     assert isinstance(facts, TuningFacts)
     return facts
 
 
 def landscape(run: Run, trace: Trace) -> Chart | None:
-    """Contours, and what every run of every method would release; None before the first step."""
+    """Return a chart of contours, and what every run of every method would release; None before the first step."""
     across, up = facts_of(run).axes
     return clouds.landscape(
         trace,
@@ -100,34 +100,34 @@ def landscape(run: Run, trace: Trace) -> Chart | None:
 
 
 def below(run: Run, *_: Ruler) -> Background | None:
-    """The loss below the runs, over all of both settings; None where it cannot be drawn."""
+    """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn."""
     return _ground(run) if has_ground(run) else None
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
 def _ground(run: Run) -> Background:
-    """The mean loss of a run over both settings: at points as many as are quick."""
+    """Compute the mean loss of a run over both settings, at as many points as GROUND seconds allow."""
     facts = facts_of(run)
-    points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), FEWEST, MOST))
+    points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), MIN_POINTS, MAX_POINTS))
     low, high = facts.box
     return clouds.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:
-    """Where the best method ends, after how many trainings; and whether random search does as well."""
-    told, found = hero.lowest(run, trace), outcome(trace)
-    if told is None or found is None or found.metric.name != LOSS:
-        return told
-    ends = {found.best: found.end, **dict(found.others)}
-    words = [told.sentence]
+    """Return the headline: the end of the best method, the trainings of all, and searches that do as well as GIBO."""
+    headline, result = hero.lowest(run, trace), outcome(trace)
+    if headline is None or result is None or result.metric.name != LOSS:
+        return headline
+    ends = {result.best: result.end, **dict(result.others)}
+    sentences = [headline.sentence]
     trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}
-    taken = [f"{label} {short(float(count.mean()))}" for label, count in trainings.items() if len(count)]
-    words.append(f"Trainings of a run: {', '.join(taken)}.")
+    counts = [f"{label} {short(float(count.mean()))}" for label, count in trainings.items() if len(count)]
+    sentences.append(f"Trainings of a run: {', '.join(counts)}.")
     if presets.GIBO in ends:
         searches = {label: ends[label] for label in (presets.RANDOM, presets.GLOBAL) if label in ends}
-        words += [
-            texts.beaten(label, end < ends[presets.GIBO], found.chance(label, presets.GIBO))
+        sentences += [
+            texts.beaten(label, end < ends[presets.GIBO], result.chance(label, presets.GIBO))
             for label, end in searches.items()
             if end < ALIKE * ends[presets.GIBO]
         ]
-    return told._replace(sentence=" ".join(words))
+    return headline._replace(sentence=" ".join(sentences))

@@ -1,4 +1,4 @@
-"""The page of private tuning, described."""
+"""Description of the page of private tuning."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from dpviz.ui.experiment.results import Options
 
 
 class TuningPage(FamilyPage):
-    """The methods, their settings, and what the page shows of them."""
+    """The methods, their settings, and the contents of the page."""
 
     prefix = plan.PREFIX
     package = bayesian_optimization
@@ -42,8 +42,8 @@ class TuningPage(FamilyPage):
     verdict = staticmethod(results.verdict)
     scenery = PlaneView(ground=live.below)
 
-    def options(self, shown: PlanView) -> Options:
-        return replace(super().options(shown), second=BATCH_SIZE.name)
+    def options(self, view: PlanView) -> Options:
+        return replace(super().options(view), second=BATCH_SIZE.name)
 
 
 PAGE = TuningPage()

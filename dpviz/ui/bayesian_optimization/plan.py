@@ -1,4 +1,4 @@
-"""The plan of private tuning: who is protected, when to stop looking, and what that takes."""
+"""The plan of private tuning: the protected users, the advised bias level, and the trainings that it takes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +25,7 @@ PREFIX = "tuning"
 
 
 def protected(problem: TuningSpecification) -> str:
-    """Who is protected."""
+    """Say who is protected: the unit of neighbouring data sets, and which numbers are public."""
     unit, data = problem.unit, problem.dataset
     several = isinstance(data, DatasetSpecification) and isinstance(data.facts(), UserFacts)
     public = ", who they are and how many rows each has are public" if several else " is public"
@@ -35,29 +35,29 @@ def protected(problem: TuningSpecification) -> str:
     )
 
 
-def verdict(shown: PlanView) -> None:
-    """Who is protected and who is not, and the advised bias level with a button that takes it."""
-    found: Forecast = shown.theory
-    problem = shown.experiment.problem
+def verdict(view: PlanView) -> None:
+    """Draw who is protected and who is not, and the advised bias level with a button that sets it."""
+    forecast: Forecast = view.theory
+    problem = view.experiment.problem
     assert isinstance(problem, TuningSpecification)
     with st.container(border=True):
         left, right = st.columns(2, gap="medium")
         left.markdown(f":material/shield: **Protected.** {protected(problem)}")
-        nobody = "Nothing is trained here: there is nobody else in the data."
-        right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or nobody}")
-    each = "; ".join(f"{label} about {short(count)}" for label, count in found.trainings.items())
-    st.caption(f"Trainings of a run: {each}.")
-    if found.advice is None:
+        no_others = "Nothing is trained here: there is nobody else in the data."
+        right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or no_others}")
+    trainings = "; ".join(f"{label} about {short(count)}" for label, count in forecast.trainings.items())
+    st.caption(f"Trainings of a run: {trainings}.")
+    if forecast.advice is None:
         return
-    level = found.advice.level
-    fixed = found.method.batch_size is not None or found.method.placing.design == "central"
+    level = forecast.advice.level
+    is_fixed = forecast.method.batch_size is not None or forecast.method.placing.design == "central"
     page_plan.advised(
-        f"**Stop looking at ω = {short(level)}.** {texts.FIXED if fixed else 'Why: “Advice” below.'}",
+        f"**Stop looking at ω = {short(level)}.** {texts.FIXED if is_fixed else 'Why: “Advice” below.'}",
         f"{PREFIX}_advised",
         "Use this bias level",
         on_click=_apply,
         args=(level,),
-        disabled=found.method.bias_level == float(short(level)) and not fixed,
+        disabled=forecast.method.bias_level == float(short(level)) and not is_fixed,
         help="Sets the bias level, and leaves the number of evaluations per step to it.",
     )
 
@@ -69,44 +69,44 @@ def _apply(level: float) -> None:
     Panel(PREFIX).write(settings)
 
 
-def reasons(shown: PlanView) -> None:
-    """Why a bias level is advised, and every one in numbers."""
-    found: Forecast = shown.theory
-    if found.advice is None:
+def reasons(view: PlanView) -> None:
+    """Draw the reason for the advised bias level, and a table of all levels."""
+    forecast: Forecast = view.theory
+    if forecast.advice is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
-    st.markdown(found.advice.why)
+    st.markdown(forecast.advice.why)
     rows = [
         {
             "Bias level ω": row.level,
             "First batch b₁": "more than there are" if row.batch is None else str(row.batch),  # a column has one type
             "Planned bias": row.bias,
-            "Noise": found.advice.noise,
+            "Noise": forecast.advice.noise,
             "Trainings of a run, about": row.trainings,
         }
-        for row in found.advice.rows
+        for row in forecast.advice.rows
     ]
     show_table(rows, style=explain.readable, alt="Of every bias level: first batch, bias, noise, and trainings")
     st.caption(f"{texts.TEXTS['CHARTS']['trainings_by_level']['caption']} {SETTINGS_ONLY}")
 
 
-def drawings(shown: PlanView) -> Iterator[Chart]:
-    """The noise in each step, the privacy spent, bias beside noise, and the trainings that it takes."""
-    yield plan_figures.noise_schedule(shown.plans, shown.styles, texts.NOISE)
-    yield page_plan.privacy_spent(shown)
-    yield figures.bias_and_noise(shown.theory)
-    yield figures.trainings_by_level(shown.theory)
+def drawings(view: PlanView) -> Iterator[Chart]:
+    """Yield charts of the noise in each step, the privacy spent, bias next to noise, and trainings by bias level."""
+    yield plan_figures.noise_schedule(view.plans, view.styles, texts.NOISE)
+    yield page_plan.privacy_spent(view)
+    yield figures.bias_and_noise(view.theory)
+    yield figures.trainings_by_level(view.theory)
 
 
-def size_note(shown: PlanView) -> str:
-    """Users and settings."""
-    facts = next(iter(shown.plans.values())).facts
+def size_note(view: PlanView) -> str:
+    """Describe the numbers of users and settings."""
+    facts = next(iter(view.plans.values())).facts
     return f"n = {facts.n:,} users, d = {facts.d:,} settings."
 
 
-def assumptions(shown: PlanView) -> None:
-    """The box of assumptions for these settings."""
-    problem = shown.experiment.problem
+def assumptions(view: PlanView) -> None:
+    """Draw the box of assumptions for these settings."""
+    problem = view.experiment.problem
     assert isinstance(problem, TuningSpecification)
     explain.assumptions(
         f"{protected(problem)} {problem.not_protected}",

@@ -1,4 +1,4 @@
-"""Closer looks at the plan of private tuning: what the bounds say of steps and users, and other ways to look."""
+"""Tabs of the plan of private tuning: advice, privacy by steps, bounds on steps and users, and other ways to look."""
 
 import math
 from collections.abc import Callable
@@ -28,28 +28,28 @@ ASSUMED = (
 )
 
 
-def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
-    """The closer looks, by the title of their tab."""
+def looks(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """Return the functions that draw the tabs, by title."""
     return {
-        "Advice": lambda: plan.reasons(shown),
-        "Privacy": lambda: _privacy(panel, shown, delta),
-        "Steps and users": lambda: _steps(panel, shown),
-        "Other ways to look": lambda: _others(panel, shown, delta),
+        "Advice": lambda: plan.reasons(view),
+        "Privacy": lambda: _privacy(panel, view, delta),
+        "Steps and users": lambda: _steps(panel, view),
+        "Other ways to look": lambda: _others(panel, view, delta),
     }
 
 
-def _privacy(panel: Panel, shown: PlanView, delta: float) -> None:
-    """ε after each step, and what an attacker can do with all that a run releases."""
+def _privacy(panel: Panel, view: PlanView, delta: float) -> None:
+    """Draw ε after each step, and the power of attacks on all releases of a run."""
     charts.beside(
-        (figures.epsilon_by_step(shown.plans, shown.styles, delta), panel.key("chart_epsilon")),
-        (figures.attacks(shown.plans, shown.styles), panel.key("chart_attacks")),
+        (figures.epsilon_by_step(view.plans, view.styles, delta), panel.key("chart_epsilon")),
+        (figures.attacks(view.plans, view.styles), panel.key("chart_attacks")),
     )
 
 
-def _steps(panel: Panel, shown: PlanView) -> None:
-    """The bound for every number of steps, how many users it takes, and where plain steps end up."""
-    found: Forecast = shown.theory
-    if found.mu is None:
+def _steps(panel: Panel, view: PlanView) -> None:
+    """Draw controls for assumptions on the loss, the bound by the number of steps, and a table of bounds."""
+    forecast: Forecast = view.theory
+    if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     st.markdown(texts.ASSUMED)
@@ -63,28 +63,30 @@ def _steps(panel: Panel, shown: PlanView) -> None:
     if landscape.convexity > landscape.smoothness:
         st.warning("The least curvature m is at most the largest, L.")
         return
-    method, facts = found.method, found.facts
+    method, facts = forecast.method, forecast.facts
     step = min(method.step_size, 1 / landscape.smoothness)
     prior = float(np.trace(method.surrogate.covariance.prior(np.mean(facts.box, axis=0))))
     bias = planning.bias_bound(AMPLITUDE, planning.planned_uncertainty(method.bias_level, facts.d, prior))
     left, right = st.columns(2, gap="medium")
     with left:
-        charts.show(figures.bound_by_steps(found, landscape, step, bias), panel.key("chart_steps"))
+        charts.show(figures.bound_by_steps(forecast, landscape, step, bias), panel.key("chart_steps"))
     with right:
         st.subheader("At your settings", anchor=False)
-        _told(found, landscape, step, bias)
+        _bounds_table(forecast, landscape, step, bias)
 
 
-def _told(found: Forecast, landscape: Landscape, step: float, bias: float) -> None:
-    """What the bounds say, in numbers."""
-    assert found.mu is not None
-    method, facts, zeta = found.method, found.facts, figures.FAILURE
-    ours, theirs = planning.fewest_users(landscape, method.clip, method.iterations, found.mu, facts.d, bias, zeta)
-    noise, count = found.noise, method.iterations
+def _bounds_table(forecast: Forecast, landscape: Landscape, step: float, bias: float) -> None:
+    """Draw a table of bounds on steps, users, noise and the end of plain steps, for step size `step`."""
+    assert forecast.mu is not None
+    method, facts, zeta = forecast.method, forecast.facts, figures.FAILURE
+    users, published = planning.fewest_users(
+        landscape, method.clip, method.iterations, forecast.mu, facts.d, bias, zeta
+    )
+    noise, count = forecast.noise, method.iterations
     rows = {
-        "Best number of steps T*": planning.best_steps(landscape, step, method.clip, facts.n, found.mu, facts.d),
-        "Users that keep every step in the ball": ours,
-        "the same, with the published constant": theirs,
+        "Best number of steps T*": planning.best_steps(landscape, step, method.clip, facts.n, forecast.mu, facts.d),
+        "Users that keep every step in the ball": users,
+        "the same, with the published constant": published,
         "Noise that no step exceeds, in 95 % of runs": planning.noise_radius(noise, facts.d, count, zeta),
         "the same, with the published constant ": planning.published_radius(noise, facts.d, count, zeta),
         "Where plain steps end up, per setting": math.sqrt(planning.noise_floor(step, landscape.smoothness, noise)),
@@ -95,21 +97,20 @@ def _told(found: Forecast, landscape: Landscape, step: float, bias: float) -> No
     st.caption(f"{texts.TOLD} {SETTINGS_ONLY}")
 
 
-def _others(panel: Panel, shown: PlanView, delta: float) -> None:
-    """Random stopping, values instead of slopes, and global search, in numbers of the plan."""
-    found: Forecast = shown.theory
-    if found.mu is None or not math.isfinite(found.mu):
+def _others(panel: Panel, view: PlanView, delta: float) -> None:
+    """Draw the privacy of random stopping, and the cost of released losses and of a global search."""
+    forecast: Forecast = view.theory
+    if forecast.mu is None or not math.isfinite(forecast.mu):
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     left, right = st.columns(2, gap="medium")
     with left:
-        charts.show(figures.random_stopping(found.mu, delta), panel.key("chart_stopping"))
+        charts.show(figures.random_stopping(forecast.mu, delta), panel.key("chart_stopping"))
     with right:
         st.subheader("Releasing losses instead of slopes", anchor=False)
-        facts, method = found.facts, found.method
+        facts, method = forecast.facts, forecast.method
         distance = method.placing.nearest * method.surrogate.length_scale
         factor = planning.value_release_factor(facts.loss_cap, method.clip, distance, facts.d)
         st.markdown(texts.values(factor, facts.d, distance))
-        needed = planning.global_trainings(0.1, facts.d)
-        st.markdown(texts.everywhere(needed, facts.d))
+        st.markdown(texts.everywhere(planning.global_trainings(0.1, facts.d), facts.d))
         st.caption(f"M = {short(facts.loss_cap)}, B = {short(method.clip)}. {SETTINGS_ONLY}")

@@ -1,4 +1,4 @@
-"""Choosing what is tuned, and on whose data."""
+"""The choice of the tuned model and its data."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ NOISY = tuple(control.name for control in TuningSpecification.controls() if cont
 
 
 def drawn_for(model: str) -> type[DatasetSpecification]:
-    """The generator of the data that a model comes with."""
+    """Return the class of the generator of the default data of a model."""
     return type(MODELS[model].model_fields["data"].default)
 
 

@@ -30,12 +30,12 @@ PANELS = 3
 
 
 def _nothing(*_: Any) -> None:
-    """A family that knows nothing of it."""
+    """Return None, for a family without a ground or a region."""
 
 
 @dataclass(frozen=True)
 class PlaneView:
-    """What a family knows of the plane in which its runs move.
+    """The knowledge of a family about the plane in which its runs move.
 
     ground : the objective, given the axes that show the runs; they become those of the ground. region : centres and
     half axes (T+1, 2) of the ellipses that should hold about 90 % of the runs of an arm after each step, by theory.
@@ -46,30 +46,30 @@ class PlaneView:
 
 
 def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: PlaneView) -> bool:
-    """The runs of at most three methods; False where there is no plane, as for a user's file."""
+    """Draw the runs of at most PANELS methods; return False where there is no plane, as for a user's file."""
     plane = run.experiment.problem.plane
-    labels = [label for label, lane in trace.lanes.items() if lane.private and len(lane.cloud) > 1]
+    labels = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
     if plane is None or not labels:
         return False
-    look = style.NOT_PRIVATE[theme()], presenting.scale()
-    if look not in run.films:
+    appearance = style.NOT_PRIVATE[theme()], presenting.scale()
+    if appearance not in run.films:
         metric = next(iter(results.metrics(trace).values()), None)
-        chosen = _chosen(trace, labels, metric)
-        animation = _Filmed(run, trace, metric, currency, scenery).animation(plane, chosen)
-        words = [
-            *_words(run, animation),
-            *[texts.CLOUD_LEFT_OUT] * (len(chosen) < len(labels)),
+        methods = _select_methods(trace, labels, metric)
+        animation = _Film(run, trace, metric, currency, scenery).animation(plane, methods)
+        sentences = [
+            *_describe(run, animation),
+            *[texts.CLOUD_LEFT_OUT] * (len(methods) < len(labels)),
             _privacy(run, trace, animation, metric),
         ]
-        run.films[look] = clouds.packed(animation, *look), " ".join(words)
-    film_sent, caption = run.films[look]
-    cloud.draw(panel.key("hero_cloud"), film_sent)
+        run.films[appearance] = clouds.packed(animation, *appearance), " ".join(sentences)
+    film, caption = run.films[appearance]
+    cloud.draw(panel.key("hero_cloud"), film)
     st.caption(caption)
     return True
 
 
-def _chosen(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Sequence[str]:
-    """The methods that have a panel: those that end lowest."""
+def _select_methods(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Sequence[str]:
+    """Return the methods that have a panel: those that end lowest."""
     if len(labels) <= PANELS:
         return labels
     lowest = () if metric is None else pictured(trace.only(labels), metric.name, PANELS)
@@ -77,8 +77,8 @@ def _chosen(trace: Trace, labels: Sequence[str], metric: Metric | None) -> Seque
 
 
 @dataclass(frozen=True)
-class _Filmed:
-    """A run, and what is told of it below its panels."""
+class _Film:
+    """A run, with the metric and the currency in the captions of its panels."""
 
     run: Run
     trace: Trace
@@ -87,18 +87,18 @@ class _Filmed:
     scenery: PlaneView
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
-        """The runs of these methods in a plane."""
+        """Return the animation of the runs of methods in a plane."""
         steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.frame(plane.titles, [walk.places for walk in walks], plane.corners)
         ground = self.scenery.ground(self.run, x, y)
         if ground is not None:
             x, y = clouds.on_ground(plane.titles, ground)
-        told = "" if self.metric is None else _lower(self.metric)
-        return Animation(steps, walks, x, y, told, ground, plane.corners)
+        metric = "" if self.metric is None else _lower(self.metric)
+        return Animation(steps, walks, x, y, metric, ground, plane.corners)
 
     def walk(self, label: str, steps: np.ndarray) -> Trajectories:
-        """The runs of a method at these steps."""
+        """Return the runs of a method at `steps`."""
         run, trace = self.run, self.trace
         arm = next(arm for arm in run.experiment.arms if arm.label == label)
         without, region = _without(trace, run.experiment.arms, arm), self.scenery.region(run, arm)
@@ -115,7 +115,7 @@ class _Filmed:
         )
 
     def medians(self, label: str, steps: np.ndarray) -> list[str]:
-        """Of the metric, over the runs; empty if the method does not record it."""
+        """Return medians of the metric over the runs at `steps`, as texts; empty if the method does not record it."""
         if self.metric is None:
             return []
         iterations, values = self.trace.series(label, self.metric.name)
@@ -124,7 +124,7 @@ class _Filmed:
         return [short(median) for median in clouds.held(iterations, quantiles(values)[:, 1], steps)]
 
     def spent(self, label: str, steps: np.ndarray) -> list[str]:
-        """Of the budget, until the method ended, in the currency of the curves; empty where that does not count it."""
+        """Return the privacy spent at `steps`, as texts, in the currency of the curves; empty if not finite."""
         used = spent_curve(self.trace, label, self.run.plans[label], self.currency)
         if not np.isfinite(used).all():
             return []
@@ -135,32 +135,32 @@ class _Filmed:
         ]
 
 
-def _once(places: np.ndarray) -> np.ndarray:
-    """One run for all of them (k, R', 2) where they are the same."""
-    return places[:, :1] if (places == places[:, :1]).all() else places
+def _once(points: np.ndarray) -> np.ndarray:
+    """Return a single run in place of all runs (k, R', 2) if they are the same."""
+    return points[:, :1] if (points == points[:, :1]).all() else points
 
 
 def _until_its_end(values: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """The entries (T+1, ...) of a method at these steps; of the last of its own, after it."""
+    """Return entries (T+1, ...) of a method at `steps`; after its last step T, its last entry."""
     return np.asarray(values[np.minimum(steps, len(values) - 1)])
 
 
 def _without(trace: Trace, arms: Sequence[Arm], arm: Arm) -> str:
-    """The label of the same update rule without privacy, if it was run beside it: of the same class and colour."""
-    looks, rule = style.arm_styles(arms), type(arm.algorithm)
-    found = [other.label for other in arms if other.reference and type(other.algorithm) is rule]
-    found = [label for label in found if label in trace.lanes and trace.lanes[label].cloud]
-    return next((label for label in found if looks[label].color == looks[arm.label].color), "")
+    """Return the label of the same update rule without privacy, of the same class and colour; "" if it was not run."""
+    styles, rule = style.arm_styles(arms), type(arm.algorithm)
+    labels = [other.label for other in arms if other.reference and type(other.algorithm) is rule]
+    labels = [label for label in labels if label in trace.lanes and trace.lanes[label].cloud]
+    return next((label for label in labels if styles[label].color == styles[arm.label].color), "")
 
 
 def _lower(metric: Metric) -> str:
-    """The words of a metric without its formula, inside a sentence."""
-    words = re.sub(r" (F\(|f\(|‖)[^,]*", "", metric.label)
-    return words[0].lower() + words[1:]
+    """Return the label of a metric without its formula, for the inside of a sentence."""
+    label = re.sub(r" (F\(|f\(|‖)[^,]*", "", metric.label)
+    return label[0].lower() + label[1:]
 
 
-def _words(run: Run, animation: Animation) -> list[str]:
-    """What is drawn."""
+def _describe(run: Run, animation: Animation) -> list[str]:
+    """Return sentences that explain the picture."""
     shades = texts.CLOUD_SECTION if run.experiment.problem.facts().d > 2 else texts.CLOUD_GROUND
     return [
         texts.CLOUD_MOVES,
@@ -171,7 +171,7 @@ def _words(run: Run, animation: Animation) -> list[str]:
 
 
 def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None) -> str:
-    """What of the picture may be published."""
+    """Say which parts of the picture may be published."""
     experiment = run.experiment
     raw = ["the grey dots"] * any(walk.plainly is not None for walk in animation.walks)
     raw += ["the shades"] * animation.raw
@@ -183,5 +183,5 @@ def _privacy(run: Run, trace: Trace, animation: Animation, metric: Metric | None
     released = explain.released(experiment, experiment.replicates)
     if not raw:
         return released
-    read = " and ".join([", ".join(raw[:-1]), raw[-1]] if raw[1:] else raw)
-    return f"{released} **Not private**, since they read the raw data, which are public here: {read}."
+    parts = " and ".join([", ".join(raw[:-1]), raw[-1]] if raw[1:] else raw)
+    return f"{released} **Not private**, since they read the raw data, which are public here: {parts}."

@@ -28,7 +28,7 @@ USUAL: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What a page offers to compare.
+    """The methods that a page offers for comparison.
 
     methods : the algorithms by label. arms : `(labels, references=..., **settings)` to arms. default : labels.
     by_name : the settings that a label stands for; a control for them has the option "by method name", or is empty.
@@ -42,15 +42,15 @@ class Catalogue:
     words: Mapping[str, str] = field(default_factory=dict)
 
     def controls(self) -> dict[str, Control]:
-        """The settings that the methods share, by name, as the first method declares them."""
-        found: dict[str, Control] = {}
+        """Return the settings that the methods share, by name, as the first method declares them."""
+        controls: dict[str, Control] = {}
         for method in self.methods.values():
             for control in type(method).controls():
-                found.setdefault(control.name, self._by_name(control) if control.name in self.by_name else control)
-        return found
+                controls.setdefault(control.name, self._by_name(control) if control.name in self.by_name else control)
+        return controls
 
     def nested(self) -> dict[str, type[Specification]]:
-        """The settings that have settings of their own, by name."""
+        """Return the classes of the settings that have settings of their own, by name."""
         return {
             name: type(field.default)
             for method in self.methods.values()
@@ -64,16 +64,16 @@ class Catalogue:
         return replace(control, options={BY_NAME: "By method name", **control.options}, default=BY_NAME)
 
     def left_to_names(self, settings: Mapping[str, Any]) -> set[str]:
-        """Those of the settings that are as each method's label says."""
+        """Return the names of those settings whose value each method's label determines."""
         return {name for name in self.by_name if settings.get(name) in (BY_NAME, None)}
 
 
 @dataclass(frozen=True)
 class Offer:
-    """Which methods go with a kind of problem.
+    """The methods for a kind of problem.
 
-    methods : their labels; none stands for all. default : those chosen at first; none stands for the catalogue's.
-    name : of the control, one for every group of problems that is offered the same methods.
+    methods : their labels; if empty, all. default : those chosen at first; if empty, the catalogue's.
+    name : of the control, one for every group of problems with the same methods.
     """
 
     methods: Sequence[str] = ()
@@ -89,10 +89,10 @@ class Group:
     """Settings of the methods that are drawn together.
 
     title : of the expander that holds them; empty for none. names : of the settings, in their order; that of a nested
-    one stands for all that it holds.
+    one includes all that it holds.
     only : settings that are drawn while another one of the group has a value: {name: (other, value)}. leads : those
-    that stand above the picture, as far as the methods have them and there is room. without : in a sentence, why steps
-    or batches are none of them.
+    drawn above the picture, as far as the methods have them and there is room. without : a sentence that explains why
+    steps or batches are not among them.
     """
 
     title: str
@@ -103,7 +103,7 @@ class Group:
 
 
 def groups_of(package: str) -> tuple[Group, ...]:
-    """Those of a family's page, from `groups.toml` in its package."""
+    """Return the groups of a family's page, from `groups.toml` in its package."""
     return tuple(Group(**group) for group in resources.data(package, "groups.toml")["group"])
 
 
@@ -116,18 +116,21 @@ class Chosen:
     settings: Mapping[str, Any]
 
     def arms(self, catalogue: Catalogue) -> tuple[Arm, ...]:
-        """The chosen methods as arms; raises UserError if none is chosen, or for settings that do not go together."""
+        """Return the chosen methods as arms.
+
+        Raises UserError if none is chosen, or for settings that do not go together.
+        """
         if not self.labels:
             raise UserError("Choose at least one under “Methods”.", title="No method is chosen")
         built = {name: value.build() if isinstance(value, Settings) else value for name, value in self.settings.items()}
-        left = catalogue.left_to_names(built)
-        settings = {name: value for name, value in built.items() if name not in left}
+        by_name = catalogue.left_to_names(built)
+        settings = {name: value for name, value in built.items() if name not in by_name}
         return catalogue.arms(self.labels, references=self.references, **settings)
 
 
 def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[str, ...]:
-    """Choose the methods to compare, among those offered; below, what the chosen ones are called in full."""
-    chosen = tuple(
+    """Draw the choice of the methods to compare, with their full names below; return their labels."""
+    labels = tuple(
         panel.several(
             offer.name,
             "Methods",
@@ -136,44 +139,44 @@ def methods(panel: Panel, catalogue: Catalogue, offer: Offer = EVERY) -> tuple[s
             "Several at once: each gets the whole budget, the same data, and noise of its own.",
         )
     )
-    spelled = "; ".join(f"**{label}**: {catalogue.words[label]}" for label in chosen if label in catalogue.words)
-    if spelled:
-        st.caption(f"{spelled}.")
-    return chosen
+    full_names = "; ".join(f"**{label}**: {catalogue.words[label]}" for label in labels if label in catalogue.words)
+    if full_names:
+        st.caption(f"{full_names}.")
+    return labels
 
 
 def references(panel: Panel, help: str) -> bool:
-    """Whether references without privacy run beside the private methods; `help` says what they are."""
+    """Draw the switch for references without privacy; return its value. help : what the references are."""
     return panel.switch("references", "Add non-private references", True, help)
 
 
 def settings(panel: Panel, catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> dict[str, Any]:
-    """Draw the shared settings `names`, as far as one of the methods (none = all of them) has them; their values."""
-    declared, nested = catalogue.controls(), catalogue.nested()
+    """Draw the shared settings `names` that one of `methods` (if empty, of all) has; return their values."""
+    controls, nested = catalogue.controls(), catalogue.nested()
     return {
-        name: _nested(panel, nested[name], name)
+        name: _draw_nested(panel, nested[name], name)
         if name in nested
-        else _drawn(panel, declared[name], name in catalogue.by_name)
+        else _draw_setting(panel, controls[name], name in catalogue.by_name)
         for name in applicable(catalogue, names, methods)
     }
 
 
-def _drawn(panel: Panel, control: Control, by_name: bool) -> Any:
-    """Draw one setting; a number that a method's label stands for says so while it is empty."""
+def _draw_setting(panel: Panel, control: Control, by_name: bool) -> Any:
+    """Draw one setting; a number that a method's label determines says so while it is empty."""
     if by_name and not control.options:
         return panel.number(control, control.name, empty=BY_LABEL)
     return panel.control(control, control.name)
 
 
-def _nested(panel: Panel, cls: type[Specification], name: str) -> Settings[Specification]:
-    """Draw all that a nested setting holds; below, why its values do not go together."""
-    known = len(panel.mistakes)
+def _draw_nested(panel: Panel, cls: type[Specification], name: str) -> Settings[Specification]:
+    """Draw all settings of a nested setting, and below an error if their values do not go together."""
+    mistake_count = len(panel.mistakes)
     controls = [control.name for control in cls.controls()]
-    chosen = Settings(cls, panel.specification(cls, controls, prefix=f"{name}_"))
-    if len(panel.mistakes) == known:  # else said at the number that is out of range
+    nested = Settings(cls, panel.specification(cls, controls, prefix=f"{name}_"))
+    if len(panel.mistakes) == mistake_count:  # else the number that is out of range has a message of its own
         with in_place():
-            chosen.build()
-    return chosen
+            nested.build()
+    return nested
 
 
 def grouped(
@@ -184,34 +187,34 @@ def grouped(
     applicable_names: Callable[[Sequence[str]], Sequence[str]],
     leads: Sequence[int],
 ) -> dict[str, Any]:
-    """Draw the settings group by group, as far as one of the methods has them; their values.
+    """Draw the settings group by group, as far as one of the methods has them; return their values.
 
-    leads : the columns above the picture for the settings that lead; these are drawn later, into what is returned.
+    leads : columns above the picture for the leading settings; these are drawn later, into the returned values.
     """
     values: dict[str, Any] = {}
-    declared = catalogue.controls()
+    controls = catalogue.controls()
     for group in groups:
         names = applicable(catalogue, applicable_names([n for n in group.names if n not in group.only]), methods)
-        led = dict(zip((name for name in group.leads if name in names), leads, strict=False))
-        for name, place in led.items():
+        leading = dict(zip((name for name in group.leads if name in names), leads, strict=False))
+        for name, column in leading.items():
             owners = [label for label in methods if name in type(catalogue.methods[label]).model_fields]
             whose = f" Of {', '.join(owners)}." * (len(owners) < len(methods))
-            control = replace(declared[name], help=f"{declared[name].help.strip()}{whose}")
-            panel.lead(place, control, values, empty=BY_LABEL if name in catalogue.by_name else "by theory")
-        names = [name for name in names if name not in led]
+            control = replace(controls[name], help=f"{controls[name].help.strip()}{whose}")
+            panel.lead(column, control, values, empty=BY_LABEL if name in catalogue.by_name else "by theory")
+        names = [name for name in names if name not in leading]
         if names:
             with st.expander(group.title) if group.title else st.container():
                 values |= settings(panel, catalogue, names, methods)
                 also = [name for name, (other, value) in group.only.items() if values.get(other) == value]
-                values |= settings(panel, catalogue, [name for name in also if not declared[name].count], methods)
+                values |= settings(panel, catalogue, [name for name in also if not controls[name].count], methods)
                 for name in also:
-                    if declared[name].count:
-                        panel.lead(len(panel.leads), declared[name], values)
+                    if controls[name].count:
+                        panel.lead(len(panel.leads), controls[name], values)
     return values
 
 
 def applicable(catalogue: Catalogue, names: Sequence[str], methods: Sequence[str] = ()) -> list[str]:
-    """Those of the settings `names` that one of the methods (none = all of them) has."""
+    """Return those of the settings `names` that one of `methods` (if empty, of all) has."""
     owned = {name for label in methods or catalogue.methods for name in type(catalogue.methods[label]).model_fields}
     return [name for name in names if name in owned]
 
@@ -223,10 +226,10 @@ def budget(
     currencies: Mapping[str, type[Budget]] = CURRENCIES,
     leads: bool = False,
 ) -> Settings[Budget]:
-    """Choose the currency and the size of the budget; `default` is the currency at first on this page.
+    """Draw the choice of currency and size of the budget; return them. default : the currency at first on this page.
 
-    at_first : "epsilon", "delta" at first, where these are not the budget's own defaults. leads : whether the budget's
-    size stands above the picture, first.
+    at_first : "epsilon", "delta" at first, where these are not the budget's own defaults. leads : true to draw the
+    budget's size above the picture, first.
     """
     currency = panel.choice(
         "currency",
@@ -248,7 +251,8 @@ def budget(
 
 
 def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "methods") -> dict[str, Any]:
-    """The controls that rebuild an experiment's arms, budget, replicates and seed: the inverse of the functions above.
+    """Return the controls that rebuild an experiment's arms, budget, replicates and seed: the inverse of the functions
+    above.
 
     name : of the control of the methods. Raises ValueError for arms that the catalogue cannot express.
     """
@@ -256,26 +260,26 @@ def settings_of(experiment: Experiment, catalogue: Catalogue, name: str = "metho
     labels = [arm.label for arm in private]
     if not catalogue.methods.keys() >= set(labels):
         raise ValueError(texts.UNEXPRESSED)
-    found: dict[str, Any] = {name: labels}
-    found["references"] = len(private) < len(experiment.arms)
+    values: dict[str, Any] = {name: labels}
+    values["references"] = len(private) < len(experiment.arms)
     defaults: dict[str, Any] = {shared: control.default for shared, control in catalogue.controls().items()}
     defaults |= {shared: cls() for shared, cls in catalogue.nested().items()}
     shared = {shared: _common(shared, default, private, catalogue) for shared, default in defaults.items()}
     for setting, value in shared.items():
-        found |= fields_of(value, f"{setting}_") if isinstance(value, Specification) else {setting: value}
+        values |= fields_of(value, f"{setting}_") if isinstance(value, Specification) else {setting: value}
     for currency, cls in CURRENCIES.items():
         if type(experiment.budget) is cls:
-            found["currency"] = currency
-            found |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
-    found |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
-    chosen = Chosen(tuple(labels), found["references"], shared)
-    if chosen.arms(catalogue) != experiment.arms:
+            values["currency"] = currency
+            values |= {control.name: getattr(experiment.budget, control.name) for control in cls.controls()}
+    values |= {_repeats_name(experiment.public): experiment.replicates, "seed": experiment.seed}
+    rebuilt = Chosen(tuple(labels), values["references"], shared)
+    if rebuilt.arms(catalogue) != experiment.arms:
         raise ValueError(texts.UNEXPRESSED)
-    return found
+    return values
 
 
 def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) -> Any:
-    """The value that a shared setting has in all arms; the default where none has it."""
+    """Return the value of a shared setting in the arms; the default where none has it, or where labels determine it."""
     owners = [arm for arm in arms if name in type(arm.algorithm).model_fields]
     if not owners:
         return default
@@ -287,8 +291,10 @@ def _common(name: str, default: Any, arms: Sequence[Arm], catalogue: Catalogue) 
 
 
 def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float] = USUAL) -> dict[str, Any]:
-    """How many runs, hypothetical ones on public data, and the seed of their noise. On data that are not public every
-    run is a release: at first there is one, whatever was set for others, and no seed unless asked for.
+    """Draw the number of runs, hypothetical ones on public data, and the seed of their noise; return both.
+
+    On data that are not public every run is a release: at first there is one, independently of the setting for public
+    data, and no seed unless the visitor switches it on.
 
     at_first : as in `budget`.
     """
@@ -305,10 +311,10 @@ def replicates_and_seed(panel: Panel, public: bool, at_first: Mapping[str, float
 
 
 def _repeats_name(public: bool) -> str:
-    """The name of the control of the repeats: one of its own for data that are not public."""
+    """Return the name of the control of the repeats: a separate one for data that are not public."""
     return "replicates" if public else "file_replicates"
 
 
 def fields_of(specification: Specification, prefix: str = "") -> dict[str, Any]:
-    """The controls of one specification: the inverse of `Panel.specification`."""
+    """Return the controls of one specification: the inverse of `Panel.specification`."""
     return {prefix + control.name: getattr(specification, control.name) for control in specification.controls()}

@@ -31,13 +31,13 @@ from dpviz.ui.experiment.results import Options
 from dpviz.ui.experiment.run import Ready, Run, runner
 
 STEPS, BUDGET, CLOUD, MAP = "Along the steps", "Along the budget", "Cloud", "Map"
-FIRST = "first"  # stands for the map or the steps, whichever a page begins with
+FIRST = "first"  # the map or the steps, with which a page begins
 BUDGETS = 7  # of a sweep, at most
 _BOUND = "bound"  # the overlay of that name, among a page's options
 
 
 class Page(Protocol):
-    """What a face asks of a family's page."""
+    """The part of a family's page that the faces use."""
 
     @property
     def title(self) -> str:
@@ -57,8 +57,8 @@ class Page(Protocol):
 def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, more: Sequence[str]) -> str:
     """Draw the choice of the face above a picture, and return the face.
 
-    shown : None while the settings make no plan, and the choice stays as it is. mapped : whether the family has a map.
-    uploaded : whether the data are a visitor's own: then no face needs other runs, or where each run is.
+    shown : None while the settings make no plan, and the choice stays as it is. mapped : true if the family has a map.
+    uploaded : true if the data are a visitor's own: then no face needs other runs, or the position of each run.
     more : titles of the family's further faces.
     """
     faces: dict[str, str] = st.session_state.get(panel.key("faces"), {FIRST: STEPS})
@@ -75,10 +75,11 @@ def choose(panel: Panel, shown: PlanView | None, uploaded: bool, mapped: bool, m
 
 
 def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Experiment | None) -> Face:
-    """Where the methods end at other budgets, from a sweep that begins when the picture's own run has ended, and that a
-    move of the budget leaves as it is.
+    """Return the face with the final values of the methods at other budgets, from a sweep.
 
-    ready, experiment : the settings of the page, and all that is compared by them, also what has no plan now.
+    The sweep begins when the run of the picture has ended, and a move of the budget does not change it.
+
+    ready, experiment : the settings of the page, and their experiment, also with methods that have no plan now.
     """
     key = page.family + run_panel.ALONG
     wanted, ended = None if experiment is None else along(experiment), run_panel.shown(panel.page)
@@ -107,7 +108,7 @@ def along_budget(panel: Panel, page: Page, ready: Ready | None, experiment: Expe
 
 
 def along(experiment: Experiment) -> Sweep | None:
-    """The sweep of the private methods over budgets that are the same whatever the present one is; None for a file."""
+    """Return the sweep of the private methods over budgets that do not depend on the present one; None for a file."""
     arms = tuple(arm for arm in experiment.arms if not arm.reference)
     if not experiment.public or not arms:
         return None
@@ -123,12 +124,12 @@ def along(experiment: Experiment) -> Sweep | None:
 
 
 def _size(experiment: Experiment) -> Control:
-    """The number of a budget that stands above the picture."""
+    """Return the control of the size of a budget, which is drawn above the picture."""
     return type(experiment.budget).controls()[0]
 
 
 def _budgets(control: Control) -> tuple[float, ...]:
-    """Ones and threes of the slider's range, around its default."""
+    """Return the numbers 1 and 3 times a power of ten in the slider's range, those closest to its default."""
     low, high, usual = control.low or 0.0, control.high or math.inf, float(control.default)
     points = (float(f"{mantissa}e{power}") for power in range(-9, 9) for mantissa in (1, 3))
     inside = [point for point in points if low <= point <= high]
@@ -136,7 +137,7 @@ def _budgets(control: Control) -> tuple[float, ...]:
 
 
 def _chart(panel: Panel, page: Page, sweep: Sweep, job: Job | None, own: Run | None, now: Experiment | None) -> Chart:
-    """The picture of what is known. own : the run at the present budget, which is that of `now`."""
+    """Return the picture of the results so far. own : the run at the present budget, which is that of `now`."""
     metric, control = sweep.experiment.metrics()[sweep.metric], _size(sweep.experiment)
     arms, alike = sweep.experiment.arms, now is not None and type(now.budget) is type(sweep.experiment.budget)
     found = SweepResult(arms, sweep.metric, sweep.places) if job is None or job.result is None else job.result
@@ -179,7 +180,7 @@ def _chart(panel: Panel, page: Page, sweep: Sweep, job: Job | None, own: Run | N
 
 
 def _progress(job: Job | None, found: SweepResult) -> str:
-    """How many budgets are there, while some are missing."""
+    """Say how many budgets have results, while some have none."""
     if job is not None and job.state == "failed":
         return f"**Other budgets failed:** {job.message}"
     if found.finished == found.points:
@@ -195,7 +196,7 @@ def _progress(job: Job | None, found: SweepResult) -> str:
 
 
 def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
-    """Where the best method without privacy ends."""
+    """Return label and final value of the best method without privacy; None without one."""
     sign = -1.0 if trace.metrics[metric].better == "higher" else 1.0
     without = [label for label, lane in trace.lanes.items() if not lane.private and len(lane.last(metric))]
     ends = {label: float(np.median(trace.last(label, metric))) for label in without}
@@ -205,8 +206,10 @@ def _level(trace: Trace, metric: str) -> tuple[str, float] | None:
 def _bound(
     panel: Panel, page: Page, sweep: Sweep, here: float | None
 ) -> tuple[tuple[str, np.ndarray, np.ndarray] | None, str]:
-    """The label of the method whose bound is lowest near the present budget, budgets (k,) and the bound at each (k,);
-    and a sentence about it. None and empty where no bound is known of what is drawn."""
+    """Return the bound of the method whose bound is lowest near the present budget, and a sentence about it.
+
+    The bound is the label, budgets (k,) and the bound at each (k,); None and "" if the metric has no bound.
+    """
     last, bounds, remark = st.session_state.get(panel.key("bounds"), (None, {}, ""))
     if last != sweep:
         bounds, remark = _bounds(page, sweep)
@@ -218,14 +221,14 @@ def _bound(
 
 
 def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
-    """The bounds (k,) of all methods that have one, at every budget."""
+    """Return the bounds (k,) of all methods that have one, at every budget, and a sentence about them."""
     bounds: dict[str, np.ndarray] = {}
     remark = ""
-    for place, point in enumerate(sweep.points()):
+    for index, point in enumerate(sweep.points()):
         with suppress(UserError):  # no method has a plan there
             options = page.options(page.view(point))
             if options.compared == sweep.metric:
                 remark = options.remarks.get(_BOUND, "")
                 for label, curve in options.overlays.get(_BOUND, {}).items():
-                    bounds.setdefault(label, np.full(sweep.places, np.nan))[place] = curve[-1]
+                    bounds.setdefault(label, np.full(sweep.places, np.nan))[index] = curve[-1]
     return {label: bound for label, bound in bounds.items() if np.isfinite(bound).any()}, remark

@@ -1,4 +1,4 @@
-"""The guarantee line: what the budget is, what it means in other currencies, and what an attacker can do."""
+"""The guarantee line: the budget, its readings in other currencies, and the power of an attacker."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -20,13 +20,13 @@ from dpviz.ui import explain
 from dpviz.ui.controls import Panel, Settings
 from dpviz.ui.markdown import sentence as as_text
 
-DELTA = ApproximateDP().delta  # at which readings are made where nothing says another one
+DELTA = ApproximateDP().delta  # of readings, by default
 FALSE_ALARMS = 0.01  # the attacker's rate of wrong accusations for the attack reading
 
 
 @dataclass(frozen=True)
 class Readings:
-    """What the events of one plan mean: infinite where a currency does not exist.
+    """Readings of the events of one plan: infinite where they have no finite cost in a currency.
 
     epsilon_at_delta, accountant : the smallest ε at δ that any accountant proves, and its name.
     detection : largest rate at which an attacker tells a replaced row from the real one, at 1 % false alarms.
@@ -42,7 +42,7 @@ class Readings:
 
 @dataclass(frozen=True)
 class Worst:
-    """The largest of one reading over several methods, who has it, and the smallest."""
+    """The largest value of one reading over several methods, the methods that have it, and the smallest value."""
 
     value: float
     who: str
@@ -50,12 +50,12 @@ class Worst:
 
     @property
     def same(self) -> bool:
-        """Whether all methods have it."""
+        """True if all methods have the same value."""
         return _equal(self.least, self.value)
 
 
 def readings(plan: Plan, delta: float) -> Readings:
-    """All readings of a run; upper bounds, except that Gaussian noise on all rows is exact. Cached."""
+    """Compute all readings of a run: upper bounds, except that Gaussian noise on all rows is exact. Cached."""
     return _readings(tuple(plan.facts.released), plan.events, delta)
 
 
@@ -77,32 +77,35 @@ def _readings(before: tuple[Event, ...], events: tuple[Event, ...], delta: float
 
 
 def worst(read: Mapping[str, Readings], name: str) -> Worst:
-    """The largest of the readings called `name`: what holds whichever of the methods is run."""
+    """Return the largest of the readings called `name`, which holds for each of the methods.
+
+    read : readings by label of the method.
+    """
     values = {label: float(getattr(item, name)) for label, item in read.items()}
     largest = max(values.values())
     who = [label for label, value in values.items() if _equal(value, largest)]
     if len(who) == len(values) > 1:
-        named = "every method"
+        methods = "every method"
     else:
-        named = who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else "")
-    return Worst(largest, named, min(values.values()))
+        methods = who[0] + (f" and {len(who) - 1} more" if len(who) > 1 else "")
+    return Worst(largest, methods, min(values.values()))
 
 
 def private(plans: Mapping[str, Plan]) -> dict[str, Plan]:
-    """The plans that have a budget."""
+    """Return the private plans."""
     return {label: plan for label, plan in plans.items() if plan.private}
 
 
 def telling(plans: Mapping[str, Plan]) -> str:
-    """The method whose noise to show first: one whose noise changes over the steps, if there is one."""
+    """Return the label of the method whose noise is shown: one whose noise changes over the steps, if there is one."""
     changing = (label for label, plan in plans.items() if any(np.ptp(scale) > 0 for scale in plan.noise.values()))
     return next(changing, next(iter(plans)))
 
 
 def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> float:
-    """The δ at which runs are read: that of the budget; where it has none of its own, set by a control.
+    """Return the δ of the readings: that of the budget; for a budget without δ, the value of a control.
 
-    under_pure : whether there is a control under pure ε, too.
+    under_pure : true to draw the control under pure ε, too.
     """
     if budget.cls is PureDP and not under_pure:
         return DELTA
@@ -116,11 +119,11 @@ def delta(panel: Panel, budget: Settings[Budget], under_pure: bool = False) -> f
     return min(max(value or control.default, control.low), control.high)
 
 
-Card = tuple[str, str, str, str]  # name, value, what stands below, help
+Card = tuple[str, str, str, str]  # name, value, line below, help
 
 
 def noise_card(label: str, plan: Plan) -> Card:
-    """The scale of the noise in the first and the last step that adds any, of the first that the method names."""
+    """Return the card with the scale of a method's first kind of noise, in the first and last step that add any."""
     steps = f"{label}, {plan.iterations:,} steps"
     for name, scale in plan.noise.items():
         added = scale[scale > 0]
@@ -131,18 +134,21 @@ def noise_card(label: str, plan: Plan) -> Card:
 
 
 def first_to_last(values: np.ndarray) -> str:
-    """Both ends of a series (k,), or the one value that it starts and ends with."""
+    """Return both ends of a series (k,) as text, or a single value if they are equal."""
     return short(values[0]) if values[0] == values[-1] else f"{short(values[0])} → {short(values[-1])}"
 
 
 def in_words(experiment: Experiment, plans: Mapping[str, Plan]) -> str:
-    """The guarantee in one line."""
+    """Describe the guarantee in one line."""
     several = "each method" if len(private(plans)) > 1 else "the method"
     return f"Guarantee of {several}: {experiment.promise}."
 
 
 def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> None:
-    """The guarantee in one line, in a place of this key: while a slider is dragged it is that of the stop."""
+    """Draw the guarantee in one line, in a container with this key.
+
+    While a slider is dragged, the browser shows the line of its stop there.
+    """
     what, _, promise = in_words(experiment, plans).partition(": ")
     with st.container(key=key, width="content"):
         st.markdown(f"**{what}:** {as_text(promise)}", width="content")
@@ -153,11 +159,11 @@ def sentence(experiment: Experiment, plans: Mapping[str, Plan], key: str) -> Non
 def line(
     experiment: Experiment, plans: Mapping[str, Plan], delta: float, noise: Callable[[str, Plan], Card] = noise_card
 ) -> None:
-    """Budget, reading at δ, noise and attack reading, side by side; the readings hold for every method."""
+    """Draw budget, reading at δ, noise and attack reading, side by side; the readings hold for every method."""
     budget, unit, rests_on = experiment.budget, experiment.problem.unit, _rests_on(experiment)
-    shown = private(plans)
-    label = telling(shown)
-    read = {name: readings(plan, delta) for name, plan in shown.items()}
+    private_plans = private(plans)
+    label = telling(private_plans)
+    read = {name: readings(plan, delta) for name, plan in private_plans.items()}
     epsilon, detection = worst(read, "epsilon_at_delta"), worst(read, "detection")
     accountants = ", ".join(dict.fromkeys(item.accountant for item in read.values()))
     cards = (
@@ -174,7 +180,7 @@ def line(
             f"{_range(epsilon, short_up)} Of each method by the tightest of our accountants: {accountants}. "
             "Upper bounds.",
         ),
-        noise(label, shown[label]),
+        noise(label, private_plans[label]),
         (
             "Attack reading",
             f"≤ {_percent(detection.value)}",
@@ -185,8 +191,9 @@ def line(
     row = st.container(horizontal=True, gap="small")
     for name, value, below, help in cards:
         row.metric(name, value, below, border=True, help=help, delta_color="off", delta_arrow="off")
-    said = [f"**All of this holds{rests_on}.**"] if rests_on else []
-    st.caption(" ".join([*said, consequence(detection, unit), currencies(read), *at_most(shown)]))
+    condition = [f"**All of this holds{rests_on}.**"] if rests_on else []
+    sentences = [*condition, consequence(detection, unit), currencies(read), *at_most(private_plans)]
+    st.caption(" ".join(sentences))
 
 
 def _rests_on(experiment: Experiment) -> str:
@@ -195,13 +202,13 @@ def _rests_on(experiment: Experiment) -> str:
 
 
 def at_most(plans: Mapping[str, Plan]) -> list[str]:
-    """A sentence on the methods that stop by themselves: what is guaranteed is the most that they can spend."""
+    """Return a sentence on the methods that stop by themselves, whose guarantee is an upper limit, if any."""
     stopping = [label for label, plan in plans.items() if plan.stops]
     return [f"Stops by itself, so at most this much is spent: {', '.join(stopping)}."] if stopping else []
 
 
 def consequence(detection: Worst, unit: str) -> str:
-    """The attack reading as a sentence. unit : of protection, "one row replaced"."""
+    """Describe the attack reading in a sentence. unit : of protection, "one row replaced"."""
     replaced = unit.removeprefix("one ").removesuffix(" replaced")
     others = "" if detection.same else f" ({detection.who}; less often with the other methods)"
     return (
@@ -211,28 +218,29 @@ def consequence(detection: Worst, unit: str) -> str:
 
 
 def currencies(read: Mapping[str, Readings]) -> str:
-    """The same runs in every currency that adds up; "none" where a method has no such number."""
+    """Describe the cost of the runs in every currency that adds up; "none" where a method has no finite cost."""
     parts = []
     for name, title, sign in (("pure", "Pure ε", "="), ("rho", "zCDP ρ", "≤"), ("mu", "GDP μ", "≤")):
-        found = worst(read, name)
-        if math.isfinite(found.value):
-            parts.append(f"{title} {sign} {short_up(found.value)} ({found.who}).")
+        reading = worst(read, name)
+        if math.isfinite(reading.value):
+            parts.append(f"{title} {sign} {short_up(reading.value)} ({reading.who}).")
         else:
-            some = "" if found.same else f" ({found.who})"
+            some = "" if reading.same else f" ({reading.who})"
             parts.append(f"{title}: none{some}.")
     return " ".join(parts)
 
 
 def _equal(value: float, largest: float) -> bool:
-    """Whether two readings are the same in the digits that are shown."""
+    """Return true if two readings are the same in the digits that are shown."""
     return value == largest or math.isclose(value, largest, rel_tol=1e-3)
 
 
-def _range(found: Worst, text: Callable[[float], str]) -> str:
-    """How far the methods lie apart, in a sentence."""
-    if found.same:
-        return f"{found.who[0].upper()}{found.who[1:]}."
-    return f"From {text(found.least)} to {text(found.value)} over the methods; shown is the largest, of {found.who}."
+def _range(reading: Worst, text: Callable[[float], str]) -> str:
+    """Describe the range of a reading over the methods in a sentence. text : formats a value."""
+    if reading.same:
+        return f"{reading.who[0].upper()}{reading.who[1:]}."
+    low, high = text(reading.least), text(reading.value)
+    return f"From {low} to {high} over the methods; shown is the largest, of {reading.who}."
 
 
 def _percent(share: float) -> str:

@@ -53,14 +53,14 @@ class Pinned:
 
 
 def of(page: str) -> tuple[Pinned, ...]:
-    """The pins of the page with this prefix; of a tab that was loaded again, those that it had."""
+    """Return the pins of the page with this prefix; in a reloaded tab, those that it had before."""
     key = f"{page}_{_PINS}"
     found: tuple[Pinned, ...] = st.session_state.get(key, visitors.here().notes.get(key, ()))
     return found
 
 
 def arrive(panel: Panel, known: Known) -> None:
-    """Take over the pins of the address that the visitor came with, and keep the address up to date.
+    """Add the pins of the address with which the visitor came, and keep the address up to date.
 
     known : whether the page could have made a run.
     """
@@ -71,7 +71,7 @@ def arrive(panel: Panel, known: Known) -> None:
 
 
 def address(panel: Panel, kept: Sequence[Pinned]) -> None:
-    """Write pins into the page's address, and into the link that is offered; those that may be there."""
+    """Write the pins that a link may contain into the page's address and into the link on the screen."""
     written = [pinned.pin.to_link() for pinned in kept if pinned.pin.travels]
     if written != st.query_params.get_all(ADDRESS):
         st.query_params[ADDRESS] = written
@@ -129,12 +129,12 @@ def compare(panel: Panel, title: str, preset: Preset, draw: Draw, view: View) ->
 
 
 def _is_of(run: Run, preset: Preset) -> bool:
-    """Whether a run is of a preset's settings, or of the first of its repeats."""
+    """Return true if a run has a preset's settings, or the first of its repeats."""
     return run.experiment.replaced(replicates=preset.experiment.replicates) == preset.experiment
 
 
 def button(panel: Panel, draw: Draw, known: Known) -> None:
-    """Pin the run whose results are shown; pins as a file."""
+    """Draw the buttons that pin the run whose results are shown, and that save or read pins as a file."""
     run = run_panel.shown(panel.page)
     kept = of(panel.page)
     again = run is not None and run.returns and any(run.experiment == pinned.pin.experiment for pinned in kept)
@@ -152,9 +152,9 @@ def button(panel: Panel, draw: Draw, known: Known) -> None:
 
 
 def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, view: View) -> None:
-    """The list of pins, with what has changed since, and their lines, computed where they came without.
+    """Draw the list of pins, with the changes since; compute the lines of pins that came without.
 
-    experiment : of the present settings. view : what a pinned experiment needs to run; raises UserError.
+    experiment : of the present settings. view : returns a pinned experiment, ready to run; raises UserError.
     """
     refusals(panel.page)
     if len(of(panel.page)) == MOST:
@@ -168,7 +168,7 @@ def show(panel: Panel, title: str, experiment: Experiment | None, draw: Draw, vi
 
 
 def refusals(page: str) -> None:
-    """What was wrong with pins that came from outside."""
+    """Draw the errors of pins that came from outside."""
     for sentence in st.session_state.get(f"{page}_{_REFUSED}", ()):
         st.warning(sentence, icon=":material/link_off:")
 
@@ -185,10 +185,10 @@ def row(page: str, pinned: Pinned, name: str, words: str) -> DeltaGenerator:
 
 
 def _changed(pinned: Pinned, experiment: Experiment | None) -> str:
-    """What the present settings have changed."""
-    found = () if experiment is None else differences(pinned.pin.experiment, experiment)
-    changes = "; ".join(plain(part.describe()) for part in found)
-    return f"Changed since the pin: {changes}." if found else "The same settings as now." if experiment else ""
+    """Describe the changes from the pin to the present settings."""
+    changed = () if experiment is None else differences(pinned.pin.experiment, experiment)
+    changes = "; ".join(plain(part.describe()) for part in changed)
+    return f"Changed since the pin: {changes}." if changed else "The same settings as now." if experiment else ""
 
 
 def _menu(page: str, pinned: Pinned, name: str) -> None:
@@ -201,7 +201,7 @@ def _menu(page: str, pinned: Pinned, name: str) -> None:
 
 
 def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> None:
-    """Pins to and from a file. places : the pages whose pins are read, by prefix."""
+    """Draw the controls that save and read pins as a file. places : the pages whose pins are read, by prefix."""
     with st.popover("Pins", key=f"{page}_pin_files", type="tertiary"):
         travelling = [pinned.pin for pinned in kept if pinned.pin.travels]
         if travelling:
@@ -215,7 +215,7 @@ def files(page: str, kept: Sequence[Pinned], places: Mapping[str, Known]) -> Non
 
 
 def keep(page: str, kept: Sequence[Pinned]) -> None:
-    """These are the pins now; the picture is to be drawn anew. The tab remembers those that are not about a file."""
+    """Set the pins of a page and have its picture drawn again. The tab remembers the pins that are not about a file."""
     key = f"{page}_{_PINS}"
     st.session_state[key] = tuple(kept)
     visitors.here().notes[key] = tuple(one for one in kept if one.pin.travels)
@@ -225,7 +225,7 @@ def keep(page: str, kept: Sequence[Pinned]) -> None:
 def take(found: Sequence[Read], places: Mapping[str, Known], said: str) -> None:
     """Add pins that came from outside to the pages that know them, as far as there is room.
 
-    places : by prefix of the page. said : the page that tells what is wrong with the others.
+    places : the pages by prefix. said : the page that shows the errors of the others.
     """
     refused: list[UserError] = []
     for read in found:
@@ -238,7 +238,7 @@ def take(found: Sequence[Read], places: Mapping[str, Known], said: str) -> None:
 
 
 def _taken(pin: Pin, places: Mapping[str, Known]) -> Sequence[UserError]:
-    """Add a pin to the page that knows it; what keeps it from that."""
+    """Add a pin to the page that knows it; return the error that prevents it, if any."""
     page = next((page for page, known in places.items() if known(pin.experiment)), None)
     if page is None:
         return [UserError("It belongs to another page.")]
@@ -263,7 +263,7 @@ def _pin(panel: Panel, draw: Draw) -> None:
 
 
 def _filled(panel: Panel, pinned: Pinned, run: Run, draw: Draw) -> Pinned:
-    """The pin with what is kept of its run: no more than may be seen now."""
+    """Return the pin with the part of its run that may be seen now."""
     diagnostics = results.diagnostics_shown(panel, run.experiment)
     picture, trace = draw(run, diagnostics), run.job.trace
     assert trace is not None
@@ -303,7 +303,7 @@ def _load(page: str, widget: str, places: Mapping[str, Known]) -> None:
 
 
 def computed(panel: Panel, title: str, pinned: Pinned, draw: Draw, view: View) -> Sequence[Run]:
-    """Compute the lines of a pin that came without, by the ordinary way of a run; that run, if it is under way."""
+    """Compute the lines of a pin that came without, by an ordinary run; return the run while it is under way."""
     key = panel.key(f"pin_{pinned.key}_job")
     run: Run | None = st.session_state.get(key)
     if run is None:

@@ -1,4 +1,4 @@
-"""The menu of presets: shows which one the settings are, and writes all settings when another is picked."""
+"""The menu of presets: it shows the preset that the settings equal, and writes all settings of another one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,12 +15,12 @@ SettingsOf = Callable[[Preset], Mapping[str, Any]]
 
 
 def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
-    """Take over the preset that the address names, and leave its settings there in place of its name."""
-    asked = st.query_params.get(links.PRESET)
-    if asked is None:
+    """Apply the preset that the address names, and replace its name in the address by its settings."""
+    slug = st.query_params.get(links.PRESET)
+    if slug is None:
         return
     del st.query_params[links.PRESET]
-    preset = next((preset for preset in presets if preset.slug == asked), None)
+    preset = next((preset for preset in presets if preset.slug == slug), None)
     if preset is None:
         st.toast(texts.UNKNOWN_PRESET, icon=":material/link_off:", duration="long")
     else:
@@ -28,7 +28,7 @@ def arrive(panel: Panel, presets: Sequence[Preset]) -> None:
 
 
 def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) -> links.Named | None:
-    """The preset that the settings are, as a link names it, with all that it sets; None if they are none."""
+    """Return the preset that the settings equal, by its name in links, with the keys that it sets; None if none is."""
     name = st.session_state.get(panel.key("preset"))
     preset = next((preset for preset in presets if preset.name == name), None)
     if preset is None:
@@ -37,16 +37,16 @@ def restoring(panel: Panel, presets: Sequence[Preset], settings_of: SettingsOf) 
 
 
 def apply_pending(panel: Panel, settings_of: Callable[[Experiment], Mapping[str, Any]]) -> None:
-    """Write the settings that were asked for, here or on another page; before any control is drawn."""
+    """Write the settings of the pending experiment, from this or another page; before any control is drawn."""
     experiment = st.session_state.get(panel.key("pending"))
     if experiment is not None:
         panel.write(settings_of(experiment))
 
 
 def applied(panel: Panel) -> None:
-    """Forget what was asked for; after all controls have been drawn.
+    """Forget the pending experiment; after all controls have been drawn.
 
-    A run of the page that is interrupted before that has sent the browser no values, and the browser's own would win.
+    A script run that is interrupted before that has sent the browser no values, and the browser's own would win.
     """
     st.session_state.pop(panel.key("pending"), None)
 
@@ -63,9 +63,9 @@ def _open(panel: Panel, preset: Preset) -> None:
 
 
 def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None) -> Preset | None:
-    """The menu, drawn when the experiment is known; the preset that was picked last, if any.
+    """Draw the menu, when the experiment is known; return the preset that was picked last, if any.
 
-    It follows the settings: whoever changes them sees "Your own settings" and can pick the preset again.
+    The menu follows the settings: after a change it shows "Your own settings", and the preset can be picked again.
     """
     key = panel.key("preset")
     matching = next((preset.name for preset in presets if preset.experiment == experiment), texts.OWN_SETTINGS)
@@ -77,7 +77,7 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
     st.selectbox(
         "Preset",
         names,
-        # As with sliders: what is set above is sent once, and may be lost. What it was born with is sent every time.
+        # As with sliders: the value set above is sent once, and may be lost. The first index is sent every time.
         index=names.index(st.session_state.setdefault(f"{key}_born", matching)),
         key=key,
         on_change=_pick,
@@ -88,40 +88,42 @@ def menu(panel: Panel, presets: Sequence[Preset], experiment: Experiment | None)
 
 
 def _last(panel: Panel, presets: Sequence[Preset]) -> Preset | None:
-    """The preset that was picked last."""
+    """Return the preset that was picked last, None if there is none."""
     last = st.session_state.get(panel.key("last_preset"))
     return next((preset for preset in presets if preset.name == last), None)
 
 
 def text(panel: Panel, preset: Preset | None, experiment: Experiment | None, settings_of: SettingsOf) -> None:
-    """What to look for in the preset, which is true at its own settings; at others, what has been changed since.
-    Nothing over other data."""
+    """Draw what to look for in the preset, which is true at its own settings; at others, the changes since.
+
+    Draws nothing for another kind of problem or data.
+    """
     if preset is None or experiment is None or _about(preset.experiment) != _about(experiment):
         return
-    its_own = preset.experiment == experiment
-    st.caption(preset.look_for if its_own else f"**{preset.name}.** {_changed(panel, settings_of(preset))}")
+    is_unchanged = preset.experiment == experiment
+    st.caption(preset.look_for if is_unchanged else f"**{preset.name}.** {_changed(panel, settings_of(preset))}")
 
 
 def story(panel: Panel, presets: Sequence[Preset]) -> None:
-    """What was published on the preset that was picked last."""
+    """Draw published results for the preset that was picked last, with their source."""
     if (preset := _last(panel, presets)) is not None:
         st.caption(f"**{preset.name}.** {preset.reported} *Source: {preset.source}.*")
 
 
 def _about(experiment: Experiment) -> tuple[str, str]:
-    """The kinds of problem and of data that an experiment is about."""
+    """Return the kinds of problem and of data of an experiment."""
     data = experiment.problem.dataset
     return experiment.problem.kind, "" if data is None else data.kind
 
 
-def _changed(panel: Panel, before: Mapping[str, Any]) -> str:
-    """Which of the controls have other values than the preset's, in a sentence."""
-    named = [
+def _changed(panel: Panel, preset_values: Mapping[str, Any]) -> str:
+    """Say which of the controls have other values than the preset's; "" if none has."""
+    titles = [
         title
         for name, title in panel.titles.items()
-        if name in before and st.session_state.get(panel.key(name)) != before[name]
+        if name in preset_values and st.session_state.get(panel.key(name)) != preset_values[name]
     ]
-    return f"These settings have been changed: {', '.join(named)}." if named else ""
+    return f"These settings have been changed: {', '.join(titles)}." if titles else ""
 
 
 def _pick(panel: Panel, presets: Sequence[Preset]) -> None:

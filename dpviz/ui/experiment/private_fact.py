@@ -18,17 +18,17 @@ def typed(panel: Panel, name: str) -> None:
 
 
 def say_typed(symbol: str) -> None:
-    """That the value in use was typed, and what follows."""
+    """Say that the value in use was typed, and the consequence."""
     st.caption(texts.TYPED.format(symbol=symbol))
 
 
 @dataclass(frozen=True)
 class Purchase:
-    """What computes the value of a control from the data, and what that has cost.
+    """A value of a control that a private release computes from the data, and the costs of its releases.
 
     name : of the control that takes the value; `<name>_cost` takes what a release spends. symbol : of that cost.
-    what : the value in words. about : all of the problem that the value depends on. file : of an upload, whose releases
-        all count; None for data that are public.
+    what : the value in words. about : all parts of the problem on which the value depends, as text. file : key of an
+        uploaded file, whose releases all count; None for public data.
     """
 
     panel: Panel
@@ -48,56 +48,58 @@ class Purchase:
 
     @property
     def total(self) -> float:
-        """What they cost together."""
+        """Sum of the costs of all releases of this value."""
         return math.fsum(self.paid)
 
     @property
-    def _found(self) -> dict[float | None, tuple[str, float | None]]:
-        """Of every value that was computed: what for, and what it cost; None for one that was no release."""
-        found: dict[float | None, tuple[str, float | None]]
-        found = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
-        return found
+    def _origins(self) -> dict[float | None, tuple[str, float | None]]:
+        """For every computed value: `about` of its problem, and its cost; cost None if it was no release."""
+        origins: dict[float | None, tuple[str, float | None]]
+        origins = st.session_state.setdefault(self.panel.key(f"{self.name}_for"), {})
+        return origins
 
     def made_for(self, value: float | None) -> str | None:
-        """What this value was computed for; None for a number that was typed or that a preset states."""
-        return self._found.get(value, (None, None))[0]
+        """Return `about` of the problem for which a value was computed; None for a value from typing or a preset."""
+        return self._origins.get(value, (None, None))[0]
 
     def computed(self, value: float | None) -> bool:
-        """Whether this value was computed from the data, and no budget paid for it."""
-        return value in self._found and self._found[value][1] is None
+        """Return true if this value was computed from the data, and no budget paid for it."""
+        return value in self._origins and self._origins[value][1] is None
 
     def cost_of(self, value: float | None) -> float | None:
-        """What the release of this value cost, with all others from the same file; None if it was not released."""
-        cost = self._found.get(value, (None, None))[1]
+        """Return the cost of releasing this value, with all others from the same file; None if it was not released."""
+        cost = self._origins.get(value, (None, None))[1]
         return self.total if cost is not None and self.paid else cost
 
     def typed(self, value: float) -> None:
-        """Note that this value, which nothing computed, was used as declared."""
+        """Note that this value, which was not computed, is used as a declaration."""
         st.session_state[self.panel.key(f"{self.name}_typed")] = value
 
     def is_typed(self, value: float | None) -> bool:
-        """Whether this value was the last that was declared: used as such, or typed."""
+        """Return true if this value is the last declared one: typed, or used as a declaration."""
         return bool(st.session_state.get(self.panel.key(f"{self.name}_typed")) == value)
 
     def elsewhere(self, value: float | None, cost: float | None) -> None:
-        """Note what settings from elsewhere, such as a link, say of this value: an estimate, cost None, or a release.
-        It stays that, whatever name it gets here, unless it was declared here before."""
-        if value is None or value in self._found or self.is_typed(value):
+        """Note the origin of a value in settings from elsewhere, such as a link: an estimate, cost None, or a release.
+
+        Does nothing for a value that was computed or declared here before.
+        """
+        if value is None or value in self._origins or self.is_typed(value):
             return
-        self._found[value] = self.about, cost
+        self._origins[value] = self.about, cost
         if cost is not None:
             self.paid.append(cost)
 
     def known(self, value: float) -> None:
-        """The value's owner says that it was known beforehand; for callbacks."""
-        self._found.pop(value, None)
+        """Note that the value was known beforehand, as its owner declares; for callbacks."""
+        self._origins.pop(value, None)
 
     def offer_release(self, value: float | None, spends: float, compute: Callable[[], float]) -> None:
-        """The button that computes the value, at this cost, with what was spent before."""
+        """Draw the button that computes the value at the cost `spends`, with the costs of earlier releases."""
         self.panel.reads_leads = True
         paid = " + ".join(short(cost) for cost in self.paid)
-        spent = f"Spent {self.symbol} = {paid}" if paid else f"Spends {self.symbol} = {short(spends)}"
-        st.caption(f"{spent} before the run; the plan gets the rest.")
+        cost = f"Spent {self.symbol} = {paid}" if paid else f"Spends {self.symbol} = {short(spends)}"
+        st.caption(f"{cost} before the run; the plan gets the rest.")
         st.button(
             f"Release {self.what}",
             key=self.panel.key("release"),
@@ -108,27 +110,27 @@ class Purchase:
         )
 
     def keep(self, cost: float | None, compute: Callable[[], float]) -> None:
-        """Compute the value and write it into its control, with its cost; for callbacks. None: it was no release."""
+        """Compute the value and write it into its control, with its cost, None if it is no release; for callbacks."""
         try:
-            found = compute()
-            self.panel.write({self.name: found, f"{self.name}_cost": cost})
+            value = compute()
+            self.panel.write({self.name: value, f"{self.name}_cost": cost})
         except UserError as error:
             st.session_state[self.panel.key(f"{self.name}_error")] = error
         else:
-            self._found[found] = self.about, cost
+            self._origins[value] = self.about, cost
             if cost is not None:
                 self.paid.append(cost)
 
     def say_error(self) -> None:
-        """What went wrong when the button was pressed."""
+        """Draw the error of the last press of the button, if any."""
         error = st.session_state.pop(self.panel.key(f"{self.name}_error"), None)
         if error is not None:
             st.error(str(error), title=error.title)
 
     def warn(self, counted: bool, where: str, value: float | None) -> None:
-        """What to mind: releases that the plan does not count, and a value that was computed for something else.
+        """Warn of releases that the plan does not count, and of a value that was computed for another problem.
 
-        counted : whether the plan counts them. where : the setting with which it would.
+        counted : true if the plan counts them. where : the setting with which it would.
         """
         if self.paid and not counted:
             st.warning(

@@ -1,5 +1,4 @@
-"""The menu of what is minimised, on which data: one declaration per page, from which the controls and their inverse
-follow."""
+"""The menu of problems and data: one declaration per page, from which the controls and their inverse follow."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -27,7 +26,7 @@ Upload = Callable[[str], tuple[Specification | None, Mapping[str, np.ndarray]]]
 
 
 def settings(cls: type[Specification], without: Collection[str] = ()) -> list[str]:
-    """The names of what can be set of a kind of specification."""
+    """Return the names of the settings of a class of specification, but those in `without`."""
     return [control.name for control in cls.controls() if control.name not in without]
 
 
@@ -45,7 +44,7 @@ class Menu:
     help: str
 
     def draw(self, panel: Panel) -> str:
-        """Draw the control; the option that is chosen."""
+        """Draw the control; return the chosen option."""
         if len(self.options) == 1:
             st.caption(self.help)
             return self.default
@@ -54,7 +53,7 @@ class Menu:
 
 @dataclass(frozen=True)
 class Problem:
-    """A kind of problem, and the keys and places of its controls.
+    """A kind of problem, and the keys and positions of its controls.
 
     prefix : of the keys of its controls, but of those that are `shared` with other problems of the page.
     first : settings that are drawn with those of the data. groups : others, by the title of their expander.
@@ -67,19 +66,19 @@ class Problem:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def key(self, name: str) -> str:
-        """The name of a setting's control."""
+        """Return the name of a setting's control."""
         return name if name in self.shared else self.prefix + name
 
     def draw(self, panel: Panel, names: Sequence[str], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Draw the controls of settings; their values. defaults : in place of the declared ones."""
-        declared = {control.name: control for control in self.cls.controls()}
-        usual = {name: replace(declared[name], default=defaults.get(name, declared[name].default)) for name in names}
-        return {name: panel.control(control, self.key(name)) for name, control in usual.items()}
+        """Draw the controls of the settings `names`; return their values. defaults : in place of the declared ones."""
+        controls = {control.name: control for control in self.cls.controls()}
+        drawn = {name: replace(controls[name], default=defaults.get(name, controls[name].default)) for name in names}
+        return {name: panel.control(control, self.key(name)) for name, control in drawn.items()}
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where the rows come from; with a title alone, it stands for a problem of the same name that has no data set.
+    """A source of rows; with a title alone, it selects a problem of the same name that has no data set.
 
     cls : a generator; the keys of its controls begin with `prefix`. upload : `(page)` to the data set of a visitor's
     own file, None until it is ready, and its arrays.
@@ -92,18 +91,19 @@ class Source:
 
 
 def generators(classes: Mapping[str, Generator], prefix: str = "") -> dict[str, Source]:
-    """Generators by their names in the address, with which the keys of their controls begin, behind `prefix`."""
+    """Return sources for generators by their names in the address; the keys of their controls begin with `prefix` and
+    this name."""
     return {name: Source(cls.title, cls, f"{prefix}{name}_") for name, cls in classes.items()}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What the data controls chose.
+    """The choices of the data controls.
 
     source : its name. name, kind : of the problem; empty, and of any kind, while it is chosen later.
     values : settings of the problem that were drawn with the data. data : a generator and its settings. upload : the
-    data set of a file, None until it is ready. uploaded : whether the data are the visitor's own file. tables : the
-    file's arrays. leads : whether one of the data controls took the place of the steps above the picture.
+    data set of a file, None until it is ready. uploaded : true if the data are the visitor's own file. tables : the
+    file's arrays. leads : true if one of the data controls replaces the steps above the picture.
     """
 
     source: str = ""
@@ -119,7 +119,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Draft:
-    """A problem that is about to be built, and what a private fact of it may be bought with."""
+    """A problem that is about to be built, with the data, budget and seed for the release of a private fact."""
 
     panel: Panel
     cls: type[ProblemSpecification]
@@ -130,29 +130,30 @@ class Draft:
 
 
 def _nothing(*_: Any) -> dict[str, Any]:
-    """No further controls."""
+    """Return no further controls or values."""
     return {}
 
 
 def _values(draft: Draft) -> Mapping[str, Any]:
-    """The values as they were set."""
+    """Return the values as they were set."""
     return draft.values
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemMenu:
-    """What a page minimises.
+    """The choice of problem and data on a page.
 
-    problems : by their names in the address. menu : the choice among them. sources : by the name of a problem, where
-    its rows may come from, the first at first; of `ANY` for all problems, and then the source is chosen before.
+    problems : by their names in the address. menu : the choice among them. sources : by the name of a problem, the
+    sources of its rows, the first by default; under `ANY` those of all problems, and then the source is chosen first.
     source_name : of the control of the source, "{}" being the problem; label, help : of that control.
-    expanders : titles of those in which the problem's settings stand, below the data; "" is a place without one. The
+    expanders : titles of the expanders of the problem's settings, below the data; "" is a container without one. The
     problem is built in the last of them. data_settings, expanded : the expander of the settings of the data.
     leading : a setting of the data that takes the place of the steps above the picture.
     upload_defaults : settings whose default is another one for the visitor's own file: the usual one, and that one.
 
-    Hooks: more : `(panel, kind of problem, values)`, draws controls below the last settings; their values. complete :
-    the values that a draft is built from. more_of : the inverse of `more`, of what no control declares.
+    Hooks: more : `(panel, kind of problem, values)`, draws controls below the last settings and returns their
+    values. complete : returns the values from which a draft is built. more_of : the inverse of `more`, for values
+    that no control declares.
     """
 
     problems: Mapping[str, Problem]
@@ -171,7 +172,7 @@ class ProblemMenu:
     more_of: Callable[[ProblemSpecification], Mapping[str, Any]] = _nothing
 
     def choose(self, panel: Panel, main: DeltaGenerator, lead: int) -> Selection:
-        """Choose the data, and the problem where that comes first. An upload is drawn in `main`.
+        """Draw the choice of the data, and of the problem where that comes first. An upload is drawn in `main`.
 
         lead : the column above the picture of the setting that leads.
         """
@@ -203,21 +204,23 @@ class ProblemMenu:
     def build(
         self, panel: Panel, chosen: Selection, budget: Settings[Budget], seed: int | None
     ) -> Callable[[], ProblemSpecification] | None:
-        """What builds the problem, from the present values of leading settings, too; and, in expanders, its controls.
-        None if there are no data yet.
+        """Draw the problem's controls in their expanders; return a function that builds the problem, None without data.
+
+        The function uses the present values of leading settings.
 
         The last of the controls that make an experiment: raises UserError for any mistake in them.
         """
         name, values = chosen.name, dict(chosen.values)
-        defaults = {name: own for name, (_, own) in self.upload_defaults.items()} if chosen.uploaded else {}
-        place: AbstractContextManager[Any] = nullcontext()
+        uploaded_defaults = {name: default for name, (_, default) in self.upload_defaults.items()}
+        defaults = uploaded_defaults if chosen.uploaded else {}
+        container: AbstractContextManager[Any] = nullcontext()
         for title in self.expanders:
-            place = st.expander(title) if title else st.container()
-            with place:
+            container = st.expander(title) if title else st.container()
+            with container:
                 name = name or self._problem(panel, chosen)
                 values |= self.problems[name].draw(panel, self.problems[name].groups.get(title, ()), defaults)
         cls = self.problems[name].cls
-        with place:
+        with container:
             if self.expanders:
                 values |= self.more(panel, cls, values)
             panel.check()
@@ -228,16 +231,16 @@ class ProblemMenu:
                 values["data"] = data
             with in_place(go_on=False) if self.expanders else nullcontext():
                 completed = dict(self.complete(Draft(panel, cls, values, chosen.tables, budget, seed)))
-                Settings(cls, completed).build()  # what does not go together is said here
+                Settings(cls, completed).build()  # draws the error of values that do not go together
 
-        def built() -> ProblemSpecification:
-            now = completed if chosen.data is None else {**completed, "data": chosen.data.build()}
-            return Settings(cls, now).build()
+        def build() -> ProblemSpecification:
+            present = completed if chosen.data is None else {**completed, "data": chosen.data.build()}
+            return Settings(cls, present).build()
 
-        return built
+        return build
 
     def settings_of(self, problem: ProblemSpecification) -> dict[str, Any]:
-        """The controls that rebuild a problem: the inverse of `choose` and `build`.
+        """Return the controls that rebuild a problem: the inverse of `choose` and `build`.
 
         Raises ValueError for a problem that the page cannot express, such as one on an uploaded table.
         """
@@ -256,23 +259,23 @@ class ProblemMenu:
 
     @property
     def own_file(self) -> Mapping[str, str]:
-        """The choices that lead to a visitor's own file."""
-        files = ((name, key) for name, every in self.sources.items() for key in every if every[key].upload)
+        """The values of the controls that lead to a visitor's own file."""
+        files = ((name, key) for name, sources in self.sources.items() for key in sources if sources[key].upload)
         name, source = next(files, ("", ""))
         if not source:
             return {}
         return {self.source_name.format(name): source} if name == ANY else self._choices(name, source)
 
     def _go_back(self, panel: Panel) -> None:
-        """From a file that was removed to what its page begins with."""
-        for name, every in self.sources.items():
+        """Select the first source of the page in place of a file that was removed."""
+        for name, sources in self.sources.items():
             key = self.source_name.format(name)
-            chosen = every.get(st.session_state.get(panel.key(key), ""))
-            if chosen is not None and chosen.upload is not None:
-                panel.write({key: next(iter(every))})
+            source = sources.get(st.session_state.get(panel.key(key), ""))
+            if source is not None and source.upload is not None:
+                panel.write({key: next(iter(sources))})
 
     def _choices(self, name: str, source: str) -> dict[str, Any]:
-        """The controls of the menus that choose a problem and a source."""
+        """Return the values of the menus that choose a problem and a source."""
         choices = {}
         if self.menu is not None and (ANY not in self.sources or name != source):
             choices[self._menu(Selection(source)).name] = name
@@ -291,7 +294,7 @@ class ProblemMenu:
         return next(iter(self.problems)) if self.menu is None else self._menu(chosen).draw(panel)
 
     def _source(self, panel: Panel, name: str) -> str:
-        """Where the rows come from; empty for a problem without data."""
+        """Draw the choice of the source of the rows; return its name, "" for a problem without data."""
         titles = {source: origin.title for source, origin in self._sources(name).items()}
         first = next(iter(titles), "")
         if len(titles) < 2:
@@ -305,8 +308,10 @@ class ProblemMenu:
         return source
 
     def _swap(self, panel: Panel, control: str) -> None:
-        """The source was changed by hand: settings at the default of the one kind of source take the other's."""
-        before, after = (st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{control}_drawn", control))
+        """Give settings at the default of the previous kind of source the default of the new one; for a callback."""
+        was_upload, is_upload = (
+            st.session_state.get(panel.key(key)) == UPLOAD for key in (f"{control}_drawn", control)
+        )
         for name, defaults in self.upload_defaults.items():
-            if before != after and st.session_state.get(panel.key(name)) == defaults[before]:
-                st.session_state[panel.key(name)] = defaults[after]
+            if was_upload != is_upload and st.session_state.get(panel.key(name)) == defaults[was_upload]:
+                st.session_state[panel.key(name)] = defaults[is_upload]

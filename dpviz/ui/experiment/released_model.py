@@ -1,4 +1,4 @@
-"""What one run of every method releases, in words and as a table to take away; reads no raw data."""
+"""The release of one run of every method, in sentences and as a table to download; reads no raw data."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,16 +19,19 @@ from dpviz.ui.experiment.run import Run
 from dpviz.ui.markdown import plain, show_table
 
 CONSTANT = "(constant)"
-NAMED = 3  # of the coefficients, in words
+NAMED = 3  # coefficients in a sentence
 
 
 def of_each(trace: Trace) -> dict[str, ArmTrace]:
-    """What there is of the private methods that have released something."""
+    """Return the traces of the private methods that have released something, by label."""
     return {label: lane for label, lane in trace.lanes.items() if lane.private and lane.output}
 
 
 def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> pd.DataFrame:
-    """A row for each coefficient: its column and the declared range of that."""
+    """Return a table with a row for each coefficient: its column and the declared range of that column.
+
+    constant : true to append a row for the constant term.
+    """
     low, high = np.array(facts.bounds).T
     table = pd.DataFrame({"column": facts.names, "lowest": low, "highest": high})
     if constant:
@@ -37,9 +40,9 @@ def coefficients(facts: DatasetFacts | GroupedFacts, constant: bool = False) -> 
 
 
 def heaviest(x: np.ndarray, names: Sequence[str]) -> str:
-    """The largest of the coefficients (d,), in words."""
-    chosen = np.argsort(-np.abs(x), kind="stable")[:NAMED]
-    return ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in chosen)
+    """Describe the largest of the coefficients x (d,) with their names."""
+    largest = np.argsort(-np.abs(x), kind="stable")[:NAMED]
+    return ", ".join(f"{plain(names[j])} {x[j]:+.3g}" for j in largest)
 
 
 def show(
@@ -51,10 +54,10 @@ def show(
     weights: pd.DataFrame | None = None,
     digits: str = "%.3f",
 ) -> None:
-    """The models of the first run of each private method.
+    """Draw the models of the first run of each private method.
 
     words : a sentence for each method, as Markdown. model : a row for each coefficient, a column for each method, and
-    more that says what a row is; meaning : how to read it. weights : the same of the other player, if there is one.
+    columns that describe the coefficient; meaning : how to read it. weights : such a table of the other player, if any.
     digits : how numbers are shown; the file has all of them.
     """
     about, guarantee = f"First run of each method. {meaning}", run.experiment.promise

@@ -1,4 +1,4 @@
-"""What came out of a run: curves over steps or privacy spent, and the table of final numbers."""
+"""Results of a run: curves over steps or privacy spent, and the table of final numbers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,16 +31,16 @@ from dpviz.ui.markdown import plain, sentence, show_table
 
 AXES = {"steps": "Steps", "spent": "Privacy spent"}
 NO_OVERLAY = "none"
-KEPT = 12  # charts of a run
+MAX_CHARTS = 12  # cached charts of a run
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the curves of a run are to be drawn.
+    """Options for drawing the curves of a run.
 
     second : metric of the second chart at first.
     overlays : further curves (T+1,) by name and arm, of the metric `compared`. remarks : a sentence about them.
-    conditions : what they rest on, to be said behind their names.
+    conditions : the conditions under which they hold, shown behind their names.
     """
 
     currency: Currency
@@ -53,18 +53,18 @@ class Options:
 
 
 def plain_options(shown: PlanView) -> Options:
-    """Curves without theory to compare them with."""
+    """Return options for curves without theory to compare them with."""
     currency: Currency = shown.experiment.budget.currency or "rho"
     return Options(currency, f"Privacy spent, {UNITS[currency].label}")
 
 
 def diagnostics_shown(panel: Panel, experiment: Experiment) -> bool:
-    """Whether raw-data curves are shown: always for public data; for a user's file if the switch says so."""
+    """Return true if raw-data curves are shown: always for public data; for a user's file if the switch is on."""
     return experiment.problem.public or bool(st.session_state.get(panel.key("diagnostics")))
 
 
 def diagnostics_switch(panel: Panel) -> None:
-    """The switch, for a user's file, beside the picture."""
+    """Draw the switch for raw-data curves of a user's file."""
     st.toggle(
         "Accuracy on my data (not private)",
         key=panel.key("diagnostics"),
@@ -74,22 +74,22 @@ def diagnostics_switch(panel: Panel) -> None:
 
 
 def hidden(panel: Panel, experiment: Experiment) -> None:
-    """That curves and numbers are hidden, at their place."""
+    """Say that curves and numbers are hidden, if they are."""
     if not diagnostics_shown(panel, experiment):
         st.caption(texts.HIDDEN)
 
 
 def metrics(trace: Trace) -> dict[str, Metric]:
-    """The recorded series, the most telling first, and last those that others are drawn over."""
-    found = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
-    ordered = [*results.headlined(trace)[:1], *sorted(found, key=lambda name: found[name].axis)]
-    return {name: found[name] for name in dict.fromkeys(ordered)}
+    """Return the recorded metrics: first the headline, last those that serve as horizontal axes."""
+    by_name = {name: metric for name, metric in trace.metrics.items() if not metric.beside}
+    ordered = [*results.headlined(trace)[:1], *sorted(by_name, key=lambda name: by_name[name].axis)]
+    return {name: by_name[name] for name in dict.fromkeys(ordered)}
 
 
 def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
-    """Two charts side by side: the first metric, and one of the others, as far as there are any; what was drawn.
+    """Draw two charts side by side: the first metric, and one of the others, if there are any; return the charts.
 
-    trace : what may be shown of the run.
+    trace : the part of the run that may be shown.
     """
     available = metrics(trace)
     if not available:
@@ -116,7 +116,7 @@ def curves(panel: Panel, run: Run, trace: Trace, options: Options) -> Shown:
 
 
 def _second(panel: Panel, available: Mapping[str, Metric], others: Sequence[str], default: str) -> str:
-    """The metric of the second chart."""
+    """Draw the choice of the metric of the second chart; return its name."""
     return panel.choice(
         "second",
         "Second chart",
@@ -137,11 +137,11 @@ def _curve(
     overlay_name: str,
     every_band: bool,
 ) -> Chart:
-    # All that it depends on beside the run, which has ended: who may be seen, and what the controls say.
-    what = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
-    if what in run.charts:
-        return run.charts[what]
-    if len(run.charts) >= KEPT:
+    # All that the chart depends on besides the run, which has ended: visible arms and metrics, and the controls.
+    key = (*trace.lanes, *trace.metrics), metric.name, axis, overlay_name if overlays else "", every_band
+    if key in run.charts:
+        return run.charts[key]
+    if len(run.charts) >= MAX_CHARTS:
         run.charts.clear()
     over, title, ceilings = _over(run, trace, axis, options)
     draw = partial(
@@ -163,14 +163,14 @@ def _curve(
     alt = f"{metric.label} against {along}, one line per method"
     private = provenance(trace.statuses(metric).values())
     chart = Chart(figure, metric.label, alt, caption, private, to_download=partial(draw, bands="all"))
-    run.charts[what] = chart
+    run.charts[key] = chart
     return chart
 
 
 def _over(
     run: Run, trace: Trace, axis: str, options: Options
 ) -> tuple[Mapping[str, np.ndarray], str, Mapping[str, float]]:
-    """What the series are drawn over, if not over steps: per method (t+1,); its title; how far it may go at most."""
+    """Return the horizontal axis, if not steps: values (t+1,) per method, its title, and upper limits per method."""
     if axis == "steps":
         return {}, "", {}
     others = results.axes(trace, run.plans)
@@ -185,21 +185,21 @@ def _over(
 
 
 def privacy(metric: Metric, trace: Trace, experiment: Experiment) -> str:
-    """Of a chart: what may be published of it."""
-    found = set(trace.statuses(metric).values())
-    if found == {"not private"}:
+    """Say what may be published of a chart of a metric."""
+    statuses = set(trace.statuses(metric).values())
+    if statuses == {"not private"}:
         return explain.diagnostic(experiment.replicates, experiment.problem.public)
     released = explain.released(experiment, experiment.replicates)
-    return f"{released} {explain.REFERENCES}" if "not private" in found else released
+    return f"{released} {explain.REFERENCES}" if "not private" in statuses else released
 
 
 def table(run: Run, trace: Trace, delta: float) -> None:
-    """The table of final numbers of what may be shown; says which of them read the raw data."""
+    """Draw the table of final numbers that may be shown; say which of them read the raw data."""
     numbers = results.final_table(trace, run.plans, delta=delta)
     if numbers.empty:
         return
     columns = {name: column for name, column in results.columns(trace).items() if name in numbers}
-    if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":  # then the reading is what was spent
+    if numbers["currency"].iloc[0] == f"ε at δ = {short_up(delta, 4)}":  # then the reading equals the privacy spent
         columns.pop("epsilon_at_delta", None)
     labels = {name: _heading(name, column, numbers, delta) for name, column in columns.items()}
     read = [name for name, column in columns.items() if not column.released and not name.endswith(("_low", "_high"))]
@@ -242,7 +242,7 @@ def table(run: Run, trace: Trace, delta: float) -> None:
 
 
 def publishing_line(run: Run, trace: Trace, delta: float) -> None:
-    """What publishing more than one of these results costs, in one line."""
+    """Draw the cost of publishing more than one of these results, in one line."""
     experiment = run.experiment
     found = results.costs(run.plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     several = [cost for cost in found if cost.methods * cost.repeats > 1]
@@ -259,7 +259,7 @@ def publishing_line(run: Run, trace: Trace, delta: float) -> None:
 
 
 def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
-    """The table without what repeats itself; both ends of a band in one column."""
+    """Return the table without columns that repeat, and with both ends of a band in one column."""
     shown = numbers.drop(columns=["currency", "accountant"], errors="ignore")
     if "diverged" in shown and not shown["diverged"].any():
         shown = shown.drop(columns="diverged")
@@ -273,12 +273,12 @@ def _readable(numbers: pd.DataFrame) -> pd.DataFrame:
 
 
 def _signed(x: float) -> str:
-    """An end of a band; with the sign that is no hyphen, which a spreadsheet could take for a formula."""
+    """Format an end of a band, with a minus sign for the hyphen, which a spreadsheet could take for a formula."""
     return short(x, 2).replace("-", "−")
 
 
 def _heading(name: str, column: results.Column, numbers: pd.DataFrame, delta: float) -> str:
-    """A short heading: the words of a metric without its formula, and the currency of what was spent."""
+    """Return a short heading: the label of a metric without its formula, or the currency of the privacy spent."""
     if name == "spent":
         return f"Spent {numbers['currency'].iloc[0]}"
     if name == "epsilon_at_delta":

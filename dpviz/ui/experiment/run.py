@@ -41,7 +41,7 @@ ALONG = "_budget_job"  # behind a family's name: its sweep along the budget; end
 
 @dataclass(frozen=True)
 class Ready:
-    """An experiment that can be run: with the plans that it executes, and the uploaded tables that it runs on."""
+    """An experiment that is ready to run, with its plans and the uploaded tables on which it runs."""
 
     experiment: Experiment
     plans: Mapping[str, Plan]
@@ -49,7 +49,7 @@ class Ready:
 
     @cached_property
     def bytes(self) -> float:
-        """About how much memory it will need."""
+        """Estimated bytes of memory that it needs."""
         return self.experiment.estimated_bytes(self.plans)
 
     @property
@@ -64,7 +64,7 @@ class Ready:
 
     @cached_property
     def releases(self) -> str:
-        """How many releases it makes, and what they add up to."""
+        """The number of its releases, and their sum."""
         runs = [(plan, self.experiment.replicates) for plan in self.plans.values()]
         return results.releases(runs, self.experiment.budget)
 
@@ -76,7 +76,7 @@ class Ready:
         return replace(self, experiment=self.experiment.replaced(replicates=freshness.FIRST))
 
     def without_tables(self) -> "Ready":
-        """The same settings, for a page to remember: itself where it has no tables."""
+        """Return the same settings without tables, for a page to remember."""
         return replace(self, tables={}) if self.tables else self
 
     @property
@@ -118,17 +118,17 @@ class Run:
     films: dict[tuple[str, float], tuple[bytes, str]] = field(default_factory=dict, repr=False)
 
     def abandon(self) -> None:
-        """End it: its visitor has left."""
+        """Stop the job, because its visitor has left."""
         self.job.stop()
 
     @property
     def waits(self) -> bool:
-        """Whether it stands in line, and is not the next."""
+        """True if it waits in the queue and is not the next."""
         return (self.job.position or 0) > 0
 
     @property
     def waiting(self) -> str:
-        """Why it has no curves yet, in a sentence."""
+        """A sentence on why it has no curves yet."""
         return progress.waiting(self.job) if self.job.state == "queued" else "The new run has no curves yet."
 
     def look(self, took: float = 0.0) -> float:
@@ -140,11 +140,11 @@ class Run:
 
     @property
     def returns(self) -> bool:
-        """Whether a tab that is loaded again may have it back: a run of no file."""
+        """True if a reloaded tab may have it back: a run on public data."""
         return self.job.experiment.public
 
     def let_go(self, tables: Collection[str]) -> None:
-        """Forget the uploaded tables of these names; what is still computed on one of them ends."""
+        """Forget the uploaded tables of these names; end computations that still use one of them."""
         self.job.let_go(tables)
         for name in tables:
             if self.tables.pop(name, None) is not None:
@@ -152,23 +152,23 @@ class Run:
 
     @property
     def experiment(self) -> Experiment:
-        """What runs, or what a sweep varies."""
+        """The experiment that runs, or that a sweep varies."""
         assert isinstance(self.job.experiment, Experiment)
         return self.job.experiment
 
     @property
     def problem(self) -> Problem:
-        """What was run on, for diagnostics after the run; only while it `has_data`."""
+        """The problem with its data, for diagnostics after the run; only while it `has_data`."""
         return _built(self.experiment.problem.to_json(), self.tables)
 
     @property
     def has_data(self) -> bool:
-        """Whether its data are still there: those of a file that was removed are not."""
+        """True while its data exist: those of a removed file do not."""
         return self.experiment.public or bool(self.tables)
 
     @property
     def done(self) -> str:
-        """How many steps are done, of all methods together; of a sweep, how many points."""
+        """A text with the finished steps of all methods together, or the finished points of a sweep."""
         if isinstance(self.job.task, Sweep):
             result = self.job.result
             return f"{result.finished} of {result.points} points" if result is not None else "the first point"
@@ -183,25 +183,25 @@ def _built(text: str, _tables: Mapping[str, np.ndarray]) -> Problem:
 
 
 def about_problem(run: Run) -> str:
-    """What a cache knows a run by that needs its problem alone."""
+    """Return the cache key of a run for results that depend on its problem alone."""
     return run.experiment.problem.to_json()
 
 
 @st.cache_resource(show_spinner=False)
 def runner() -> Runner:
-    """The one runner of this server, for all its visitors: DPVIZ_WORKERS processes, or without any, threads."""
+    """Return the one runner of this server, for all visitors: with DPVIZ_WORKERS processes, or threads if that is 0."""
     chosen = os.environ.get(WORKERS, "")
     count = int(chosen) if chosen.isdecimal() else SLOTS
     return Runner(slots=count or SLOTS, processes=count > 0, store=store.usual(), short=count > 0)
 
 
 def current(page: str) -> Run | None:
-    """The run that this page shows."""
+    """Return the newest run of a page, None before the first."""
     return st.session_state.get(page + _SUFFIX)
 
 
 def shown(page: str) -> Run | None:
-    """The run whose results this page shows: the last that has ended, while the next one is still under way."""
+    """Return the run whose results a page shows: the last that has ended, also while the next one is under way."""
     run = current(page)
     if run is not None and not run.job.active and run.job.trace is not None:
         st.session_state[page + _SHOWN] = run
@@ -209,7 +209,7 @@ def shown(page: str) -> Run | None:
 
 
 def pictured(page: str) -> Run | None:
-    """The newest run of which every method has a curve: the last picture stays until the next one has lines."""
+    """Return the newest run with a curve of every method: the last picture stays until the next one has lines."""
     run, before = current(page), st.session_state.get(page + _PICTURED)
     trace = None if run is None else run.job.trace
     if run is None or trace is None or not all(lane.iterations for lane in trace.lanes.values()):
@@ -221,7 +221,7 @@ def pictured(page: str) -> Run | None:
 
 
 def _first_of(before: Job, job: Job) -> bool:
-    """Whether a job has the first repeats of another one, and no more."""
+    """Return true if a job has exactly the first repeats of another one."""
     whole = job.task
     first = isinstance(whole, Experiment) and whole.public  # on a file each run has noise of its own
     first = first and before.task == whole.replaced(replicates=freshness.FIRST)
@@ -229,19 +229,19 @@ def _first_of(before: Job, job: Job) -> bool:
 
 
 def settled(page: str, ready: Startable | None) -> None:
-    """These are the settings of the page now; None while they make no run."""
+    """Note the present settings of a page; None while they make no run."""
     st.session_state[page + _SETTLED] = ready
 
 
 def state(page: str) -> tuple[freshness.State, bool]:
-    """What the page shows, and whether its picture, number and sentence are pale: of earlier settings."""
+    """Return the state of a page, and true if its picture, number and sentence are pale, being of earlier settings."""
     ready, run, seen = st.session_state.get(page + _SETTLED), current(page), pictured(page)
     newest, of = (None if each is None else each.job for each in (run, seen))
     return freshness.state(ready, newest, of), not freshness.belongs(ready, of)
 
 
 def only_first(page: str, run: Run) -> tuple[int, int] | None:
-    """How many repeats a run has, and how many the settings of the page ask for, if it has only the first of them."""
+    """Return the repeats of a run, and those of the page's settings, if the run has only the first of them."""
     ready = st.session_state.get(page + _SETTLED)
     if not isinstance(ready, Ready) or ready.is_that_of(run.job) or not freshness.belongs(ready, run.job):
         return None
@@ -249,7 +249,7 @@ def only_first(page: str, run: Run) -> tuple[int, int] | None:
 
 
 def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerator, own: str = "") -> bool:
-    """Run and Stop, and runs that start by themselves. Outside any fragment, so that Run polls.
+    """Draw Run and Stop, and start runs that start by themselves. Call it outside any fragment, so that Run polls.
 
     switch : the place of the switch that lets them. ready : None while the settings do not
     make something to run; a run that is under way can still be stopped. own : what is said instead of the switch on a
@@ -286,7 +286,7 @@ def bar(panel: Panel, title: str, ready: Startable | None, switch: DeltaGenerato
 
 
 def _follow(page: str, title: str, ready: Startable) -> None:
-    """Start what new settings make, in place of what older ones made; in line, the visitor keeps the place."""
+    """Start the run of new settings in place of that of older ones; in the queue, the visitor keeps the position."""
     run = current(page)
     waiting = runner().waiting - (run is not None and run.job.state == "queued")  # others', as this one is replaced
     while (due := freshness.due(ready, None if run is None else run.job, waiting > 0)) is not None:
@@ -354,7 +354,7 @@ def watch(key: str, draw: Callable[[], float | None], on_look: Callable[[], None
 
 
 def until_ended(key: str, runs: Sequence[Run]) -> None:
-    """Have the page drawn again when one of these runs, which were under way, has ended."""
+    """Draw the page again when one of these runs, which were under way, has ended."""
 
     def look() -> None:
         if any(not run.job.active for run in runs):
@@ -386,7 +386,7 @@ def refusal(ready: Ready) -> None:
 
 
 def changed(page: str) -> None:
-    """Say so if the results on the page belong to other settings than those that are set now, or to no file."""
+    """Draw a notice if the results on the page belong to other than the present settings, or to a removed file."""
     place = st.container()  # always there: a notice that comes and goes would redraw all that follows
     ready, run, latest = st.session_state.get(page + _SETTLED), shown(page), current(page)
     if run is None:
@@ -406,14 +406,14 @@ def changed(page: str) -> None:
 
 
 def rest(family: str) -> None:
-    """Stop the sweeps along the budget that nobody sees: all but that of this family, if its page is the one."""
+    """Stop the sweeps along the budget that are not on the screen: all but that of `family`, if its page is."""
     for name, run in st.session_state.items():
         if str(name).endswith(ALONG) and name != family + ALONG and isinstance(run, Run):
             run.job.stop()
 
 
 def sidebar_status() -> None:
-    """The state of every page's run, on every page."""
+    """Draw the state of every page's run, in the sidebar of every page."""
     runs = [value for name, value in st.session_state.items() if str(name).endswith(_SUFFIX)]
     active = [run for run in runs if isinstance(run, Run) and run.job.active]
     place = st.sidebar.container()  # always there: a place that comes and goes would redraw every control below it
@@ -431,7 +431,7 @@ def sidebar_status() -> None:
 
 
 def start(page: str, title: str, ready: Startable) -> None:
-    """Put the run of these settings in line, in place of the page's last one, which stops."""
+    """Queue the run of these settings in place of the page's last one, which stops."""
     before = current(page)
     if isinstance(ready, Ready) and not ready.experiment.public:
         file.fold()

@@ -18,7 +18,7 @@ NAMES = (PLAN, RESULTS, SWEEP, CHECK, TAKE_AWAY, BACKGROUND)
 
 
 def check(family: str, title: str, experiment: Experiment) -> None:
-    """The audits of the methods that are compared, at their budget where the audit takes it; links to their page.
+    """Draw links to the audits of the methods that are compared, at their budget where the audit accepts it.
 
     family, title : of the page, by the name of its packages and in the menu.
     """
@@ -27,17 +27,17 @@ def check(family: str, title: str, experiment: Experiment) -> None:
     cases: dict[str, Case] = {}
     for case in families.audits().get(family, ()):
         if type(case.algorithm) in kinds:
-            cases.setdefault(case.title, case)  # the first is the worst that is known
+            cases.setdefault(case.title, case)  # the first case of a title is the worst known
     others = []
     for case in cases.values():
-        taken = type(experiment.budget) in {type(budget) for budget in case.budgets}
-        others += [] if taken else [case.title]
-        at = f" at {experiment.budget.describe()}" if taken else ""
+        is_accepted = type(experiment.budget) in {type(budget) for budget in case.budgets}
+        others += [] if is_accepted else [case.title]
+        at = f" at {experiment.budget.describe()}" if is_accepted else ""
         st.page_link(
             "pages/audit.py",
             label=f"Audit of {case.title}{at}",
             icon=":material/policy:",
-            query_params=_settings(family, title, case, experiment if taken else None),
+            query_params=_settings(family, title, case, experiment if is_accepted else None),
         )
     if not cases:
         st.info(texts.UNCHECKED)
@@ -46,12 +46,14 @@ def check(family: str, title: str, experiment: Experiment) -> None:
 
 
 def _settings(family: str, title: str, case: "Case", experiment: Experiment | None) -> dict[str, str]:
-    """What of the audit page's address differs from its defaults."""
+    """Return the query parameters of the audit page that differ from its defaults."""
     prefix = f"audit_{family}_{case.name}"
-    found = {"audit_family": title, f"audit_method_{family}": case.title}
+    parameters = {"audit_family": title, f"audit_method_{family}": case.title}
     if experiment is not None:
         budget = experiment.budget
         currency = next(cls.name for cls in CURRENCIES.values() if cls is type(budget))
-        found |= {f"{prefix}_currency": currency}
-        found |= {f"{prefix}_{control.name}": f"{getattr(budget, control.name):.10g}" for control in budget.controls()}
-    return found
+        parameters |= {f"{prefix}_currency": currency}
+        parameters |= {
+            f"{prefix}_{control.name}": f"{getattr(budget, control.name):.10g}" for control in budget.controls()
+        }
+    return parameters

@@ -25,18 +25,18 @@ FLAT = 1e-9  # a slope below is that of the arithmetic
 
 @st.cache_resource(max_entries=16, scope="session", show_spinner="Planning every point")
 def planned(text: str) -> tuple[Point, ...]:
-    """The points of a sweep, given as its JSON text. Raises UserError as `Sweep.planned` does."""
+    """Return the planned points of the sweep with JSON text `text`. Raises UserError as `Sweep.planned` does."""
     return Sweep.from_json(text).planned()
 
 
 @st.cache_data(max_entries=16, scope="session", show_spinner=False)
 def price(text: str) -> str:
-    """What publishing all of a sweep costs, given as its JSON text. Raises UserError as `Sweep.planned` does."""
+    """Describe the cost of publishing the sweep with JSON text `text`. Raises UserError as `Sweep.planned` does."""
     return Sweep.from_json(text).price(planned(text))
 
 
 def current(page: str) -> Run | None:
-    """The sweep that this page shows."""
+    """Return the sweep that a page shows, None before the first."""
     return st.session_state.get(page + _SUFFIX)
 
 
@@ -48,11 +48,11 @@ def panel(
     tables: Mapping[str, np.ndarray] = NO_TABLES,
     diagnostics: bool = False,
 ) -> None:
-    """Buttons, progress and figure of a page's sweep. Outside any fragment, so that it polls.
+    """Draw buttons, progress and figure of a page's sweep. Call it outside any fragment, so that it can poll.
 
-    sweep : None while the settings do not make one; a sweep that is under way can still be stopped. draw : draws what
-    was found so far, while the sweep goes on and after it has ended. diagnostics : whether what is not released is
-    shown of a table that is not public.
+    sweep : None while the settings make none; a sweep that is under way can still be stopped. draw : draws the results
+    so far, while the sweep goes on and after its end. diagnostics : true to show results that are not released, for a
+    table that is not public.
     """
     run = current(page)
     active = run is not None and run.job.active
@@ -67,10 +67,10 @@ def panel(
         here = points[: sweep.places]  # the other data sets have the same plans
         _left_out([LeftOut(point.place, *item) for point in here for item in point.left_out.items()], len(here))
     _live(page, active, diagnostics, draw)
-    kept = runner().store
-    if kept is not None and kept.note:
-        st.info(kept.note, icon=":material/inventory_2:")
-    if run is None or active or run.job.result is None or run.job.result.metric is None:  # nobody has recorded anything
+    store = runner().store
+    if store is not None and store.note:
+        st.info(store.note, icon=":material/inventory_2:")
+    if run is None or active or run.job.result is None or run.job.result.metric is None:  # no recorded point yet
         return
     if not same:
         st.info("Settings changed since this sweep. What is shown belongs to the old ones.", icon=":material/history:")
@@ -115,10 +115,10 @@ def _bar(
 
 
 def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
-    """The cluster that computes the points, if the operator has named one, or lets visitors name theirs; else None.
+    """Draw the choice of a cluster, if the operator has named one or lets visitors name theirs; return it, else None.
 
-    An address is no setting: it does not stand in the link. Files of visitors stay here. Raises UserError for what is
-    no address.
+    An address is no setting, so no link contains it. Files of visitors stay on this server. Raises UserError for an
+    invalid address.
     """
     address = cluster.asked()
     if not address or sweep is None or not sweep.experiment.problem.public:
@@ -135,7 +135,7 @@ def _elsewhere(page: str, sweep: Sweep | None) -> Executor | None:
 
 
 def _resumes(page: str, sweep: Sweep | None) -> bool:
-    """Whether points of this very sweep are known, and others are missing."""
+    """Return true if some points of this sweep are known and others are missing."""
     run = current(page)
     if run is None or run.job.active or run.job.task != sweep or run.job.result is None or runner().store is None:
         return False
@@ -147,9 +147,9 @@ def _visible(run: Run, result: SweepResult, diagnostics: bool) -> SweepResult:
 
 
 def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResult], None]) -> None:
-    """Progress and, while the sweep goes on, its figure; when it has ended, the page is drawn again."""
+    """Draw progress and, while the sweep goes on, its figure; when it has ended, draw the page again."""
 
-    def look() -> None:
+    def rerun_at_end() -> None:
         run = current(page)
         if run is not None and not run.job.active:
             st.rerun()
@@ -164,18 +164,18 @@ def _live(page: str, active: bool, diagnostics: bool, draw: Callable[[SweepResul
         elif job.active:
             st.progress(job.progress, text=progress.active(job, run.done))
         else:
-            ended = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
+            end = {"done": "Done", "stopped": "Stopped"}.get(job.state, progress.AT_LIMIT)
             depends = f". {progress.DEPENDS}" if job.state == "timeout" and not job.experiment.public else ""
-            st.progress(job.progress, text=f"{ended}: {run.done}{progress.took(job)}{_known(result)}{depends}")
+            st.progress(job.progress, text=f"{end}: {run.done}{progress.took(job)}{_known(result)}{depends}")
         if active and result is not None:
             draw(_visible(run, result, diagnostics))
         return POLL if active else None
 
-    watch(f"{page}_sweep_look", poll, look)
+    watch(f"{page}_sweep_look", poll, rerun_at_end)
 
 
 def _known(result: SweepResult | None) -> str:
-    """How many points were known before."""
+    """Say how many points were known before the sweep; "" for none."""
     return f"; {result.restored} of them were known" if result is not None and result.restored else ""
 
 
@@ -186,7 +186,7 @@ def _left_out(items: Sequence[LeftOut], points: int) -> None:
 
 
 def laws(result: SweepResult, symbol: str) -> None:
-    """Two laws of growth for every method with three points or more, how far off each is, and which fits better.
+    """Draw two laws of growth for every method with three points or more: their errors, and the law that fits better.
 
     Methods that do not change are left out.
     """

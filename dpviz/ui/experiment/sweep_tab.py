@@ -1,4 +1,4 @@
-"""The sweep of any page: which setting or two are varied, from where to where, and what comes of it."""
+"""The sweep tab of any page: controls for one or two varied settings and their ranges, and the results."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +32,10 @@ DATA_SETS = Control("data_sets", "Data sets", texts.DATA_SETS_HELP, 1, int, 1, 2
 
 
 def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, np.ndarray], diagnostics: bool) -> None:
-    """The tab. experiment : what is varied. diagnostics : whether what is not released may be shown."""
+    """Draw the tab.
+
+    experiment : whose settings are varied. diagnostics : true to show results that are not released.
+    """
     st.markdown(texts.SWEEP)
     sweep: Sweep | None = None
     with in_place():
@@ -45,20 +48,20 @@ def show(panel: Panel, title: str, experiment: Experiment, tables: Mapping[str, 
 
 
 def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | None:
-    """The sweep that the controls describe; None if a number is out of range, which is said beside it.
+    """Draw the controls and return their sweep; None if a number is out of range, with a message next to it.
 
-    Raises UserError if the numbers do not go together, or nothing can be shown.
+    Raises UserError if the numbers do not go together, or there is no metric or setting.
     """
-    offered = {name: found for name, found in settings(experiment).items() if _drawn(panel, name, found)}
-    every = {name: found for name, found in experiment.metrics().items() if not found.beside}
-    metrics = {name: found for name, found in every.items() if diagnostics or found.released}
+    offered = {name: setting for name, setting in settings(experiment).items() if _is_drawn(panel, name, setting)}
+    all_metrics = {name: metric for name, metric in experiment.metrics().items() if not metric.beside}
+    metrics = {name: metric for name, metric in all_metrics.items() if diagnostics or metric.released}
     if not offered or not metrics:
         raise UserError(
             "These methods release no number that could be followed. Switch “Accuracy on my data” on, beside the "
             "picture, or choose another method.",
             title="Nothing to sweep",
         )
-    titles, mistakes = {name: found.title for name, found in offered.items()}, len(panel.mistakes)
+    titles, mistakes = {name: setting.title for name, setting in offered.items()}, len(panel.mistakes)
     name, values = _axis(panel, "setting", "Vary", titles, offered, "What is drawn along the horizontal axis.")
     others = {NONE: "Nothing else", **{other: title for other, title in titles.items() if other != name}}
     other, along = _axis(
@@ -66,7 +69,7 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
     )
     left, middle, right = st.columns([3, 2, 4], vertical_alignment="bottom")
     with left:
-        labels = {metric: found.label for metric, found in metrics.items()}
+        labels = {key: metric.label for key, metric in metrics.items()}
         metric = panel.choice(f"{PREFIX}_metric", "What is shown", labels, next(iter(labels)), "At the last iteration.")
     seed = data_seed(experiment)
     with middle:
@@ -77,18 +80,18 @@ def _sweep(panel: Panel, experiment: Experiment, diagnostics: bool) -> Sweep | N
             panel.named(f"{PREFIX}_compared", "Crossings with", private, "The others cross this.")
     if len(panel.mistakes) > mistakes:
         return None
-    chosen: dict[str, Any] = {"experiment": experiment, "fields": offered[name].fields, "metric": metric}
-    chosen["values"] = offered[name].grid(*values)
+    fields: dict[str, Any] = {"experiment": experiment, "fields": offered[name].fields, "metric": metric}
+    fields["values"] = offered[name].grid(*values)
     if other != NONE:
-        chosen["second"] = Axis(fields=offered[other].fields, values=offered[other].grid(*along))
+        fields["second"] = Axis(fields=offered[other].fields, values=offered[other].grid(*along))
     if count and count > 1:
         first = experiment.problem.dataset.seed  # type: ignore[union-attr]  # there is one, with a seed
-        chosen |= {"data_seed": seed, "data_seeds": tuple((first + k) % 2**31 for k in range(int(count)))}
-    return Settings(Sweep, chosen).build()
+        fields |= {"data_seed": seed, "data_seeds": tuple((first + k) % 2**31 for k in range(int(count)))}
+    return Settings(Sweep, fields).build()
 
 
-def _drawn(panel: Panel, name: str, setting: Setting) -> bool:
-    """Whether the page has a control for it now; one that it leaves out would change nothing."""
+def _is_drawn(panel: Panel, name: str, setting: Setting) -> bool:
+    """Return true if the page draws a control for the setting now; a setting without one would change nothing."""
     field = setting.fields[0].rpartition(".")[2]
     return name in panel.titles if name == field else any(f"_{key}".endswith(f"_{field}") for key in panel.titles)
 
@@ -115,7 +118,7 @@ def _axis(
 
 
 def _draw(panel: Panel, key: str, result: SweepResult) -> None:
-    """What a sweep has found so far."""
+    """Draw the results of a sweep so far."""
     run = sweep_panel.current(key)
     assert run is not None and isinstance(run.job.task, Sweep)
     sweep, active = run.job.task, run.job.active
@@ -135,9 +138,9 @@ def _draw(panel: Panel, key: str, result: SweepResult) -> None:
 
 
 def _named(sweep: Sweep, fields: Sequence[str]) -> Setting:
-    found = named(sweep.experiment, fields)
-    assert found is not None
-    return found
+    setting = named(sweep.experiment, fields)
+    assert setting is not None
+    return setting
 
 
 def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result: SweepResult) -> None:
@@ -155,7 +158,7 @@ def _maps(panel: Panel, sweep: Sweep, setting: Setting, second: Setting, result:
 
 
 def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, where: str) -> None:
-    """The frontier: the metric against the setting, and how fast it grows."""
+    """Draw the metric against the setting, and the laws of its growth."""
     metric, log_x = _label(sweep, result), setting.logarithmic and sweep.values[0] > 0
     compared, (privacy, words) = st.session_state.get(panel.key(f"{PREFIX}_compared"), ""), status(sweep, result)
     band = "Median" if sweep.experiment.replicates == 1 and sweep.data_sets == 1 else "Median and 10-90 % band"
@@ -184,24 +187,24 @@ def _curves(panel: Panel, sweep: Sweep, setting: Setting, result: SweepResult, w
 
 
 def status(sweep: Sweep, result: SweepResult) -> tuple[Provenance, str]:
-    """What may be published of what is drawn, as a badge and in words."""
+    """Return the provenance of the drawn results, for a badge, and sentences on what may be published."""
     problem, replicates = sweep.experiment.problem, sweep.experiment.replicates
-    found = {curve.status for curve in result.curves.values() if curve.ends}
-    if found == {"not private"}:
-        return provenance(found), explain.diagnostic(replicates, problem.public)
+    statuses = {curve.status for curve in result.curves.values() if curve.ends}
+    if statuses == {"not private"}:
+        return provenance(statuses), explain.diagnostic(replicates, problem.public)
     adds_up = f"all of it: {result.price}" if result.price else "several adds up"
-    said = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
-    rests_on = sentence(str(sweep.experiment.condition))
-    said += f" **All of this holds {rests_on}.**" if rests_on else ""
-    return provenance(found), f"{said} {explain.REFERENCES}" if "not private" in found else said
+    text = f"Each run is private at the budget of its point for {problem.unit}; publishing {adds_up}."
+    condition = sentence(str(sweep.experiment.condition))
+    text += f" **All of this holds {condition}.**" if condition else ""
+    return provenance(statuses), f"{text} {explain.REFERENCES}" if "not private" in statuses else text
 
 
 def _guess(result: SweepResult) -> str:
-    """What a constant guess reaches, on all data sets."""
-    found = np.array(result.guesses.ends and [end.samples[0] for end in result.guesses.ends])
-    if result.guess is None or not found.size:
+    """Describe the result of a constant guess over all data sets; "" without one."""
+    samples = np.array(result.guesses.ends and [end.samples[0] for end in result.guesses.ends])
+    if result.guess is None or not samples.size:
         return ""
-    ends = dict.fromkeys(short(float(end), 4) for end in (found.min(), found.max()))
+    ends = dict.fromkeys(short(float(end), 4) for end in (samples.min(), samples.max()))
     return f" {result.guess.label}: {' to '.join(ends)}."
 
 
@@ -216,5 +219,5 @@ def _label(sweep: Sweep, result: SweepResult) -> str:
 
 
 def _lower(setting: Setting) -> str:
-    """The name of a setting inside a sentence."""
+    """Return the label of a setting for the inside of a sentence."""
     return setting.control.label[0].lower() + setting.control.label[1:]

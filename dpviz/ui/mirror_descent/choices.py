@@ -1,4 +1,4 @@
-"""Closer looks at what settings buy: where the budget goes, rows for a target gap, the paper's bound and table."""
+"""Tabs on the effect of settings: where the budget goes, rows for a target gap, the paper's bound and table."""
 
 from collections.abc import Callable
 
@@ -26,19 +26,19 @@ REALS = ("Rate", "of which privacy", "Known before", "τ")
 # ------------------------------------------------------------------------------------------------ where the budget goes
 
 
-def budget_split(panel: Panel, shown: PlanView) -> None:
-    """How the budget is split: between the players, for a certificate, for the groups' shares."""
-    facts, budget, problem = facts_of(shown), shown.experiment.budget, shown.experiment.problem
+def budget_split(panel: Panel, view: PlanView) -> None:
+    """Draw the splits of the budget: between the players, for a certificate, for the groups' shares."""
+    facts, budget, problem = facts_of(view), view.experiment.budget, view.experiment.problem
     if not budget.private:
         st.info("Without privacy there is no budget to split.")
         return
     parts: list[Callable[[], None]] = []
     if planning.both_pay(facts):
-        players.show(panel, shown)
+        players.show(panel, view)
     if facts.gap_change:
-        parts.append(lambda: _certificate(panel, shown))
+        parts.append(lambda: _certificate(panel, view))
     if isinstance(problem, GroupLoss | LossMatrix):
-        parts.append(lambda: _group_shares(panel, shown))
+        parts.append(lambda: _group_shares(panel, view))
     if not (parts or planning.both_pay(facts)):
         st.info("One player pays for everything here, and there is nothing else to buy.")
         return
@@ -48,19 +48,21 @@ def budget_split(panel: Panel, shown: PlanView) -> None:
                 part()
 
 
-def _certificate(panel: Panel, shown: PlanView) -> None:
-    facts, budget = facts_of(shown), shown.experiment.budget
-    arms = (arm.algorithm for arm in shown.experiment.arms)
-    chosen = next((method.certificate_share for method in arms if isinstance(method, CertifiedSampling)), None)
-    charts.show(choice_figures.certificate(facts, budget, chosen=chosen), panel.key("chart_certificate"))
+def _certificate(panel: Panel, view: PlanView) -> None:
+    facts, budget = facts_of(view), view.experiment.budget
+    arms = (arm.algorithm for arm in view.experiment.arms)
+    certificate_share = next(
+        (method.certificate_share for method in arms if isinstance(method, CertifiedSampling)), None
+    )
+    charts.show(choice_figures.certificate(facts, budget, chosen=certificate_share), panel.key("chart_certificate"))
 
 
-def _group_shares(panel: Panel, shown: PlanView) -> None:
-    problem = shown.experiment.problem
+def _group_shares(panel: Panel, view: PlanView) -> None:
+    problem = view.experiment.problem
     assert isinstance(problem, GroupLoss | LossMatrix)
     data = problem.data.facts()
     chart = choice_figures.group_shares(
-        data.n, data.smallest_share, shown.experiment.budget, costs_paid=data.shares_costs
+        data.n, data.smallest_share, view.experiment.budget, costs_paid=data.shares_costs
     )
     charts.show(chart, panel.key("chart_shares"))
 
@@ -68,24 +70,24 @@ def _group_shares(panel: Panel, shown: PlanView) -> None:
 # --------------------------------------------------------------------------------------------------- rows for a target
 
 
-def rows_for_gap(panel: Panel, shown: PlanView) -> None:
-    """How many rows a target gap needs, by the bound and by what was measured."""
+def rows_for_gap(panel: Panel, view: PlanView) -> None:
+    """Draw the rows that a target gap needs, by the bound and by measured runs."""
     st.markdown(texts.ROWS_NEEDED)
-    if not shown.experiment.budget.private:
+    if not view.experiment.budget.private:
         st.info("Without privacy the bound does not depend on the number of rows.")
         return
     with st.columns([1, 2])[0]:
         target = panel.number(TARGET, TARGET.name)
     if mistake(TARGET, target) or target is None:
         return
-    facts, method = facts_of(shown), sampling(shown)
+    facts, method = facts_of(view), sampling(view)
     chart, _ = choice_figures.rows_for_gap(
-        shown.experiment.problem,
+        view.experiment.problem,
         facts,
-        shown.experiment.budget,
+        view.experiment.budget,
         float(target),
         method.iterations,
-        shown.styles,
+        view.styles,
         draws=method.each_draws,
     )
     charts.show(chart, panel.key("chart_rows"))
@@ -94,10 +96,10 @@ def rows_for_gap(panel: Panel, shown: PlanView) -> None:
 # ------------------------------------------------------------------------------------------------------ paper's bound
 
 
-def paper_bound(panel: Panel, shown: PlanView) -> None:
-    """The paper's error bound beside the direct one."""
+def paper_bound(panel: Panel, view: PlanView) -> None:
+    """Draw the paper's error bound next to the direct one."""
     st.markdown(texts.TWO_ANALYSES)
-    budget, facts, method = shown.experiment.budget, facts_of(shown), sampling(shown)
+    budget, facts, method = view.experiment.budget, facts_of(view), sampling(view)
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its bound for (ε, δ)-DP. State the guarantee as (ε, δ) to compare.")
         return
@@ -111,14 +113,14 @@ def paper_bound(panel: Panel, shown: PlanView) -> None:
 # ------------------------------------------------------------------------------------------------------ paper's table
 
 
-def table(shown: PlanView) -> None:
-    """The paper's Table 1 at the user's size, with the best rates before it."""
+def table(view: PlanView) -> None:
+    """Draw the paper's Table 1 at the user's size, with the best rates known before the paper."""
     st.markdown("Rates and parameters of the paper's theorems at your size, and what was known before it.")
-    budget, facts = shown.experiment.budget, facts_of(shown)
+    budget, facts = view.experiment.budget, facts_of(view)
     if not isinstance(budget, ApproximateDP):
         st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
         return
-    if isinstance(shown.experiment.problem, MarginalQueries):
+    if isinstance(view.experiment.problem, MarginalQueries):
         rows: list[tuple[rates.Setting, rates.Previous | None]] = [
             (
                 rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
@@ -134,15 +136,15 @@ def table(shown: PlanView) -> None:
                 "Result": row.theorem,
                 "Rate": row.rate,
                 "of which privacy": row.private_rate,
-                "Known before": before.rate if before else None,
-                "By": before.source if before else None,
+                "Known before": previous.rate if previous else None,
+                "By": previous.source if previous else None,
                 "T": row.rounds,
                 "K": row.draws,
                 "B": row.batch,
                 "τ": row.step_size,
                 "U": row.stop or row.refresh,
             }
-            for row, before in rows
+            for row, previous in rows
         ],
         placeholder="–",
         column_config={

@@ -1,4 +1,4 @@
-"""The page of the private games, described."""
+"""Description of the page of the private games."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from dpviz.ui.mirror_descent import plan, plan_tabs, problem, results
 
 
 class GamesPage(FamilyPage):
-    """The methods, their settings, and what the page shows of them."""
+    """The methods, their settings, and the contents of the page."""
 
     prefix = "mirror"
     package = mirror_descent

@@ -1,4 +1,4 @@
-"""The plan of the mirror descent page: what the budget buys, before anything runs."""
+"""The plan of the mirror descent page: noise, bounds and advice for a budget, before anything runs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -22,7 +22,7 @@ from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.experiment.results import Options, plain_options
 from dpviz.ui.uploads.file import missing_rule
 
-# What the data of a problem declare, by the names of `texts.DECLARED`; of all others, the ranges.
+# Declarations of the data of a problem, by the names of `texts.DECLARED`; of all other problems, the ranges.
 DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
     GroupLoss: ("ranges", "groups", "shares"),
     LossMatrix: ("range", "groups", "shares"),
@@ -31,114 +31,118 @@ DECLARED: Mapping[type[ProblemSpecification], tuple[str, ...]] = {
 
 
 def predict(experiment: Experiment, plans: Mapping[str, Plan]) -> Mapping[str, np.ndarray]:
-    """(T+1,) bound on the duality gap per arm that has one."""
-    found = {}
+    """Return the bound (T+1,) on the duality gap of each arm that has one, by label."""
+    gap_bounds = {}
     for arm in experiment.arms:
         if isinstance(arm.algorithm, VertexSampling) and plans[arm.label].private:
             bound = bounds.gap_bound(arm.algorithm, plans[arm.label])
             if bound is not None:
-                found[arm.label] = bound
-    return found
+                gap_bounds[arm.label] = bound
+    return gap_bounds
 
 
-def facts_of(shown: PlanView) -> GameFacts:
-    """What may be known of the game without its data."""
-    facts = next(iter(shown.plans.values())).facts
+def facts_of(view: PlanView) -> GameFacts:
+    """Return the public facts of the game of a view."""
+    facts = next(iter(view.plans.values())).facts
     assert isinstance(facts, GameFacts)
     return facts
 
 
-def sampling(shown: PlanView) -> VertexSampling:
-    """The settings of vertex sampling on this page: of its first arm, or the defaults."""
-    chosen = (arm.algorithm for arm in shown.experiment.arms if isinstance(arm.algorithm, VertexSampling))
-    return next(chosen, VertexSampling())
+def sampling(view: PlanView) -> VertexSampling:
+    """Return the settings of vertex sampling on this page: of its first arm, or the defaults."""
+    methods = (arm.algorithm for arm in view.experiment.arms if isinstance(arm.algorithm, VertexSampling))
+    return next(methods, VertexSampling())
 
 
 def range_card(label: str, plan: Plan) -> guarantee.Card:
-    """What one released vertex may tell, in the first and the last round that costs anything."""
-    for found, what in ((planning.ranges(plan), "bounded range η of one draw"), (plan.noise, "noise per coordinate")):
-        for name, values in found.items():
-            paid = values[values > 0]
-            if paid.size:
-                ends = guarantee.first_to_last(paid)
+    """Return the card with range or noise of a release, in the first and the last round that costs anything."""
+    for series, what in ((planning.ranges(plan), "bounded range η of one draw"), (plan.noise, "noise per coordinate")):
+        for name, values in series.items():
+            positive = values[values > 0]
+            if positive.size:
+                ends = guarantee.first_to_last(positive)
                 of = f" of the player {name}" if name in "xy" else f" on the {name}"
                 help = f"{what[0].upper()}{what[1:]}{of}, first → last round that costs anything."
                 return (f"Per round, {what.split(' of')[0]}", ends, f"{label}, T = {plan.iterations:,}", help)
     return ("Steps", f"{plan.iterations:,}", label, "Rounds of the game.")
 
 
-def drawings(shown: PlanView) -> Iterator[Chart]:
-    """The noise of every round, the privacy spent, the gap that is promised, and the rounds that promise most."""
-    yield figures.noise_of_rounds(shown.plans, shown.styles)
-    yield plan_view.privacy_spent(shown, after="round")
-    yield figures.gap_bounds(shown.experiment.arms, shown.plans, shown.styles)
-    sampling = next((arm.algorithm for arm in shown.experiment.arms if arm.label in shown.theory), None)
-    if isinstance(sampling, VertexSampling):
-        how = planning.Sampling(sampling.each_draws, sampling.own_share, sampling.batching)
-        yield figures.bound_by_rounds(facts_of(shown), shown.experiment.budget, how)
+def drawings(view: PlanView) -> Iterator[Chart]:
+    """Yield charts of the noise of every round, the privacy spent, the bound on the gap, and the bound by rounds."""
+    yield figures.noise_of_rounds(view.plans, view.styles)
+    yield plan_view.privacy_spent(view, after="round")
+    yield figures.gap_bounds(view.experiment.arms, view.plans, view.styles)
+    method = next((arm.algorithm for arm in view.experiment.arms if arm.label in view.theory), None)
+    if isinstance(method, VertexSampling):
+        settings = planning.Sampling(method.each_draws, method.own_share, method.batching)
+        yield figures.bound_by_rounds(facts_of(view), view.experiment.budget, settings)
 
 
-def options(shown: PlanView) -> Options:
-    """How the curves of a run of this experiment are drawn."""
-    useful = {label: bounds.told(bound, facts_of(shown)) for label, bound in shown.theory.items()}
+def options(view: PlanView) -> Options:
+    """Return how the curves of a run of this experiment are drawn."""
+    useful = {label: bounds.told(bound, facts_of(view)) for label, bound in view.theory.items()}
     useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
     bound = {"bound": useful} if useful else {}
     remarks = {"bound": "The bound is on the mean."}
     return replace(
-        plain_options(shown), second="internal_duality_gap", overlays=bound, remarks=remarks, compared="duality_gap"
+        plain_options(view), second="internal_duality_gap", overlays=bound, remarks=remarks, compared="duality_gap"
     )
 
 
-def size_note(shown: PlanView) -> str:
-    """Rows and vertices in one line, and whose T the slider sets."""
-    facts = facts_of(shown)
+def size_note(view: PlanView) -> str:
+    """Describe rows and vertices in one line, and say for which methods the slider sets T."""
+    facts = facts_of(view)
     players = f"{facts.d_x:,}" + (f" × {facts.d_y:,}" if facts.d_y > 1 else "")
-    return f"n = {facts.n:,}, d = {players}. {whose_steps(shown)}"
+    return f"n = {facts.n:,}, d = {players}. {whose_steps(view)}"
 
 
-def whose_steps(shown: PlanView) -> str:
-    """Which methods take the T that is set, and how many steps each of the others takes."""
-    takes, others = [], []
-    for arm in shown.experiment.arms:
-        plan = shown.plans[arm.label]
+def whose_steps(view: PlanView) -> str:
+    """Say which methods take the T that is set, and how many steps each of the others takes."""
+    with_set_steps, others = [], []
+    for arm in view.experiment.arms:
+        plan = view.plans[arm.label]
         if not plan.private:
             continue
         if getattr(arm.algorithm, "iterations", None) == plan.iterations:
-            takes.append(arm.label)
+            with_set_steps.append(arm.label)
         else:
             others.append(f"{arm.label} {'at most ' * plan.stops}{plan.iterations:,}")
     return " ".join(
-        f"{words}: {', '.join(labels)}." for words, labels in (("Steps T", takes), ("Other steps", others)) if labels
+        f"{title}: {', '.join(labels)}."
+        for title, labels in (("Steps T", with_set_steps), ("Other steps", others))
+        if labels
     )
 
 
-def recommendation(shown: PlanView) -> None:
-    """Which of the methods that the page offers to prefer at this size, as far as they have a plan for this budget."""
-    experiment = shown.experiment
-    found = advice.expectation(experiment.problem, experiment.budget, sampling(shown).iterations)
-    if found is not None:
-        found = found.without(shown.refused)
-    words = texts.recommend(found, experiment.budget, shown.plans)
-    if words:
-        st.info(words, icon=":material/lightbulb:")
+def recommendation(view: PlanView) -> None:
+    """Recommend one of the page's methods for this size, among those that have a plan for this budget."""
+    experiment = view.experiment
+    expectation = advice.expectation(experiment.problem, experiment.budget, sampling(view).iterations)
+    if expectation is not None:
+        expectation = expectation.without(view.refused)
+    sentence = texts.recommend(expectation, experiment.budget, view.plans)
+    if sentence:
+        st.info(sentence, icon=":material/lightbulb:")
 
 
-def assumptions(shown: PlanView) -> None:
-    """The box of assumptions for these settings."""
-    plan = next(iter(guarantee.private(shown.plans).values()))
+def assumptions(view: PlanView) -> None:
+    """Draw the box of assumptions for these settings."""
+    plan = next(iter(guarantee.private(view.plans).values()))
     batch, n = int(plan.rows[0]), plan.facts.n
-    methods = [arm.algorithm for arm in shown.experiment.arms]
-    paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
-    problem = shown.experiment.problem
-    bought = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
-    things = DECLARED.get(type(problem), ("ranges",))
-    read = {kind for kind, _ in problem.dataset.from_data} if isinstance(problem.dataset, Upload) else set()
-    taken = [thing for thing in things if ("bounds" if thing in ("ranges", "range") else thing) in read]
+    methods = [arm.algorithm for arm in view.experiment.arms]
+    as_in_paper = all(isinstance(method, planning.GameAlgorithm) and method.as_in_the_paper for method in methods)
+    problem = view.experiment.problem
+    released = ("shares",) if isinstance(problem, GroupLoss | LossMatrix) and problem.data.facts().shares_costs else ()
+    declarations = DECLARED.get(type(problem), ("ranges",))
+    kinds_from_rows = {kind for kind, _ in problem.dataset.from_data} if isinstance(problem.dataset, Upload) else set()
+    from_rows = [
+        name for name in declarations if ("bounds" if name in ("ranges", "range") else name) in kinds_from_rows
+    ]
     explain.assumptions(
-        explain.protects(shown.experiment.problem.unit),
+        explain.protects(view.experiment.problem.unit),
         texts.batches(batch < n, batch, n),
-        texts.composition("paper" if paper else "tight"),
-        texts.constants(things, missing_rule(problem.dataset), bought, taken),
+        texts.composition("paper" if as_in_paper else "tight"),
+        texts.constants(declarations, missing_rule(problem.dataset), released, from_rows),
         texts.SCREEN,
         problem.from_data,
     )

@@ -1,4 +1,4 @@
-"""The budget between the two players: a split of one's own, and at once what it is worth."""
+"""The budget between the two players: a split that the user sets, and its bound."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,46 +23,52 @@ STARTS: Mapping[str, Mapping[str, Any]] = {
 NAMES = ("x, who minimises", "y, who maximises")
 
 
-def show(panel: Panel, shown: PlanView) -> None:
-    """The split as a slider and a table, and what it is worth beside the even and the best one."""
-    told = {arm.label: bounds.compare(arm.algorithm, shown.plans[arm.label]) for arm in shown.experiment.arms}
-    found = {label: one for label, one in told.items() if one is not None}
-    own = next((found[arm.label].share for arm in shown.experiment.arms if _is_own(shown, arm.label, found)), None)
+def show(panel: Panel, view: PlanView) -> None:
+    """Draw the split as a slider and a table, and its bound next to those of the even and the best split."""
+    all_comparisons = {arm.label: bounds.compare(arm.algorithm, view.plans[arm.label]) for arm in view.experiment.arms}
+    comparisons = {label: comparison for label, comparison in all_comparisons.items() if comparison is not None}
+    user_share = next(
+        (comparisons[arm.label].share for arm in view.experiment.arms if _has_user_split(view, arm.label, comparisons)),
+        None,
+    )
     left, right = st.columns([7, 5], gap="medium")
     with right:
-        st.caption(texts.PLAYERS if found else f"{texts.PLAYERS} None of the methods chosen has a split.")
-        if found:
+        st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
+        if comparisons:
             number_table.starts(panel, STARTS)
-        if own is not None:
-            panel.again(SHARE_X, own)
+        if user_share is not None:
+            panel.again(SHARE_X, user_share)
             with st.expander("As a table"):
-                number_table.split(panel, SHARE_X, own, NAMES)
-        elif found:
+                number_table.split(panel, SHARE_X, user_share, NAMES)
+        elif comparisons:
             st.markdown(texts.SPLIT_TAKEN)
     with left:
-        _chart(panel, shown)
-    _worth(found)
+        _chart(panel, view)
+    _table(comparisons)
 
 
-def _is_own(shown: PlanView, label: str, found: Mapping[str, bounds.Compared]) -> bool:
-    method = next(arm.algorithm for arm in shown.experiment.arms if arm.label == label)
-    return label in found and isinstance(method, bounds.Split) and method.split == "own"
+def _has_user_split(view: PlanView, label: str, comparisons: Mapping[str, bounds.Compared]) -> bool:
+    method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
+    return label in comparisons and isinstance(method, bounds.Split) and method.split == "own"
 
 
-def _worth(found: Mapping[str, bounds.Compared]) -> None:
-    if not found:
+def _table(comparisons: Mapping[str, bounds.Compared]) -> None:
+    if not comparisons:
         return
     show_table(
         [
             {
                 "Method": label,
-                "Yours": short(one.yours),
-                "Even": short(one.even),
-                "Best": short(one.best),
-                "Best share of x": short(one.best_share, 2),
-                **{f"Player {name}": f"{'σ' if one.noisy else 'τ'} = {short(value)}" for name, value in _each(one)},
+                "Yours": short(comparison.yours),
+                "Even": short(comparison.even),
+                "Best": short(comparison.best),
+                "Best share of x": short(comparison.best_share, 2),
+                **{
+                    f"Player {name}": f"{'σ' if comparison.noisy else 'τ'} = {short(value)}"
+                    for name, value in zip("xy", comparison.players, strict=True)
+                },
             }
-            for label, one in found.items()
+            for label, comparison in comparisons.items()
         ],
         help=texts.COLUMNS["players"],
         alt="Of every method: the bound with your split, with the even one and with the best one; what each player has",
@@ -70,13 +76,10 @@ def _worth(found: Mapping[str, bounds.Compared]) -> None:
     st.caption(f"{texts.BOUNDS_ARE_LOOSE} {SETTINGS_ONLY}")
 
 
-def _each(one: bounds.Compared) -> list[tuple[str, float]]:
-    return list(zip("xy", one.players, strict=True))
-
-
-def _chart(panel: Panel, shown: PlanView) -> None:
-    facts, budget, method = facts_of(shown), shown.experiment.budget, sampling(shown)
+def _chart(panel: Panel, view: PlanView) -> None:
+    facts, budget, method = facts_of(view), view.experiment.budget, sampling(view)
     draws, rounds = method.each_draws, min(method.iterations, facts.n)
-    drawn, chosen = planning.Sampling(draws, batching=method.batching), method.shares(facts, draws, budget.pure)[0]
-    chart = choice_figures.split(facts, budget, rounds, sampling=drawn, chosen=chosen)
+    settings = planning.Sampling(draws, batching=method.batching)
+    share = method.shares(facts, draws, budget.pure)[0]
+    chart = choice_figures.split(facts, budget, rounds, sampling=settings, chosen=share)
     charts.show(chart, panel.key("chart_split"))

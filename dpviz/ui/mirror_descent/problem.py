@@ -1,4 +1,4 @@
-"""Choosing a game: the kind of problem, its data, and its settings."""
+"""The choice of a game: the kind of problem, its data, and its settings."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -35,7 +35,7 @@ PROBLEMS: Mapping[str, type[ProblemSpecification]] = {
     "polytope": PolytopeRegression,
 }
 TRIANGLE = "0.5 0\n0 0.5\n-0.5 -0.5"
-# Where the rows of a problem may come from; a problem without an entry generates its own.
+# Sources of the rows of a problem; a problem without an entry generates its rows itself.
 SOURCES: Mapping[str, Mapping[str, problem_menu.Generator]] = {
     "matrix": {"latent": LatentGame},
     "quadratic": {"latent": LatentGame},
@@ -57,7 +57,7 @@ def _sources(name: str) -> dict[str, problem_menu.Source]:
 
 
 def _draw_vertices(panel: Panel, _cls: type[ProblemSpecification], values: Mapping[str, Any]) -> dict[str, Any]:
-    """A text for the vertices of a polytope of the visitor's own."""
+    """Draw a text for the vertices of the visitor's polytope; return it by field name, nothing for another shape."""
     if values.get("shape") != "own":
         return {}
     help = "Numbers with spaces or commas between."
@@ -65,7 +65,7 @@ def _draw_vertices(panel: Panel, _cls: type[ProblemSpecification], values: Mappi
 
 
 def _read_vertices(draft: problem_menu.Draft) -> Mapping[str, Any]:
-    """The values, with one vertex per line of the text. Raises UserError for what is no number."""
+    """Return the values of a draft, with one vertex per line of the text. Raises UserError unless all are numbers."""
     if "vertices" not in draft.values:
         return draft.values
     lines = draft.values["vertices"].splitlines()
@@ -109,7 +109,7 @@ MENU = problem_menu.ProblemMenu(
 
 
 def offer(problem: type[ProblemSpecification]) -> Offer:
-    """The methods for a kind of problem."""
+    """Return the methods for a kind of problem."""
     if issubclass(problem, MarginalQueries):
         name = "methods_synthetic"
     else:
@@ -119,12 +119,12 @@ def offer(problem: type[ProblemSpecification]) -> Offer:
 
 
 def applicable(settings: Sequence[str], problem: type[ProblemSpecification], budget: type[Budget]) -> tuple[str, ...]:
-    """Those of the methods' settings that mean something for a kind of problem and a currency."""
-    without: set[str] = set()
+    """Return those of the methods' settings that have a meaning for a kind of problem and a currency."""
+    excluded: set[str] = set()
     if issubclass(problem, MarginalQueries | SparseRegression | Portfolio | PolytopeRegression):
-        without |= {"share_x", "split"}  # one player pays for everything
+        excluded |= {"share_x", "split"}  # one player pays for everything
     if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression):
-        without.add("draws_y")  # and is alone
+        excluded.add("draws_y")  # and is alone
     if not issubclass(budget, ApproximateDP):
-        without |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
-    return tuple(name for name in settings if name not in without)
+        excluded |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
+    return tuple(name for name in settings if name not in excluded)

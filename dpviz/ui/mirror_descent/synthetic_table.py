@@ -1,4 +1,4 @@
-"""The synthetic table of a run: any number of rows from a method's released histogram, and what they may be worth."""
+"""The synthetic table of a run: any number of rows from a method's released histogram, and bounds on their error."""
 
 import math
 from dataclasses import dataclass
@@ -38,35 +38,40 @@ WORST_TABLES = 8  # that are named
 
 @dataclass(frozen=True)
 class Offer:
-    """The table of one method's first run. expected : `bounds.histogram_error`, of the histogram; other : the share of
-    rows with "other" in it."""
+    """The table of one method's first run.
+
+    shares : the released histogram. expected : `bounds.histogram_error` of it. other : its share of rows with "other".
+    """
 
     arm: Arm
     shares: np.ndarray
-    made: SyntheticTable
+    table: SyntheticTable
     expected: float
     other: float
 
     @property
-    def together(self) -> float:
+    def error_bound(self) -> float:
         """Bound on the expected largest error of the table."""
-        return self.expected + self.made.added
+        return self.expected + self.table.added
 
 
 @st.cache_resource(max_entries=32, scope="session", show_spinner=False)
-def _made(text: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
+def _build_table(text: str, shares: np.ndarray, rows: int, without_other: bool) -> SyntheticTable:
     problem = ProblemSpecification.from_json(text)
     assert isinstance(problem, MarginalQueries)
     return synthetic_table(problem.marginals(), shares, rows, without_other)
 
 
 def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> None:
-    """Tables of all methods, compared, and one to download. game : for diagnostics; None where they are off."""
+    """Draw a comparison of the tables of all methods, and one table to download.
+
+    game : for diagnostics; None where they are off.
+    """
     problem = run.experiment.problem
     assert isinstance(problem, MarginalQueries)
     domain = problem.data.facts()
-    ended = {label for label, lane in trace.lanes.items() if lane.private and "x" in lane.output}
-    arms = [arm for arm in run.experiment.arms if arm.label in ended]
+    labels = {label for label, arm_trace in trace.lanes.items() if arm_trace.private and "x" in arm_trace.output}
+    arms = [arm for arm in run.experiment.arms if arm.label in labels]
     if not arms:
         return
     st.subheader("Synthetic table", anchor=False)
@@ -84,10 +89,10 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
     offers = []
     for arm in arms if not mistake(ROWS, rows) else ():
         with in_place():
-            offers.append(_offer(run, trace, arm, other, int(rows or domain.n), without))
+            offers.append(_build_offer(run, trace, arm, other, int(rows or domain.n), without))
     if not offers:
         return
-    best = min(offers, key=lambda offer: offer.together)
+    best = min(offers, key=lambda offer: offer.error_bound)
     by_label = {offer.arm.label: offer for offer in offers}
     with left:
         help = "Whose histogram rows are drawn from."
@@ -99,29 +104,31 @@ def show(panel: Panel, run: Run, trace: Trace, game: MarginalGame | None) -> Non
         _worst_tables(run.experiment, offer, game)
 
 
-def _offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, without: bool) -> Offer:
-    problem, lane = run.experiment.problem, trace.lanes[arm.label]
+def _build_offer(run: Run, trace: Trace, arm: Arm, other: np.ndarray, rows: int, without: bool) -> Offer:
+    problem, arm_trace = run.experiment.problem, trace.lanes[arm.label]
     assert isinstance(problem, MarginalQueries)
-    shares = lane.output["x"][0]
-    released = trace.lanes[arm.label].last("fit_error")
+    shares = arm_trace.output["x"][0]
+    fit_errors = arm_trace.last("fit_error")
     expected = bounds.histogram_error(
         arm.algorithm,
         run.plans[arm.label],
         problem.marginals(),
-        lane.iterations[-1],
-        float(released[0]) if len(released) else math.inf,
+        arm_trace.iterations[-1],
+        float(fit_errors[0]) if len(fit_errors) else math.inf,
     )
-    return Offer(arm, shares, _made(problem.to_json(), shares, rows, without), expected, float(shares[other].sum()))
+    return Offer(
+        arm, shares, _build_table(problem.to_json(), shares, rows, without), expected, float(shares[other].sum())
+    )
 
 
 def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | None) -> None:
-    """One line per method: what may be expected of its table and, as a diagnostic, what it is worth."""
+    """Draw one line per method: the bound on the error of its table and, as a diagnostic, the error."""
     columns = {
         "Method": [offer.arm.label for offer in offers],
         "Worst error, at most about": [
-            rounded_up(one, 2) if math.isfinite(one := offer.together) else None for offer in offers
+            rounded_up(offer.error_bound, 2) if math.isfinite(offer.error_bound) else None for offer in offers
         ],
-        "of which: rows": [offer.made.added for offer in offers],
+        "of which: rows": [offer.table.added for offer in offers],
     }
     if any(offer.other for offer in offers):
         columns["Rows with “other”"] = [100 * offer.other for offer in offers]
@@ -153,20 +160,20 @@ def _compare(experiment: Experiment, offers: list[Offer], game: MarginalGame | N
 
 
 def _errors(game: MarginalGame, offer: Offer) -> np.ndarray:
-    """(q,) errors of the table's cells; a diagnostic."""
-    return np.abs(game.answers(offer.made.counts[None] / offer.made.rows)[0] - game.true_answers())
+    """Return the errors (q,) of the table's cells; a diagnostic."""
+    return np.abs(game.answers(offer.table.counts[None] / offer.table.rows)[0] - game.true_answers())
 
 
 def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) -> None:
     worst = (
-        f"Worst error at most about {short_up(offer.together)}"
-        if math.isfinite(offer.together)
+        f"Worst error at most about {short_up(offer.error_bound)}"
+        if math.isfinite(offer.error_bound)
         else ("No useful bound on its error is known")
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Synthetic table (CSV)",
-            partial(_csv, offer.made, domain),
+            partial(_csv, offer.table, domain),
             file_name="dpviz_synthetic_table.csv",
             mime="text/csv",
             key=panel.key("synthetic_csv"),
@@ -176,11 +183,11 @@ def _download(panel: Panel, run: Run, offer: Offer, domain: CategoricalFacts) ->
         )
         explain.privacy_badge(run.plans[offer.arm.label].privacy)
         private = explain.released(run.experiment, 1)
-        st.caption(f"{offer.made.rows:,} rows of {offer.arm.label}. {worst}. {private} {_may_leave(run.experiment)}")
+        st.caption(f"{offer.table.rows:,} rows of {offer.arm.label}. {worst}. {private} {_may_leave(run.experiment)}")
 
 
 def _may_leave(experiment: Experiment) -> str:
-    """Whether the table may be passed on, and what that rests on."""
+    """Say if the table may be published, and on which conditions."""
     if experiment.problem.public:
         return "It may leave this page: the data are public."
     if experiment.seed is None and experiment.problem.from_data:
@@ -194,40 +201,43 @@ def _may_leave(experiment: Experiment) -> str:
 
 
 def _remarks(run: Run, offer: Offer, best: Offer, without: bool) -> None:
-    """Why this method's table may be a bad one, and which other of the methods that ran promises a better one."""
-    found = []
+    """Draw remarks on the weaknesses of this method's table, and on a method with a smaller bound.
+
+    without : rows with "other" are left out.
+    """
+    remarks = []
     method, plan = offer.arm.algorithm, run.plans[offer.arm.label]
     if isinstance(method, SyntheticData) and method.release == "rows":
-        drawn = round(plan.resolved["draws"] * plan.iterations)
-        if drawn < offer.made.rows:
-            found.append(
-                f"{offer.arm.label} released {drawn:,} drawn rows, the first of them drawn at random from all "
+        draws = round(plan.resolved["draws"] * plan.iterations)
+        if draws < offer.table.rows:
+            remarks.append(
+                f"{offer.arm.label} released {draws:,} drawn rows, the first of them drawn at random from all "
                 "combinations; a longer table repeats them."
             )
-    if best.together < 0.5 * offer.together:
-        found.append(f"The table of {best.arm.label} promises less: {short_up(best.together)} at most.")
+    if best.error_bound < 0.5 * offer.error_bound:
+        remarks.append(f"The table of {best.arm.label} promises less: {short_up(best.error_bound)} at most.")
     if without:
-        found.append(f"Rows with “{OTHER}” are left out: right if the data have none, which you declare here.")
-    if found:
-        st.info(" ".join(found), icon=":material/lightbulb:")
+        remarks.append(f"Rows with “{OTHER}” are left out: right if the data have none, which you declare here.")
+    if remarks:
+        st.info(" ".join(remarks), icon=":material/lightbulb:")
 
 
 def _worst_tables(experiment: Experiment, offer: Offer, game: MarginalGame) -> None:
-    """Which columns, or pairs of columns, the table gets most wrong."""
-    answers = game.answers(offer.made.counts[None] / offer.made.rows)[0]
-    found = table_errors(game.marginals, game.true_answers(), answers)[:WORST_TABLES]
-    head = st.container(horizontal=True, vertical_alignment="center", gap="small")
-    head.markdown(f"**Where the table of {offer.arm.label} is worst**", width="stretch")
-    with head:
+    """Draw the columns, or pairs of columns, in which the table has the largest errors."""
+    answers = game.answers(offer.table.counts[None] / offer.table.rows)[0]
+    errors = table_errors(game.marginals, game.true_answers(), answers)[:WORST_TABLES]
+    heading = st.container(horizontal=True, vertical_alignment="center", gap="small")
+    heading.markdown(f"**Where the table of {offer.arm.label} is worst**", width="stretch")
+    with heading:
         explain.privacy_badge("not private")
     names = ("Columns", "Worst cell", "True share", "Share in the table", "Error", "Mean error of its cells")
     show_table(
-        pd.DataFrame(found, columns=names),
+        pd.DataFrame(errors, columns=names),
         column_config={name: st.column_config.NumberColumn(format="%.4f") for name in names[2:]},
         alt="The columns whose marginal table has the largest error, with the worst cell",
     )
     st.caption(explain.diagnostic(1, experiment.problem.public))
 
 
-def _csv(made: SyntheticTable, domain: CategoricalFacts) -> bytes:
-    return as_csv(made.frame(domain)).encode()
+def _csv(table: SyntheticTable, domain: CategoricalFacts) -> bytes:
+    return as_csv(table.frame(domain)).encode()

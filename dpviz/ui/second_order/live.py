@@ -1,4 +1,4 @@
-"""What a visitor of the second-order page sees first: where the runs are, and how many of them found a minimum."""
+"""The live picture of the second-order page: the position of the runs, and the number of those at a minimum."""
 
 from functools import partial
 
@@ -27,36 +27,36 @@ from dpviz.ui.experiment.run import Run, about_problem
 
 REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
 EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
-FEWEST, MOST = 11, 41  # points along each direction
-OTHERS = 2  # methods beside the first that the sentence tells of
+MIN_POINTS, MAX_POINTS = 11, 41  # points along each direction
+OTHERS = 2  # further methods in the sentence of the headline
 
 
-def mapped(shown: PlanView) -> bool:
-    """Whether the picture is a landscape."""
-    return has_landscape(shown.experiment.problem)
+def mapped(view: PlanView) -> bool:
+    """Return true if the picture is a landscape."""
+    return has_landscape(view.experiment.problem)
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
-    """Whether the ground can be drawn: of the demonstration, whose first direction is the way down."""
+    """Return true if the ground can be drawn: for the demonstration, whose first direction leads down."""
     return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
 
 
 def picture(run: Run, diagnostics: bool) -> Chart | None:
-    """The landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
+    """Return the landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
     if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
         return landscape(run, run.job.trace)
     return curves(run, diagnostics)
 
 
 def curves(run: Run, diagnostics: bool) -> Chart | None:
-    """The noisy gradient against its tolerance."""
+    """Return the chart of the noisy gradient against its tolerance."""
     tolerances = {analysis(run, label).gradient_tolerance for label in run.plans}
     limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
     return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
 
 
 def analysis(run: Run, label: str) -> Analysis:
-    """Targets and tolerances of a method."""
+    """Return targets and tolerances of a method."""
     method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
     facts = run.plans[label].facts
     assert isinstance(method, NonconvexMethod) and isinstance(facts, NonconvexFacts)
@@ -64,7 +64,7 @@ def analysis(run: Run, label: str) -> Analysis:
 
 
 def landscape(run: Run, trace: Trace) -> Chart | None:
-    """Contours, and where every run of every method is; None before the first step."""
+    """Return a chart of contours with a dot for every run of every method; None before the first step."""
     return clouds.landscape(
         trace,
         partial(_ground, run),
@@ -77,41 +77,49 @@ def landscape(run: Run, trace: Trace) -> Chart | None:
 
 
 def ground(run: Run, *_: Ruler) -> Background | None:
-    """The objective below the runs, whatever part of the plane they reach; None where it cannot be drawn."""
+    """Return the objective below the runs, over a fixed part of the plane; None where it cannot be drawn.
+
+    The further arguments, the rulers of the runs, do not change it.
+    """
     return _ground(run) if has_landscape(run.experiment.problem) else None
 
 
 @st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
 def _ground(run: Run) -> Background:
-    """The objective of a run in the plane of the first two coordinates. Fewer points where there are many rows."""
-    points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), FEWEST, MOST))
+    """Compute the objective of a run in the plane of the first two coordinates; fewer points where rows are many."""
+    points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), MIN_POINTS, MAX_POINTS))
     return clouds.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
 
 
 def _why_none(run: Run, label: str) -> str:
-    """Why no run of a method stopped: its noise, or else its steps."""
+    """Say why no run of a method stopped: because of its noise, or of its number of steps."""
     forecast = advice.best(advice.forecasts(run.experiment, run.plans)[label])
     return texts.TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else texts.NOISY
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:
-    """How many runs of the first method stopped, how many of these within the targets, and how that compares."""
+    """Return the headline: the runs of the first method that stopped, those within the targets, and other methods."""
     arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
-    found = {arm: advice.finish(trace, arm, run.plans[arm.label]) for arm in arms}
-    told = {arm.label: finish for arm, finish in found.items() if finish is not None and trace.lanes[arm.label].private}
-    if not told:
+    all_finishes = {arm: advice.finish(trace, arm, run.plans[arm.label]) for arm in arms}
+    finishes = {
+        arm.label: finish
+        for arm, finish in all_finishes.items()
+        if finish is not None and trace.lanes[arm.label].private
+    }
+    if not finishes:
         return None
-    first, *others = told
+    first, *others = finishes
     arm = next(arm for arm in arms if arm.label == first)
-    met = advice.within(trace, arm, run.plans[first])
-    words = [] if met is None else [texts.targets(*met)]
-    words += [texts.when(told[first])] if told[first].finished else [_why_none(run, first)]
-    words += [f"{label}: {texts.ended(told[label])}" for label in others[:OTHERS]]
-    raw = any(finish.solved is not None for finish in told.values())
+    within_targets = advice.within(trace, arm, run.plans[first])
+    sentences = [] if within_targets is None else [texts.targets(*within_targets)]
+    sentences += [texts.when(finishes[first])] if finishes[first].finished else [_why_none(run, first)]
+    sentences += [f"{label}: {texts.ended(finishes[label])}" for label in others[:OTHERS]]
+    reads_data = any(finish.solved is not None for finish in finishes.values())
     return hero.Headline(
         f"Runs stopped: {first}",
-        f"{told[first].finished} of {told[first].runs}",
+        f"{finishes[first].finished} of {finishes[first].runs}",
         "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
-        + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**." * raw,
-        " ".join(words),
+        + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
+        * reads_data,
+        " ".join(sentences),
     )

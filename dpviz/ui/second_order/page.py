@@ -1,4 +1,4 @@
-"""The page of the second-order methods, described."""
+"""Description of the page of the second-order methods."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from dpviz.ui.second_order import live, plan, plan_tabs, problem, results
 
 
 class SecondOrderPage(FamilyPage):
-    """The methods, their settings, and what the page shows of them."""
+    """The methods, their settings, and the contents of the page."""
 
     prefix = "second"
     package = second_order
@@ -40,9 +40,9 @@ class SecondOrderPage(FamilyPage):
     verdict = staticmethod(results.verdict)
     scenery = PlaneView(ground=live.ground)
 
-    def options(self, shown: PlanView) -> Options:
-        public = shown.experiment.problem.public
-        return replace(super().options(shown), second="gradient_norm" if public else "gradient_charged")
+    def options(self, view: PlanView) -> Options:
+        public = view.experiment.problem.public
+        return replace(super().options(view), second="gradient_norm" if public else "gradient_charged")
 
 
 PAGE = SecondOrderPage()

@@ -1,4 +1,4 @@
-"""The plan of the second-order methods: whether the budget can tell a minimum from a flat place."""
+"""The plan of the second-order methods: can the budget tell a minimum from a flat point?"""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -21,32 +21,32 @@ from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
 from dpviz.ui.uploads.file import missing_rule
 
-Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method
+Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method, by label
 
 
 def card(label: str, plan: Plan) -> guarantee.Card:
-    """The noise of gradients, in the first and the last step."""
+    """Return the card with the noise of gradients in the first and the last step."""
     name, ends, _, help = guarantee.noise_card(label, plan)
     return name, ends, f"{label}, T = {plan.iterations:,}", help
 
 
-def traffic_light(shown: PlanView) -> None:
-    """Whether each method can stop, in words, and what would make it able to; then the numbers behind it."""
-    found: Theory = shown.theory
-    if not found:
+def traffic_light(view: PlanView) -> None:
+    """Say if each method can stop, and how it could otherwise; then draw the numbers for that."""
+    theory: Theory = view.theory
+    if not theory:
         return
     st.header("Can your budget tell?", anchor=False)
-    chosen = {label: advice.best(phases) for label, phases in found.items()}
+    forecasts = {label: advice.best(phases) for label, phases in theory.items()}
     with st.container(horizontal=True, gap="small"):
-        for label, forecast in chosen.items():
+        for label, forecast in forecasts.items():
             color, icon = BLIND if forecast.blind else BADGES[forecast.light]
             st.badge(f"{label}: {texts.light(forecast).partition(': ')[2]}", icon=icon, color=color)
-    first = min(chosen.values(), key=lambda forecast: forecast.blind)
+    first = min(forecasts.values(), key=lambda forecast: forecast.blind)
     if not first.blind:
         say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
-        say(texts.can_tell(first, shown.plans[first.label]), icon=BADGES[first.light][1])
+        say(texts.can_tell(first, view.plans[first.label]), icon=BADGES[first.light][1])
     with st.expander("Every method, in numbers", icon=":material/traffic:"):
-        _table(found)
+        _table(theory)
 
 
 Color = Literal["green", "orange", "red", "gray"]
@@ -59,8 +59,8 @@ BADGES: Mapping[str, tuple[Color, str]] = {
 BLIND: tuple[Color, str] = ("gray", ":material/visibility_off:")
 
 
-def _table(found: Theory) -> None:
-    rows = [_row(forecast) for phases in found.values() for forecast in phases]
+def _table(theory: Theory) -> None:
+    rows = [_row(forecast) for phases in theory.values() for forecast in phases]
     show_table(
         rows,
         placeholder="–",
@@ -81,66 +81,68 @@ def _row(forecast: Forecast) -> dict[str, object]:
         "Gradient": stopping.gradient_ratio,
         "Curvature": stopping.hessian_ratio,
         "Least decrease": None if any(a.symbol in "GM" for a in forecast.assumed) else forecast.decrease,
-        "Rows, practical": _enough(forecast.practical),
-        "Rows, proven": _enough(forecast.needed),
-        "Rows, published": _enough(forecast.published),
+        "Rows, practical": _rounded_up(forecast.practical),
+        "Rows, proven": _rounded_up(forecast.needed),
+        "Rows, published": _rounded_up(forecast.published),
     }
 
 
-def _enough(rows: float | None) -> float | None:
+def _rounded_up(rows: float | None) -> float | None:
     return None if rows is None else rounded_up(rows)
 
 
-def drawings(shown: PlanView) -> Iterator[Chart]:
-    """The noise in each step, the privacy spent, noise beside tolerances, and how long a run waits."""
-    yield figures.noise_and_targets(shown.experiment.arms, shown.plans, shown.styles)
-    yield plan_view.privacy_spent(shown, after="step at most")
-    found: Theory = shown.theory
+def drawings(view: PlanView) -> Iterator[Chart]:
+    """Yield charts of the noise in each step, the privacy spent, noise against tolerances, and waiting times."""
+    yield figures.noise_and_targets(view.experiment.arms, view.plans, view.styles)
+    yield plan_view.privacy_spent(view, after="step at most")
+    theory: Theory = view.theory
     yield figures.noise_against_tolerances(
         {
             forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
-            for phases in found.values()
+            for phases in theory.values()
             for forecast in phases
         }
     )
-    lasts = {label: phases[-1] for label, phases in found.items() if phases[-1].all_rows and not phases[-1].blind}
-    yield figures.waiting_times({label: _waiting(forecast) for label, forecast in lasts.items()}, shown.styles)
+    last_phases = {
+        label: phases[-1] for label, phases in theory.items() if phases[-1].all_rows and not phases[-1].blind
+    }
+    yield figures.waiting_times({label: _waiting(forecast) for label, forecast in last_phases.items()}, view.styles)
 
 
 def _waiting(forecast: Forecast) -> figures.Waiting:
     rows, steps = advice.waiting_by_rows(forecast)
-    here = (forecast.rows, forecast.stopping.waiting_time)
-    return figures.Waiting(rows, steps, here, forecast.stopping.iterations / 2)
+    at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
+    return figures.Waiting(rows, steps, at_these_rows, forecast.stopping.iterations / 2)
 
 
-def size_note(shown: PlanView) -> str:
-    """Rows, features and the constants, with those marked that do not follow from the loss."""
-    facts = next(iter(shown.plans.values())).facts
+def size_note(view: PlanView) -> str:
+    """Describe rows, features and constants; mark the constants that do not follow from the loss."""
+    facts = next(iter(view.plans.values())).facts
     assert isinstance(facts, NonconvexFacts)
     return (
-        f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_marked(facts, 'G')}, "
-        f"M = {short(facts.hessian_lipschitz)}{_marked(facts, 'M')}, f can fall by at most Γ = {short_up(facts.gap)}"
-        f"{_marked(facts, 'Γ')}."
+        f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
+        f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most Γ = {short_up(facts.gap)}"
+        f"{_remark(facts, 'Γ')}."
     )
 
 
-def _marked(facts: NonconvexFacts, symbol: str) -> str:
-    """What is said behind a constant that does not follow from the loss."""
+def _remark(facts: NonconvexFacts, symbol: str) -> str:
+    """Return the remark behind a constant that does not follow from the loss, "" for one that does."""
     if symbol == "Γ" and facts.released:
         return " (released)"
     return " (assumed)" * any(a.symbol == symbol for a in facts.assumed)
 
 
-def assumptions(shown: PlanView) -> None:
-    """The box of assumptions for these settings."""
-    private = guarantee.private(shown.plans).values()
-    m, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
-    problem = shown.experiment.problem
+def assumptions(view: PlanView) -> None:
+    """Draw the box of assumptions for these settings."""
+    private = guarantee.private(view.plans).values()
+    batch, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
+    problem = view.experiment.problem
     assert isinstance(problem, NonconvexModel)
     missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
     explain.assumptions(
         explain.protects(problem.unit),
-        texts.batches(m, n),
+        texts.batches(batch, n),
         texts.COMPOSITION,
         texts.constants(problem, missing),
         texts.SCREEN,

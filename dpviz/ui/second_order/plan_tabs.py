@@ -1,5 +1,5 @@
-"""Closer looks at the plan of the second-order methods: accounting, the paper's tables filled in, and the budget
-between gradients and Hessians: a split of one's own, and at once what it is worth.
+"""Tabs of the plan of the second-order methods: the budget between gradients and Hessians, with a split that the user
+sets and its bound; accounting; and the paper's tables, filled in.
 """
 
 from collections.abc import Callable
@@ -26,33 +26,35 @@ from dpviz.ui.markdown import show_table
 
 WIDEST = 145  # pixels, of “✓ green in 20 steps”
 TARGETS: dict[str, Tolerances] = {"loose": "loose", "tight": "tight"}
-OFFERED = {"loose": "Loose: α = 0.06", "tight": "Tight: α = 0.03"}
+TARGET_TITLES = {"loose": "Loose: α = 0.06", "tight": "Tight: α = 0.03"}
 MODES: dict[str, Mode] = {"honest": "honest", "published": "published"}
 MODE_TITLES = {"honest": "Honest", "published": "As published"}
 
 
-def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
-    """The closer looks, by the title of their tab."""
+def looks(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """Return the functions that draw the tabs, by title."""
     return {
-        "Where the budget goes": lambda: show(panel, shown),
-        "Accounting": lambda: _accounting(panel, shown, delta),
+        "Where the budget goes": lambda: _split(panel, view),
+        "Accounting": lambda: _accounting(panel, view, delta),
         "The paper's tables": lambda: _tables(panel),
     }
 
 
-def _accounting(panel: Panel, shown: PlanView, delta: float) -> None:
-    """ε of one method's plan by every accountant."""
+def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
+    """Draw ε of one method's plan by every accountant."""
     with st.columns([1, 2])[0]:
-        label = panel.named("accounting_of", "Method", guarantee.private(shown.plans), "Whose plan is looked at.")
-    words = "The most that a run can have spent by each step, read by different accountants."
-    chart = plan_figures.accountant_curves(shown.plans[label], delta, "step at most", words)
+        label = panel.named("accounting_of", "Method", guarantee.private(view.plans), "Whose plan is looked at.")
+    caption = "The most that a run can have spent by each step, read by different accountants."
+    chart = plan_figures.accountant_curves(view.plans[label], delta, "step at most", caption)
     charts.show(chart, panel.key("chart_accountants"))
 
 
 def _tables(panel: Panel) -> None:
-    """Both tables of the paper, and the same methods, targets and budgets run here."""
+    """Draw both tables of the paper next to runs of the same methods, targets and budgets."""
     with st.container(horizontal=True, gap="medium"):
-        tolerances = TARGETS[panel.choice("table", "Targets", OFFERED, "loose", "Which of the paper's two tables.")]
+        tolerances = TARGETS[
+            panel.choice("table", "Targets", TARGET_TITLES, "loose", "Which of the paper's two tables.")
+        ]
         mode = MODES[
             panel.choice("table_mode", "Noise", MODE_TITLES, "honest", "As it must be, or as the paper has it.")
         ]
@@ -68,11 +70,11 @@ def _tables(panel: Panel) -> None:
     }
     run = sweep_panel.current(key)
     if run is None or run.job.result is None or run.job.result.metric is None:
-        _draw(tolerances, sweep, None, lights)
-    sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw(tolerances, sweep, result, lights))
+        _draw_table(tolerances, sweep, None, lights)
+    sweep_panel.panel(key, "The paper's table", sweep, lambda result: _draw_table(tolerances, sweep, result, lights))
 
 
-def _draw(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, lights: comparison.Lights) -> None:
+def _draw_table(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, lights: comparison.Lights) -> None:
     for epsilon, value in zip(EPSILONS, sweep.values, strict=True):
         st.markdown(f"**ε = {short(epsilon)}**")
         show_table(
@@ -88,38 +90,40 @@ def _draw(tolerances: Tolerances, sweep: Sweep, result: SweepResult | None, ligh
 NAMES = ("Hessians", "Gradients")
 
 
-def show(panel: Panel, shown: PlanView) -> None:
-    """The split as a slider and a table, and what it is worth beside the even and the best ones."""
-    told = {label: advice.compare(label, _method(shown, label), plan) for label, plan in shown.plans.items()}
-    found = {label: one for label, one in told.items() if one is not None}
-    if not found:
+def _split(panel: Panel, view: PlanView) -> None:
+    """Draw the split as a slider and a table, and its waiting time next to those of the even and the best splits."""
+    all_comparisons = {label: advice.compare(label, _method(view, label), plan) for label, plan in view.plans.items()}
+    comparisons = {label: comparison for label, comparison in all_comparisons.items() if comparison is not None}
+    if not comparisons:
         st.info(texts.NO_SPLIT)
         return
     left, right = st.columns([7, 5], gap="medium")
     with right:
-        label = next(iter(found))
-        if len(found) > 1:
-            label = panel.named("split_of", "Method", found, "Whose plan is looked at.")
-        _controls(panel, _method(shown, label), found[label])
-        _search(_method(shown, label), shown.plans[label])
+        label = next(iter(comparisons))
+        if len(comparisons) > 1:
+            label = panel.named("split_of", "Method", comparisons, "Whose plan is looked at.")
+        _controls(panel, _method(view, label), comparisons[label])
+        _search_caption(_method(view, label), view.plans[label])
     with left:
-        charts.show(figures.by_share(found[label]), panel.key("chart_split"))
-    _table(found[label])
+        charts.show(figures.by_share(comparisons[label]), panel.key("chart_split"))
+    _split_table(comparisons[label])
 
 
-def _method(shown: PlanView, label: str) -> NonconvexMethod:
-    method = next(arm.algorithm for arm in shown.experiment.arms if arm.label == label)
+def _method(view: PlanView, label: str) -> NonconvexMethod:
+    method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, NonconvexMethod)
     return method
 
 
-def _controls(panel: Panel, method: NonconvexMethod, found: Compared) -> None:
+def _controls(panel: Panel, method: NonconvexMethod, compared: Compared) -> None:
     st.caption(texts.SPLIT)
     if isinstance(method, ShortStep) and method.split == "decrease":
         st.markdown(texts.SPLIT_BY_DECREASE)
         return
     starts = {"Even": EVEN} | {
-        name: round(found.splits[name].share, 2) for name in (advice.SOONEST, advice.PROVEN) if name in found.splits
+        name: round(compared.splits[name].share, 2)
+        for name in (advice.SOONEST, advice.PROVEN)
+        if name in compared.splits
     }
     number_table.starts(panel, {name: {HESSIAN_SHARE.name: share} for name, share in starts.items()})
     share = float(getattr(method, HESSIAN_SHARE.name))
@@ -128,7 +132,7 @@ def _controls(panel: Panel, method: NonconvexMethod, found: Compared) -> None:
         number_table.split(panel, HESSIAN_SHARE, share, NAMES)
 
 
-def _search(method: NonconvexMethod, plan: Plan) -> None:
+def _search_caption(method: NonconvexMethod, plan: Plan) -> None:
     if isinstance(method, LineSearch):
         st.caption(
             f"The line search has {short(100 * method.searching(True), 2)} % of an iteration beforehand. Its noise is "
@@ -136,8 +140,8 @@ def _search(method: NonconvexMethod, plan: Plan) -> None:
         )
 
 
-def _table(found: Compared) -> None:
-    rows = found.rows
+def _split_table(compared: Compared) -> None:
+    rows = compared.rows
     show_table(
         [
             {
@@ -145,12 +149,12 @@ def _table(found: Compared) -> None:
                 "Share": short(split.share, 2),
                 "Gradient noise": short(split.stopping.gradient_noise),
                 "Hessian noise": short(split.stopping.hessian_noise),
-                "Can it stop?": texts.stops(split.stopping, found.assumed),
+                "Can it stop?": texts.stops(split.stopping, compared.assumed),
                 "W": short(split.stopping.waiting_time),
                 "Rows until W ≤ 2": None if rows is None else short_up(rows * split.stopping.recognised_at),
                 "Rows, proven": short_up(rows * split.needed) if rows and split.needed is not None else None,
             }
-            for name, split in found.splits.items()
+            for name, split in compared.splits.items()
         ],
         placeholder="–",
         help=texts.COLUMNS["split"],

@@ -1,4 +1,4 @@
-"""Choosing what is minimised: a data set, and a non-convex loss on it."""
+"""The choice of the objective: a data set, and a non-convex loss on it."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -37,18 +37,18 @@ MODEL = ("scaling", "divisor", "start", "smoothness", "hessian_lipschitz", "hess
 EXPANDER = "Loss and constants"
 
 
-def _loss(chosen: problem_menu.Selection) -> problem_menu.Menu:
-    """The losses: a control for each kind of data, since each remembers what was chosen and has its own default."""
-    if isinstance(chosen.upload, datasets.DatasetSpecification) and chosen.upload.facts().target is not None:
-        only = "The target is a number, so only the robust component can be learned: it looks at no target."
-        return problem_menu.Menu("loss", "Loss", {"robust": LOSS_TITLES["robust"]}, "robust", only)
-    if chosen.source == SADDLE:
+def _loss(selection: problem_menu.Selection) -> problem_menu.Menu:
+    """Return the menu of losses: one for each kind of data, with its own memory of the choice and its own default."""
+    if isinstance(selection.upload, datasets.DatasetSpecification) and selection.upload.facts().target is not None:
+        help = "The target is a number, so only the robust component can be learned: it looks at no target."
+        return problem_menu.Menu("loss", "Loss", {"robust": LOSS_TITLES["robust"]}, "robust", help)
+    if selection.source == SADDLE:
         return problem_menu.Menu("saddle_loss", "Loss", LOSS_TITLES, "robust", texts.LOSS_HELP)
     return problem_menu.Menu("loss", "Loss", LOSS_TITLES, "logistic", texts.LOSS_HELP)
 
 
 def _covertype_file(page: str) -> tuple[datasets.DatasetSpecification | None, Mapping[str, np.ndarray]]:
-    """The file of the forest cover types, of which all is declared already."""
+    """Draw the controls for the file of the forest cover types, whose declarations are fixed; return its data."""
     st.caption("The UCI file covtype.data, or covtype.data.gz: 54 columns and the class, without a header.")
     return file.uploaded(page, file.File, _covertype)
 
@@ -60,32 +60,32 @@ def _covertype(upload: file.File) -> datasets.Prepared[CovertypeUpload]:
 
 
 def _draw_gap(panel: Panel, cls: type[ProblemSpecification], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Controls for the gap and a random start; the fields that they set."""
-    declared = {control.name: control for control in cls.controls()}
-    fields = {"gap": panel.number(declared["gap"], "gap", on_change=partial(typed, panel, "gap"))}
+    """Draw controls for the gap and a random start; return the fields that they set."""
+    controls = {control.name: control for control in cls.controls()}
+    fields = {"gap": panel.number(controls["gap"], "gap", on_change=partial(typed, panel, "gap"))}
     if values["start"] == "random":
         fields |= panel.specification(cls, ["start_seed", "gap_cost"])
     return fields
 
 
 def _with_gap(draft: problem_menu.Draft) -> Mapping[str, Any]:
-    """The button that releases the gap of a random start; the values to use."""
+    """Draw the button that releases the gap of a random start; return the values to use."""
     panel, values, budget = draft.panel, draft.values, draft.budget.build()
     value, cost = values["gap"], values.get("gap_cost")
     problem = Settings(draft.cls, {**values, "gap": None, "gap_cost": None}).build()
     assert isinstance(problem, NonconvexModel)
     known_as = None if problem.public else file.known_as(panel.page)
-    bought = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
+    purchase = Purchase(panel, "gap", "ε_Γ", "the gap", problem.to_json(), known_as)
     if cost is not None:
-        bought.elsewhere(value, cost)
+        purchase.elsewhere(value, cost)
     if values["start"] == "random" and budget.private and not budget.pure:
         spend = advice.suggested_cost(budget) if cost is None else cost
-        bought.offer_release(value, spend, partial(advice.released, problem, spend, draft.seed, draft.tables))
-    bought.say_error()
-    paid = bought.cost_of(value)  # whatever the other control says now
-    bought.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
+        purchase.offer_release(value, spend, partial(advice.released, problem, spend, draft.seed, draft.tables))
+    purchase.say_error()
+    paid = purchase.cost_of(value)  # independent of the control for the cost
+    purchase.warn(paid is not None, "with the gap that was released, and its cost", None if paid is None else value)
     if value is not None and paid is None:
-        bought.typed(value)
+        purchase.typed(value)
         if cost is not None:
             say_typed("Γ")
     return {**values, "gap_cost": paid}

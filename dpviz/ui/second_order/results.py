@@ -1,4 +1,4 @@
-"""What a run of the second-order methods shows beyond curves: how it ended, both tests, and what they cost."""
+"""Results of a run of the second-order methods beyond curves: how it ended, both tests, and their cost."""
 
 from collections.abc import Mapping
 
@@ -25,22 +25,22 @@ PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "sea
 ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}
 SOLVED = "At a minimum"
 COUNTED = 10_000_000  # numbers of a table that are loaded once more, to count rows
-WORDS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
+ENDINGS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
 
 
 def summary(_: Panel, run: Run, trace: Trace) -> None:
-    """How the runs of every method ended: whether a method finishes is its result."""
-    rows, read = [], False
+    """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
+    rows, reads_data = [], False
     for arm in run.experiment.arms:
-        found = advice.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
-        if found is not None:
-            row = _row(run, trace, arm.label, found)
-            read |= SOLVED in row
+        finish = advice.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+        if finish is not None:
+            row = _row(run, trace, arm.label, finish)
+            reads_data |= SOLVED in row
             rows.append(row)
     if not rows:
         return
     with explain.heading("Did they stop, and where?"):
-        if read:
+        if reads_data:
             explain.privacy_badge("not private")
     show_table(
         rows,
@@ -48,13 +48,13 @@ def summary(_: Panel, run: Run, trace: Trace) -> None:
         help=texts.COLUMNS["endings"],
         alt="Of every method: how many runs finished, at which step, and how many of these at a minimum",
     )
-    raw = f" “{SOLVED}” reads the raw data: **not private**." if read else ""
-    st.caption(f"How and when a run ended follows from what it released.{raw}")
+    warning = f" “{SOLVED}” reads the raw data: **not private**." if reads_data else ""
+    st.caption(f"How and when a run ended follows from what it released.{warning}")
 
 
 def _row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dict[str, object]:
-    lane = trace.lanes[label]
-    others = {word: lane.status.count(word) for word in dict.fromkeys(lane.status) if word in WORDS}
+    arm_trace = trace.lanes[label]
+    others = {status: arm_trace.status.count(status) for status in dict.fromkeys(arm_trace.status) if status in ENDINGS}
     row: dict[str, object] = {
         "Method": label,
         "Finished": f"{found.finished} of {found.runs}",
@@ -62,16 +62,19 @@ def _row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dict[str, 
     }
     if found.solved is not None:
         row[SOLVED] = f"{found.solved} of {found.finished}" if found.finished else None
-    row["Otherwise"] = ", ".join(f"{count} {WORDS[word]}" for word, count in others.items()) or None
-    used = _used(run.plans[label], trace, label)
-    if used is not None:
-        row["Used"] = f"{short(100 * used, 2)} %"
+    row["Otherwise"] = ", ".join(f"{count} {ENDINGS[status]}" for status, count in others.items()) or None
+    used_share = _used_share(run.plans[label], trace, label)
+    if used_share is not None:
+        row["Used"] = f"{short(100 * used_share, 2)} %"
     return row
 
 
-def _used(plan: Plan, trace: Trace, label: str) -> float | None:
-    """The share of what they could be charged at most that the runs were charged, on average: of what adds up; of
-    batches, whose price does not, the iterations. None without privacy."""
+def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
+    """Return the mean share of the budget that the runs were charged; None without privacy.
+
+    The share is that of a currency in which costs add up. The cost of batches does not add up: for them, it is the
+    share of the iterations.
+    """
     iterations, charged = trace.lanes[label].last("iterations_charged"), trace.spent(label)[1]
     if plan.private and len(iterations):
         return float(iterations.mean()) / plan.iterations
@@ -81,27 +84,28 @@ def _used(plan: Plan, trace: Trace, label: str) -> float | None:
 
 
 def verdict(run: Run, _: Trace, diagnostics: bool) -> None:
-    """How many rows were shortened, where any were: read off the raw rows, for who may see diagnostics."""
+    """Say which share of the rows was shortened, if any was: read off the raw rows, so only with diagnostics."""
     problem = run.experiment.problem
     if not diagnostics or not run.has_data or not isinstance(problem, NonconvexModel):
         return
     facts = problem.facts()
     if facts.n * facts.d > COUNTED:
         return
-    if share := _shortened(problem.to_json(), run.tables):
+    if share := _shortened_share(problem.to_json(), run.tables):
         explain.read_off(f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.")
         st.caption("Counted in the raw data. “Divide rows by” a larger number changes fewer rows; all then weigh less.")
 
 
 @st.cache_data(max_entries=32, scope="session", show_spinner=False)
-def _shortened(text: str, _tables: Mapping[str, np.ndarray]) -> float:
-    """The share of rows that a problem, given as its JSON text, shortens."""
+def _shortened_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """Return the share of rows that the problem with JSON text `text` shortens."""
     return NonconvexModel.from_json(text).build(_tables).shortened_share
 
 
 def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
-    """Both tests of one method in every step, against their tolerances, and what its releases cost; what was drawn."""
-    labels = [label for label, lane in trace.lanes.items() if len(lane.last(NOISY_GRADIENT.name))]
+    """Draw both tests of one method in every step against their tolerances, and the cost of its releases; return the
+    charts."""
+    labels = [label for label, arm_trace in trace.lanes.items() if len(arm_trace.last(NOISY_GRADIENT.name))]
     if not labels:
         return []
     with st.columns([1, 2])[0]:
@@ -113,24 +117,26 @@ def tests(panel: Panel, run: Run, trace: Trace, _: bool) -> Shown:
         (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?"),
         (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?"),
     )
-    shown: Shown = []
+    drawings: Shown = []
     for column, (metric, tolerance, log, heading) in zip(st.columns(2, gap="medium"), parts, strict=True):
-        first = f" {texts.CERTIFIED}" if metric is NOISY_CURVATURE and "certificate" in run.plans[label].noise else ""
-        words = f"{texts.TESTS[metric.name]}{first} {privacy}"
-        chart = figures.stopping_test(trace, label, metric.name, tolerance, log_y=log, heading=heading, words=words)
+        certificate = (
+            f" {texts.CERTIFIED}" if metric is NOISY_CURVATURE and "certificate" in run.plans[label].noise else ""
+        )
+        caption = f"{texts.TESTS[metric.name]}{certificate} {privacy}"
+        chart = figures.stopping_test(trace, label, metric.name, tolerance, log_y=log, heading=heading, words=caption)
         with column:
             if chart.figure.data:
-                shown.append(charts.show(chart, panel.key(f"chart_test_{metric.name}")))
+                drawings.append(charts.show(chart, panel.key(f"chart_test_{metric.name}")))
             else:
                 st.subheader(heading, anchor=False)
                 st.info(_why_not(run, label), icon=":material/block:")
     if status != "not private":
-        shown += _spent(panel, run, trace, label, privacy)
-    return shown
+        drawings += _spent(panel, run, trace, label, privacy)
+    return drawings
 
 
 def _why_not(run: Run, label: str) -> str:
-    """Why a method has not asked for the curvature."""
+    """Say why a method has not released the curvature."""
     method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
     facts = run.plans[label].facts
     assert isinstance(facts, NonconvexFacts)
@@ -140,15 +146,15 @@ def _why_not(run: Run, label: str) -> str:
 
 
 def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
-    """What the releases of a method cost, by purpose."""
+    """Draw the cost of the releases of a method by purpose; return the charts."""
     plan = run.plans[label]
     if len(trace.lanes[label].last("iterations_charged")):
-        purposes, ceiling, before, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
-        words = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
+        purposes, ceiling, start, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
+        caption = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
     else:
-        before, ceiling = plan.spent("rho")[[0, -1]].tolist()
+        start, ceiling = plan.spent("rho")[[0, -1]].tolist()
         purposes, title = PURPOSES, "Privacy spent, ρ"
-        words = "Mean over the runs; the guarantee is the ceiling, whatever was used."
-    words = f"{words} {privacy}"
-    chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=before, title=title, words=words)
+        caption = "Mean over the runs; the guarantee is the ceiling, whatever was used."
+    caption = f"{caption} {privacy}"
+    chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=start, title=title, words=caption)
     return [charts.show(chart, panel.key("chart_purposes"))] if chart.figure.data else []

@@ -1,4 +1,4 @@
-"""What a visitor of the zeroth-order page sees first: the objective falling, or a cloud of runs in a valley."""
+"""The live picture of the zeroth-order page: curves of the objective, or a cloud of runs in a valley."""
 
 import math
 from functools import partial
@@ -26,34 +26,34 @@ LINES = 4  # private methods in the picture
 DIRECTIONS = ("Parameter x₁", "Parameter x₂")
 ROWS, POINTS = 2000, 71  # of the ground, which is a picture; points along each direction
 BALL = 64  # points of the disc over which the ground is smoothed
-# What is drawn of each function: lowest and highest value of both parameters.
+# The part of each function that is drawn: lowest and highest value of both parameters.
 REACH = {BentValley: ((-1.4, 1.6), (-1.6, 1.6)), PhaseRetrieval: ((-1.4, 1.4), (-1.4, 1.4))}
 
 
-def mapped(shown: PlanView) -> bool:
-    """Whether the picture is a landscape."""
-    return has_landscape(shown.experiment.problem)
+def mapped(view: PlanView) -> bool:
+    """Return true if the picture is a landscape."""
+    return has_landscape(view.experiment.problem)
 
 
 def has_landscape(problem: ProblemSpecification) -> bool:
-    """Whether the ground can be drawn: of simulated functions of two parameters."""
+    """Return true if the ground can be drawn: for simulated functions of two parameters."""
     return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
 
 
 def picture(run: Run, diagnostics: bool) -> Chart | None:
-    """A dot for every run on the ground of a function of two parameters; of others the curves of the objective."""
+    """Return a dot for every run on the ground of a function of two parameters; for others the objective by steps."""
     if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
         return landscape(run, run.job.trace)
     return curves(run, diagnostics)
 
 
 def curves(run: Run, diagnostics: bool) -> Chart | None:
-    """The objective, step by step."""
+    """Return the curves of the objective, step by step."""
     return hero.curves(run, diagnostics, most=LINES)
 
 
 def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
-    """Contours, and what every run of every method would release; None before the first step."""
+    """Return a chart of contours, and what every run of every method would release; None before the first step."""
     what = "smoothed objective" if smoothed else "objective"
     return clouds.landscape(
         trace,
@@ -67,62 +67,67 @@ def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
 
 
 def ground(run: Run, smoothed: bool) -> Background:
-    """The objective of a run's function over both parameters; smoothed over discs of radius r, if so asked."""
-    found = _evaluated(run.experiment.problem.to_json())
-    return averaged(found, radius(run)) if smoothed else found
+    """Compute the objective of a run's function over both parameters, if `smoothed` over discs of radius r."""
+    objective = _evaluate(run.experiment.problem.to_json())
+    return averaged(objective, radius(run)) if smoothed else objective
 
 
 def below(run: Run, *_: Ruler) -> Background | None:
-    """The objective below the runs, whatever part of the plane they reach; None where it cannot be drawn."""
+    """Return the objective below the runs, over a fixed part of the plane; None where it cannot be drawn.
+
+    The further arguments, the rulers of the runs, do not change it.
+    """
     return ground(run, smoothed=False) if has_landscape(run.experiment.problem) else None
 
 
 def radius(run: Run) -> float:
-    """r of a run's function."""
+    """Return the radius r over which a run's function is smoothed."""
     facts = run.problem.facts
     assert isinstance(facts, ValueFacts)
     return facts.radius
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _evaluated(about: str) -> Background:
-    """The objective of a simulated function, given as JSON text, of fewer rows: the picture is the same."""
-    problem = BlackBox.from_json(about)
+def _evaluate(text: str) -> Background:
+    """Compute the objective of the simulated function with JSON text `text`, of ROWS rows: the picture is the same."""
+    problem = BlackBox.from_json(text)
     x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
     return clouds.evaluated(problem.replaced(rows=ROWS).build(), x, y)
 
 
-def averaged(found: Background, radius: float) -> Background:
-    """The mean over discs of this radius, linear between the points of the grid; beyond its edge it goes on as it
-    ends."""
-    cells = radius / (found.x[1] - found.x[0]), radius / (found.y[1] - found.y[0])
-    room = math.ceil(max(cells)) + 1
-    padded = np.pad(found.values, room, mode="reflect", reflect_type="odd")
-    turns = np.arange(BALL) * np.pi * (3 - np.sqrt(5))  # a sunflower: evenly over the disc
-    lengths = np.sqrt((np.arange(BALL) + 0.5) / BALL)
-    total = np.zeros_like(found.values)
-    for length, turn in zip(lengths.tolist(), turns.tolist(), strict=True):
-        along = _moved(padded, room, cells[0] * length * math.cos(turn))
-        total += _moved(along.T, room, cells[1] * length * math.sin(turn)).T
-    return Background(found.x, found.y, total / BALL)
+def averaged(ground: Background, radius: float) -> Background:
+    """Compute the mean of a ground over discs of this radius around each point of the grid.
+
+    Between the points the ground is linear; beyond its edge it is continued by odd reflection.
+    """
+    cells = radius / (ground.x[1] - ground.x[0]), radius / (ground.y[1] - ground.y[0])
+    padding = math.ceil(max(cells)) + 1
+    padded = np.pad(ground.values, padding, mode="reflect", reflect_type="odd")
+    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))  # a sunflower: evenly over the disc
+    radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
+    total = np.zeros_like(ground.values)
+    for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
+        moved = _shift(padded, padding, cells[0] * length * math.cos(angle))
+        total += _shift(moved.T, padding, cells[1] * length * math.sin(angle)).T
+    return Background(ground.x, ground.y, total / BALL)
 
 
-def _moved(values: np.ndarray, room: int, cells: float) -> np.ndarray:
-    """Values (m, k + 2 room) that many cells further along the last axis, without the room at both ends; (m, k)."""
-    whole, last = math.floor(cells), values.shape[1] - room
+def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
+    """Return values (m, k + 2 padding) at `cells` cells further along the last axis, without the padding: (m, k)."""
+    whole, last = math.floor(cells), values.shape[1] - padding
     share = cells - whole
-    near = values[:, room + whole : last + whole]
-    return np.asarray((1 - share) * near + share * values[:, room + whole + 1 : last + whole + 1])
+    near = values[:, padding + whole : last + whole]
+    return np.asarray((1 - share) * near + share * values[:, padding + whole + 1 : last + whole + 1])
 
 
 def number(run: Run, trace: Trace) -> hero.Headline | None:
-    """Where the best method ends, and in one sentence how far that is from the start and from no privacy."""
-    told, found = hero.lowest(run, trace), outcome(trace)
-    if told is None or found is None:
-        return told
-    fell = found.end < found.start
-    words = f"Down from {short(found.start)}" if fell else f"**No lower than where it started**, {short(found.start)}"
-    if found.floor is not None:
-        words += f"; without privacy {short(found.floor)}"
-        words += ", a difference that may be chance" * found.chance(found.best, found.reference)
-    return told._replace(sentence=f"{words}.")
+    """Return the headline: the end of the best method, compared with its start and with the end without privacy."""
+    headline, result = hero.lowest(run, trace), outcome(trace)
+    if headline is None or result is None:
+        return headline
+    start = short(result.start)
+    sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
+    if result.floor is not None:
+        sentence += f"; without privacy {short(result.floor)}"
+        sentence += ", a difference that may be chance" * result.chance(result.best, result.reference)
+    return headline._replace(sentence=f"{sentence}.")

@@ -1,4 +1,4 @@
-"""The page of the zeroth-order methods, described."""
+"""Description of the page of the zeroth-order methods."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from dpviz.ui.zeroth_order import problem as problem_controls
 
 
 class ZerothOrderPage(FamilyPage):
-    """The methods, their settings, and what the page shows of them."""
+    """The methods, their settings, and the contents of the page."""
 
     prefix = plan.PREFIX
     package = zeroth_order
@@ -45,13 +45,13 @@ class ZerothOrderPage(FamilyPage):
     verdict = staticmethod(results.verdict)
     scenery = PlaneView(ground=live.below)
 
-    def options(self, shown: PlanView) -> Options:
-        problem = shown.experiment.problem
-        jumps = isinstance(problem, BlackBox) and not problem.loss().continuous
-        second = "smoothed_gradient_norm" if jumps else "stationarity_bound"
+    def options(self, view: PlanView) -> Options:
+        problem = view.experiment.problem
+        is_discontinuous = isinstance(problem, BlackBox) and not problem.loss().continuous
+        second = "smoothed_gradient_norm" if is_discontinuous else "stationarity_bound"
         if not problem.public:
             second = EVALUATIONS.name
-        return replace(super().options(shown), second=second)
+        return replace(super().options(view), second=second)
 
 
 PAGE = ZerothOrderPage()

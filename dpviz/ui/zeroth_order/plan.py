@@ -1,4 +1,4 @@
-"""The plan of the zeroth-order methods: noise along an epoch, what the bound promises, and which method is advised."""
+"""The plan of the zeroth-order methods: the noise along an epoch, the bound, and the advised method."""
 
 import math
 from collections.abc import Iterator
@@ -26,56 +26,52 @@ PREFIX = "zeroth"
 
 
 def card(label: str, plan: Plan) -> guarantee.Card:
-    """The noise on each coordinate, on average over the steps."""
+    """Return the card with the noise on each coordinate, as root mean square over the steps."""
     noise = next(iter(plan.noise.values()))
     help = "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
     value = short(float(np.sqrt((noise**2).mean())))
     return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", f"{help}square over the steps."
 
 
-def verdict(shown: PlanView) -> None:
-    """Which method is advised at this size, and a button that chooses it."""
-    found: Forecast = shown.theory
-    _say_reach(shown)
-    if found.advice is None:
+def verdict(view: PlanView) -> None:
+    """Draw the advised method for this size, with a button that applies it, after a warning where steps are too few."""
+    forecast: Forecast = view.theory
+    # No run with epochs gets as far as the minimum, where its distance is known.
+    if forecast.far is not None and 0 < forecast.reach < forecast.far:
+        st.warning(
+            texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
+            title="Too few steps to get there",
+        )
+    if forecast.advice is None:
         return
-    chosen = found.advice.choice
-    length, epochs = chosen.epochs
-    what = "Advised at your size"  # by what runs came to, which rests on no guess
-    if chosen.least is None and found.facts.exact:
-        what = f"Smallest bound at your size{', if F* holds' * found.facts.guessed}"
+    option = forecast.advice.choice
+    length, epochs = option.epochs
+    reason = "Advised at your size"  # by measured runs, which rest on no guess
+    if option.least is None and forecast.facts.exact:
+        reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
     advised(
-        f"**{what}: “{chosen.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
+        f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
         f"{PREFIX}_advised",
         "Use these settings",
         on_click=_apply,
-        args=(chosen,),
+        args=(option,),
         help="Chooses this method beside the published one, and its epochs. Epochs apply to both.",
     )
 
 
-def _say_reach(shown: PlanView) -> None:
-    """Say if no run with epochs can get to a minimum, where it is known how far that is."""
-    found: Forecast = shown.theory
-    if found.far is not None and 0 < found.reach < found.far:
-        st.warning(
-            texts.NO_REACH.format(far=short(found.far), reach=short_up(found.reach)), title="Too few steps to get there"
-        )
-
-
-def reasons(shown: PlanView) -> None:
-    """Why a method is advised, and every option in numbers."""
-    found: Forecast = shown.theory
-    advice = found.advice
+def reasons(view: PlanView) -> None:
+    """Draw the reason for the advised method, and a table of all options."""
+    forecast: Forecast = view.theory
+    advice = forecast.advice
     if advice is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     st.markdown(advice.why)
     rows: list[dict[str, object]] = []
-    for option in sorted(advice.options, key=lambda one: (one.least or (math.inf,))[0]):
+    for option in sorted(advice.options, key=lambda option: (option.least or (math.inf,))[0]):
         length, epochs = option.epochs
-        known = math.isfinite(option.best.bound)
-        step, epoch = option.noise if known else (math.nan, math.nan)
+        is_finite = math.isfinite(option.best.bound)
+        step, epoch = option.noise if is_finite else (math.nan, math.nan)
         rows.append(
             {
                 "Option": option.way.name,
@@ -84,7 +80,7 @@ def reasons(shown: PlanView) -> None:
                 "K": epochs,
                 "Noise, step": step,
                 "Noise, epoch": epoch,
-                "Bound": option.bound if known else math.inf,
+                "Bound": option.bound if is_finite else math.inf,
                 "Smallest bound": option.best.bound,
                 "its T": option.best.length,
                 "its K": option.best.epochs,
@@ -92,13 +88,13 @@ def reasons(shown: PlanView) -> None:
             }
         )
     show_table(rows, style=explain.readable, alt="Of every option: what runs came to, its noise, and its bound")
-    only = "" if found.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
-    limit = f"From L = {short(found.facts.lipschitz)} on a bound says nothing."
-    st.caption(f"{texts.OPTIONS}{only} {limit} {SETTINGS_ONLY}")
+    restriction = "" if forecast.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
+    limit = f"From L = {short(forecast.facts.lipschitz)} on a bound says nothing."
+    st.caption(f"{texts.OPTIONS}{restriction} {limit} {SETTINGS_ONLY}")
 
 
 def _apply(option: Option) -> None:
-    """Choose an option: the method that it stands for, beside the published one, and its epochs."""
+    """Set the controls to an option: its method, next to the published one, and its epochs."""
     way, label = option.way, presets.label_of(option.way)
     length, epochs = option.epochs
     settings = {
@@ -118,34 +114,35 @@ def _apply(option: Option) -> None:
     Panel(PREFIX).write(settings)
 
 
-def drawings(shown: PlanView) -> Iterator[Chart]:
-    """The noise of the steps of an epoch, and against the dimension; that of all running sums, what the bound promises,
-    what first steps tell, and the privacy spent, which is all charged at once."""
-    yield figures.noise_of_an_epoch(shown.plans, shown.styles)
-    yield figures.noise_by_dimension(shown.experiment.arms, shown.plans, shown.styles)
-    found: Forecast = shown.theory
-    yield figures.running_sums(reduced_of(shown.experiment), found.facts, shown.experiment.budget)
-    yield figures.bound_parts(found.bounds, found.facts, found.without)
-    yield figures.watched(found.watched, shown.styles, found.mu or 0.0)
-    yield page_plan.privacy_spent(shown)
+def drawings(view: PlanView) -> Iterator[Chart]:
+    """Yield charts of the noise of the steps of an epoch and against the dimension, of the noise of all running sums,
+    of the parts of the bound, of μ of the first steps, and of the privacy spent, which is all charged at once."""
+    yield figures.noise_of_an_epoch(view.plans, view.styles)
+    yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
+    forecast: Forecast = view.theory
+    yield figures.running_sums(reduced_of(view.experiment), forecast.facts, view.experiment.budget)
+    yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
+    yield figures.watched(forecast.watched, view.styles, forecast.mu or 0.0)
+    yield page_plan.privacy_spent(view)
 
 
-def size_note(shown: PlanView) -> str:
-    """Rows, parameters, and how far a run may get."""
-    facts, far = ValueFacts.of(next(iter(shown.plans.values())).facts), reach(shown.plans)
+def size_note(view: PlanView) -> str:
+    """Describe rows, parameters, and the largest distance of a run from its start."""
+    facts, far = ValueFacts.of(next(iter(view.plans.values())).facts), reach(view.plans)
     note = f" A run ends within {short_up(far)} of its start." if far else ""
     return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
 
 
-def assumptions(shown: PlanView) -> None:
-    """The box of assumptions for these settings."""
-    found: Forecast = shown.theory
-    problem = shown.experiment.problem
+def assumptions(view: PlanView) -> None:
+    """Draw the box of assumptions for these settings."""
+    forecast: Forecast = view.theory
+    facts = forecast.facts
+    problem = view.experiment.problem
     explain.assumptions(
         explain.protects(problem.unit),
         texts.BATCHES,
         texts.COMPOSITION,
-        texts.constants(found.facts.exact, missing_rule(problem.dataset), found.facts.guessed),
+        texts.constants(facts.exact, missing_rule(problem.dataset), facts.guessed),
         texts.SCREEN,
         problem.from_data,
     )

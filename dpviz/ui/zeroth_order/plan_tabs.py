@@ -1,4 +1,4 @@
-"""Closer looks at the plan of the zeroth-order methods: running sums, rows needed, and readings of the budget."""
+"""Tabs of the plan of the zeroth-order methods: running sums, rows needed, and readings of the budget."""
 
 from collections.abc import Callable
 
@@ -20,42 +20,42 @@ ACCURACY = Control(
 )
 
 
-def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
-    """The closer looks, by the title of their tab."""
+def looks(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """Return the functions that draw the tabs, by title."""
     return {
-        "Advice": lambda: plan.reasons(shown),
-        "Running sums": lambda: _sums(panel, shown),
-        "Rows needed": lambda: _rows(panel, shown),
-        "Accounting": lambda: _readings(panel, shown, delta),
+        "Advice": lambda: plan.reasons(view),
+        "Running sums": lambda: _sums(panel, view),
+        "Rows needed": lambda: _rows(panel, view),
+        "Accounting": lambda: _readings(panel, view, delta),
     }
 
 
 # --------------------------------------------------------------------------------------------------------- running sums
 
 
-def _sums(panel: Panel, shown: PlanView) -> None:
-    """The tree of an epoch; and running sums beside fresh estimates, in noise, bound and runs."""
-    method, found = reduced_of(shown.experiment), shown.theory
+def _sums(panel: Panel, view: PlanView) -> None:
+    """Draw the tree of an epoch; and running sums next to fresh estimates, in noise, bound and runs."""
+    method, forecast = reduced_of(view.experiment), view.theory
     with in_place():
-        layout = method.layout(found.facts)
+        layout = method.layout(forecast.facts)
         st.markdown(texts.TREE)
-        _tree(panel, shown, layout.length)
-        where = layout.length, method.sums, method.follow_moves
+        _tree(panel, view, layout.length)
+        settings = layout.length, method.sums, method.follow_moves
         charts.beside(
-            (figures.noise_ratio(*where), panel.key("chart_noise_ratio")),
-            (figures.crossover(*where), panel.key("chart_crossover")),
+            (figures.noise_ratio(*settings), panel.key("chart_noise_ratio")),
+            (figures.crossover(*settings), panel.key("chart_crossover")),
         )
         left, right = st.columns(2, gap="medium")
         with left:
-            _measured(panel, found)
+            _measured_ends(panel, forecast)
         with right:
             st.subheader(f"Every way to add up {layout.length:,} steps", anchor=False)
             _mechanisms(layout.length)
 
 
-def _measured(panel: Panel, found: Forecast) -> None:
-    """What runs came to, where something of the kind was measured."""
-    expected = None if found.advice is None else found.advice.expected
+def _measured_ends(panel: Panel, forecast: Forecast) -> None:
+    """Draw where measured runs ended, if runs of this kind were measured."""
+    expected = None if forecast.advice is None else forecast.advice.expected
     if expected is None:
         st.caption(texts.UNMEASURED)
         return
@@ -63,17 +63,18 @@ def _measured(panel: Panel, found: Forecast) -> None:
 
 
 @st.fragment
-def _tree(panel: Panel, shown: PlanView, length: int) -> None:
-    """Choose a row and a step; the nodes that the row enters, and those that the step sums, light up."""
-    found: Forecast = shown.theory
-    layout = reduced_of(shown.experiment).layout(found.facts)
+def _tree(panel: Panel, view: PlanView, length: int) -> None:
+    """Draw sliders for a row and a step, and the tree, with the nodes that the row enters and that the step sums."""
+    forecast: Forecast = view.theory
+    facts = forecast.facts
+    layout = reduced_of(view.experiment).layout(facts)
     left, right = st.columns(2, gap="medium")
     row = left.slider(
         "Row, in the public order",
         1,
-        found.facts.n,
-        min(found.facts.n, layout.first + 3 * layout.batch // 2),
-        key=panel.key(f"tree_row_{found.facts.n}_{length}"),
+        facts.n,
+        min(facts.n, layout.first + 3 * layout.batch // 2),
+        key=panel.key(f"tree_row_{facts.n}_{length}"),
         help="Where the row stands in the random order in which rows are dealt out.",
     )
     step = right.slider(
@@ -94,37 +95,38 @@ def _mechanisms(length: int) -> None:
 # ----------------------------------------------------------------------------------------------------------------- rows
 
 
-def _rows(panel: Panel, shown: PlanView) -> None:
-    """How many rows a stationary point takes, and from which budget on privacy is free."""
-    found: Forecast = shown.theory
-    if found.mu is None:
+def _rows(panel: Panel, view: PlanView) -> None:
+    """Draw the rows that a stationary point needs, and the budget from which on privacy is free."""
+    forecast: Forecast = view.theory
+    if forecast.mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     with st.columns(2)[0]:
         share = panel.number(ACCURACY, ACCURACY.name)
     if mistake(ACCURACY, share) or share is None:
         return
-    accuracy = share * found.facts.lipschitz
-    needed, _ = figures.rows_needed(setting_of(found.facts, found.mu), accuracy)
-    free = figures.free_privacy(found.facts.d, found.facts.lipschitz, accuracy, found.mu)
-    charts.beside((needed, panel.key("chart_rows_0")), (free, panel.key("chart_rows_1")))
-    st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * found.facts.guessed}")
+    facts, accuracy = forecast.facts, share * forecast.facts.lipschitz
+    rows_needed, _ = figures.rows_needed(setting_of(facts, forecast.mu), accuracy)
+    free_privacy = figures.free_privacy(facts.d, facts.lipschitz, accuracy, forecast.mu)
+    charts.beside((rows_needed, panel.key("chart_rows_0")), (free_privacy, panel.key("chart_rows_1")))
+    st.caption(f"{texts.ROWS}{f' {texts.GUESS}' * facts.guessed}")
 
 
 # ------------------------------------------------------------------------------------------------------------- readings
 
 
-def _readings(panel: Panel, shown: PlanView, delta: float) -> None:
-    """ε of the budget at δ: exactly, and as others read it."""
-    found: Forecast = shown.theory
-    if found.mu is None:
+def _readings(panel: Panel, view: PlanView, delta: float) -> None:
+    """Draw ε of the budget at δ: exactly, and by two other readings."""
+    forecast: Forecast = view.theory
+    mu = forecast.mu
+    if mu is None:
         st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
         return
     left, right = st.columns(2, gap="medium")
     with left:
-        charts.show(figures.readings(found.mu, delta), panel.key("chart_readings"))
+        charts.show(figures.readings(mu, delta), panel.key("chart_readings"))
     with right:
-        rows = [{"Reading": name, "ε": float(read(found.mu, delta))} for name, read in figures.READINGS.items()]
+        rows = [{"Reading": name, "ε": float(read(mu, delta))} for name, read in figures.READINGS.items()]
         st.subheader(f"At δ = {short(delta)}", anchor=False)
         show_table(rows, style=explain.readable, alt="ε of the budget at δ, read in three ways")
-        st.caption(texts.renyi(found.mu))
+        st.caption(texts.renyi(mu))

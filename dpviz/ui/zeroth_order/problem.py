@@ -1,4 +1,4 @@
-"""Choosing a function that may only be asked for values: simulated, or a model on a table."""
+"""The choice of a function of which only values can be computed: simulated, or a model on a table."""
 
 from collections.abc import Mapping
 

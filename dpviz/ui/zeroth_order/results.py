@@ -1,5 +1,5 @@
-"""What a run of the zeroth-order methods shows beyond curves: stationarity, clipping, and the ground it walked on;
-and of a run on a user's file the released model by column, before any diagnostic.
+"""Results of a run of the zeroth-order methods beyond curves: stationarity, clipping, and the ground below the runs;
+and for a run on a user's file the released model by column, before any diagnostic.
 """
 
 import math
@@ -20,25 +20,25 @@ from dpviz.ui.experiment.plan import Shown
 from dpviz.ui.experiment.run import Run
 from dpviz.ui.zeroth_order import live
 
-MUCH = 0.05  # of what clipping takes away, from which on it is a warning
+MUCH = 0.05  # share that clipping takes away, above which it is a warning
 
 
 def extra(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
-    """How long the noisy gradients were, how stationary the runs became, and for two parameters the raw and the
-    smoothed ground; what was drawn."""
+    """Draw the length of the noisy gradients, the stationarity of the runs, and for two parameters the raw and the
+    smoothed ground; return the charts."""
     left, right = st.columns(2, gap="medium")
     with left:
-        shown = _norms(panel, run, trace)
+        drawings = _norms(panel, run, trace)
     if not diagnostics:
-        return shown
-    for place, metric in zip((right, left), figures.STATIONARITY, strict=True):
-        with place:
-            shown += _stationarity(panel, run, trace, metric)
-    return shown + (_grounds(panel, run, trace) if live.has_landscape(run.experiment.problem) else [])
+        return drawings
+    for column, metric in zip((right, left), figures.STATIONARITY, strict=True):
+        with column:
+            drawings += _stationarity(panel, run, trace, metric)
+    return drawings + (_grounds(panel, run, trace) if live.has_landscape(run.experiment.problem) else [])
 
 
 def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
-    """The length of what was released beside that of the noise in it."""
+    """Draw the length of the released gradients next to that of the noise in them; return the chart, if any."""
     experiment = run.experiment
     privacy = explain.released(experiment, experiment.replicates)
     chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)
@@ -46,7 +46,7 @@ def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
 
 
 def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
-    """A metric with the error of the sample of rows that it is from."""
+    """Draw a metric of stationarity with the error of its sample of rows; return the chart, if any."""
     experiment, problem = run.experiment, run.experiment.problem
     privacy = explain.diagnostic(experiment.replicates, problem.public)
     chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
@@ -58,50 +58,52 @@ def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
 
 
 def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
-    """The objective beside what the method descends on."""
-    both = {smoothed: live.landscape(run, trace, smoothed) for smoothed in (False, True)}
-    drawn = {smoothed: chart for smoothed, chart in both.items() if chart is not None}
-    return charts.beside(*((chart, panel.key(f"chart_ground_{smoothed}")) for smoothed, chart in drawn.items()))
+    """Draw the objective next to the smoothed objective, on which the method descends; return the charts."""
+    landscapes = {smoothed: live.landscape(run, trace, smoothed) for smoothed in (False, True)}
+    keyed = [
+        (chart, panel.key(f"chart_ground_{smoothed}")) for smoothed, chart in landscapes.items() if chart is not None
+    ]
+    return charts.beside(*keyed)
 
 
 def verdict(_: Run, trace: Trace, diagnostics: bool) -> None:
-    """How much clipping took away at the end of the run, for who may see diagnostics."""
+    """Say how much clipping took away at the end of the run; only with diagnostics."""
     if not diagnostics:
         return
-    found = {
+    clipped = {
         label: (float(shares.mean()), float(masses.mean()))
-        for label, lane in trace.lanes.items()
-        if len(shares := lane.last("clipped_share")) and len(masses := lane.last("clipped_mass"))
+        for label, arm_trace in trace.lanes.items()
+        if len(shares := arm_trace.last("clipped_share")) and len(masses := arm_trace.last("clipped_mass"))
     }
-    if not found:
+    if not clipped:
         return
-    label, (share, mass) = max(found.items(), key=lambda item: item[1])
+    label, (share, mass) = max(clipped.items(), key=lambda item: item[1])
     explain.read_off(f"**Clipped**: {texts.clipped(share, mass, label)}")
     if mass > MUCH:
         st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
 
 
 def summary(panel: Panel, run: Run, trace: Trace) -> None:
-    """What comes first in the results of a user's file; nothing for public data, whose curves come first."""
+    """Draw the released model as the first result of a user's file; nothing for public data."""
     problem = run.experiment.problem
-    lanes = released_model.of_each(trace)
-    if problem.public or not lanes or not isinstance(problem, TableModel):
+    arm_traces = released_model.of_each(trace)
+    if problem.public or not arm_traces or not isinstance(problem, TableModel):
         return
     model = _columns(problem)
     names = list(model["column"])
     if "unit" in model:
         names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
-    model = model.assign(**{label: lane.output["x"][0] for label, lane in lanes.items()})
-    words = {
+    model = model.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
+    sentences = {
         label: f"{run.plans[label].iterations:,} steps; largest coefficients: "
-        f"{released_model.heaviest(lane.output['x'][0], names)}."
-        for label, lane in lanes.items()
+        f"{released_model.heaviest(arm_trace.output['x'][0], names)}."
+        for label, arm_trace in arm_traces.items()
     }
-    released_model.show(panel, run, words, model, meaning(problem))
+    released_model.show(panel, run, sentences, model, meaning(problem))
 
 
 def _columns(problem: TableModel) -> pd.DataFrame:
-    """A row for each parameter: its column and the declared range of that; of a network also the unit that it is of."""
+    """Return a table with a row for each parameter: its column, the declared range, and for a network its unit."""
     table = released_model.coefficients(problem.data.facts(), problem.intercept)
     if not isinstance(problem, ReluNetwork):
         return table
@@ -110,7 +112,7 @@ def _columns(problem: TableModel) -> pd.DataFrame:
 
 
 def meaning(problem: TableModel) -> str:
-    """How to predict with the coefficients."""
+    """Explain how to predict with the coefficients."""
     facts = problem.data.facts()
     divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
     inputs = (
@@ -131,5 +133,5 @@ def meaning(problem: TableModel) -> str:
     if facts.target is None:
         return f"{inputs} Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
     low, high = facts.target
-    at, times = ((low + high) / 2, (high - low) / 2) if symmetric else (low, high - low)
-    return f"{inputs} The prediction is {short(at, 6)} + {short(times, 6)} × the output: {output}."
+    offset, factor = ((low + high) / 2, (high - low) / 2) if symmetric else (low, high - low)
+    return f"{inputs} The prediction is {short(offset, 6)} + {short(factor, 6)} × the output: {output}."
