@@ -43,7 +43,7 @@ def condition(assumed: Sequence[str]) -> str:
 
 
 def bound(assumed: Sequence[str], released: bool = False) -> str:
-    """Return a sentence on the conditions under which the error bound holds.
+    """Return a sentence on the conditions under which the bound on the mean excess loss holds.
 
     assumed : the constants that are set below the value that follows from the declared ranges. released : True if L is
     from a private release.

@@ -67,14 +67,9 @@ def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
         return np.where(rounds > 1, (rounds - 1) / np.floor(n / rounds) ** 2, 0.0)
 
 
-def draw_range(oscillation: float, step_size: ArrayLike, weight: ArrayLike) -> Floats:
-    """Return the bounded range η = 2 osc τ w of one draw, which is η-DP and η²/8-zCDP (section 4.1)."""
-    return np.asarray(2 * oscillation * np.asarray(step_size) * np.asarray(weight))
-
-
 def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1, tight: bool = False) -> Floats:
-    """Return the zCDP cost of `draws` draws of each range: η²/8 each, or with tight=True the smaller Kullback-Leibler
-    form."""
+    """Return the zCDP cost of `draws` draws of each range η: η²/8 each, or with tight=True the smaller Kullback-Leibler
+    form. A draw with step size τ and weight w has the range 2 osc τ w, and is η-DP (section 4.1)."""
     ranges = np.asarray(ranges, float)
     return np.asarray(np.asarray(draws) * (exponential_rho(ranges) if tight else ranges**2 / 8))
 

@@ -420,11 +420,13 @@ class _Screen(Part):
             own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
-            face = self._chosen_face(shown)
-            draw, other = self._drawing(face, shown, ready)
+            more = page.more_faces(shown)
+            mapped = not self.uploaded and shown is not None and page.mapped(shown)
+            face = faces.choose(panel, shown, self.uploaded, mapped, tuple(more))
+            run_panel.rest(page.family if face == faces.BUDGET else "")
+            draw, other = (more[face], None) if face in more else self._drawing(face, ready)
             lacks = file.lacks() if self.uploaded else ()
-            further = face in page.more_faces(shown)
-            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, further, other)
+            frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in more, other)
             hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.number, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
@@ -435,21 +437,9 @@ class _Screen(Part):
         self.ready = ready
         return foot
 
-    def _chosen_face(self, shown: PlanView | None) -> str:
-        """Draw the choice of the picture's face above it, and return the face."""
-        page = self.page
-        mapped = not self.uploaded and shown is not None and page.mapped(shown)
-        face = faces.choose(self.panel, shown, self.uploaded, mapped, tuple(page.more_faces(shown)))
-        run_panel.rest(page.family if face == faces.BUDGET else "")
-        return face
-
-    def _drawing(
-        self, face: str, shown: PlanView | None, ready: Ready | None
-    ) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
-        """Return what draws the run of the page with a face; or what makes a picture of another kind."""
+    def _drawing(self, face: str, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
+        """Return what draws the run of the page with a usual face; or what makes a picture of another kind."""
         page, panel = self.page, self.panel
-        if more := page.more_faces(shown).get(face):
-            return more, None
         if face == faces.BUDGET:
             return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
         if face == faces.CLOUD:

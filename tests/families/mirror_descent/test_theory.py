@@ -51,7 +51,7 @@ def test_caps_spend_exactly_the_budget(batching: theory.Batching) -> None:
     weights = theory.weights_full_batch(rounds, n) if full else theory.weights_single_pass(rounds, batch)
     caps = theory.capped_steps(players, shares, RHO, rounds, n, batching)
     for player, share, cap in zip(players, shares, caps, strict=True):
-        ranges = theory.draw_range(player.oscillation, cap, weights)
+        ranges = 2 * player.oscillation * cap * weights
         spent = games.accumulated_rho(ranges, player.draws)
         assert spent.shape == (rounds,) and spent[0] == 0 and (np.diff(spent) > 0).all()
         assert spent[-1] == pytest.approx(share * RHO)
