@@ -1,31 +1,359 @@
-"""The page of the accelerated methods, described."""
+"""The page of the accelerated methods."""
 
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from dpviz.errors import UserError
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families import accelerated
-from dpviz.families.accelerated import presets, texts
-from dpviz.ui.accelerated import own_schedule, plan, plan_tabs, problem, results, runs
+from dpviz.families.accelerated import figures, planning, presets, texts, theory
+from dpviz.families.accelerated.algorithms import Compared, GradientMethod, compare
+from dpviz.families.accelerated.planning import assumed
+from dpviz.numbers import short, short_up
+from dpviz.plots import plan_figures
+from dpviz.plots.clouds import Background
+from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.problems.base import SmoothFacts
+from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, evaluation_seconds
+from dpviz.specification import address_text
+from dpviz.ui import explain
+from dpviz.ui.accelerated import closer_looks, problem
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee, released_model
+from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.results import Options
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.markdown import plain
+from dpviz.ui.uploads.file import missing_rule
+
+FARTHEST = 10_000  # steps of the longest run in the chart of the bound against T
+GROUND_POINTS = 61  # along each axis
+GROUND_SECONDS = 0.2  # limit for the evaluation of the objective; to load the data takes no longer
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Predictions of theory about the plans; curves by label.
+
+    bounds, exact : (T+1,) error bound; and exact error where the problem is a quadratic.
+    by_horizon : numbers of steps, and the bound after each. without : labels of the arms without a known bound.
+    start : upper bound on the excess loss before the first step; an error bound above it says nothing.
+    own : comparison of the schedule that the user draws with others; None where nothing is known before a run.
+    """
+
+    bounds: Mapping[str, np.ndarray]
+    exact: Mapping[str, np.ndarray]
+    by_horizon: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    without: tuple[str, ...]
+    start: float
+    own: Mapping[str, Compared | None]
 
 
 class AcceleratedPage(FamilyPage):
-    """The methods, their settings, and what the page shows of them."""
+    """Accelerated methods on smooth losses, with bounds on the error and a noise schedule that the user can draw."""
 
-    prefix = own_schedule.PREFIX
+    prefix = "accel"
     package = accelerated
     by_name = ("schedule", "horizon")
     words = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
     problems = problem.MENU
-    predict = staticmethod(plan.predict)
-    advice = staticmethod(own_schedule.show)
-    line = staticmethod(own_schedule.line)
-    drawings = staticmethod(plan.drawings)
-    looks = staticmethod(plan_tabs.looks)
-    note = staticmethod(plan.batch_note)
-    assumptions = staticmethod(plan.assumptions)
-    options = staticmethod(plan.options)
-    summary = staticmethod(results.summary)
-    verdict = staticmethod(results.verdict)
-    scenery = runs.SCENERY
+
+    # ---------------------------------------------------------------------------------------------------- before a run
+
+    def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
+        bounds, exact, by_horizon, without, own = {}, {}, {}, [], {}
+        start = 0.0
+        for arm in experiment.arms:
+            method, plan = arm.algorithm, plans[arm.label]
+            assert isinstance(method, GradientMethod) and isinstance(plan.facts, SmoothFacts)
+            start = plan.facts.initial_gap
+            if plan.facts.eigenvalues:
+                exact[arm.label] = method.expected_on_quadratic(plan)
+            if not plan.private:
+                continue
+            if method.is_drawn:
+                own[arm.label] = compare(method, plan)
+            bound = method.error_bound(plan)
+            if bound is None:
+                without.append(arm.label)
+                continue
+            bounds[arm.label] = bound
+            try:
+                farther = method.replaced(iterations=min(FARTHEST, max(2 * method.iterations, 200)))
+                by_horizon[arm.label] = planning.bound_by_horizon(farther, plan.facts, plan.budget)[:2]
+            except UserError:
+                without.append(arm.label)  # no quick bound for this noise or schedule: the curve is left out
+        return Theory(bounds, exact, by_horizon, tuple(without), start, own)
+
+    def size_note(self, view: PlanView) -> str:
+        """Return the batch in rows and in passes over the data."""
+        plan = max(guarantee.private(view.plans).values(), key=lambda plan: plan.iterations)
+        m, n = int(plan.rows[0]), plan.facts.n
+        rows = f"All n = {n:,} rows" if m == n else f"m = {m:,} of n = {n:,} rows"
+        return f"{rows} in each step: {short(plan.iterations * m / n)} epochs in {plan.iterations:,} steps."
+
+    def plan_charts(self, view: PlanView) -> Iterator[Chart]:
+        """Yield charts of the noise in each step, the privacy spent, and the error bounds along the steps and by T."""
+        caption = "Noise added to each coordinate of the mean gradient."
+        chart = plan_figures.noise_schedule(view.plans, view.styles, caption)
+        yield replace(chart, handles=_handles(view))
+        yield page_plan.privacy_spent(view)
+        bounds: Theory = view.theory
+        rests_on = _condition(view)
+        none = f" No bound is known for {', '.join(dict.fromkeys(bounds.without))}." if bounds.without else ""
+        by_step = f"{_bound_caption(view)} Above the error of the start it says nothing.{none}"
+        by_horizon = (
+            f"Error bound{rests_on}, where the whole budget is spread over T steps. -opt and -T* take the best T up to "
+            f"yours.{none}"
+        )
+        yield plan_figures.error_bounds(bounds.bounds, view.styles, by_step, start=bounds.start, condition=rests_on)
+        yield plan_figures.bound_by_horizon(
+            bounds.by_horizon, view.styles, by_horizon, start=bounds.start, condition=rests_on
+        )
+
+    def chart_note(self, view: PlanView) -> str:
+        """Return the predicted error with the schedule that the user draws, of the first method that has one."""
+        return next(iter(_own_schedules(view)), "")
+
+    def draw_advice(self, view: PlanView) -> None:
+        """Draw shapes that a schedule of the user's own can start from, and its predicted errors."""
+        if not _drawn_methods(view):
+            return
+        st.markdown(f"**Your own schedule.** {texts.SHAPE}")
+        with st.container(horizontal=True, gap="small"):
+            for name, knots in theory.SHAPES.items():
+                st.button(name, key=f"{self.prefix}_shape_{name}", on_click=self._take_shape, args=(knots,))
+        if sentences := _own_schedules(view):
+            first = next(comparison for comparison in view.theory.own.values() if comparison is not None)
+            source = "Exact for this quadratic." if first.exact else _bound_caption(view)
+            st.markdown(" ".join(sentences))
+            best = "No schedule is known to be optimal with this noise and budget; the recommended one is a good one."
+            if first.proven:
+                best = "Optimal means: after the last step. On the way it may be far worse."
+            st.caption(f"{source} {best}")
+        unknown = [label for label, comparison in view.theory.own.items() if comparison is None]
+        if unknown:
+            st.caption(f"Nothing is known of {', '.join(unknown)} before a run.")
+
+    def _take_shape(self, knots: theory.Knots) -> None:
+        st.session_state[f"{self.prefix}_knots"] = address_text(knots)
+
+    def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        return closer_looks.tabs(panel, view, delta)
+
+    def draw_assumptions(self, view: PlanView) -> None:
+        plan = next(iter(guarantee.private(view.plans).values()))
+        m, n = int(plan.rows[0]), plan.facts.n
+        problem = view.experiment.problem
+        method = view.experiment.arms[0].algorithm
+        assert isinstance(method, GradientMethod)
+        model = problem if isinstance(problem, LinearModel) else None
+        explain.assumptions(
+            explain.protects(problem.unit),
+            texts.batches(m, n),
+            texts.composition(method.noise, m < n),
+            texts.constants(
+                None if model is None else model.smoothness_source,
+                missing_rule(problem.dataset),
+                1.0 if model is None else model.curvature,
+                assumed(problem),
+            ),
+            texts.SCREEN,
+            problem.from_data,
+        )
+
+    # ---------------------------------------------------------------------------------------------------- during a run
+
+    def ground(self, run: Run, x: Ruler, y: Ruler) -> Background | None:
+        """Return the objective of a quadratic, or of a model of public data that is quick to evaluate."""
+        facts, grid = (
+            run.experiment.problem.facts(),
+            [np.linspace(axis.low, axis.high, GROUND_POINTS) for axis in (x, y)],
+        )
+        assert isinstance(facts, SmoothFacts)
+        if facts.eigenvalues:
+            return figures.ground(facts, *grid)
+        seconds = figures.KNOTS**2 * evaluation_seconds(facts.n, facts.d)
+        if not isinstance(run.experiment.problem, LinearModel) or seconds > GROUND_SECONDS:
+            return None
+        assert isinstance(run.problem, LinearProblem)
+        return figures.section(run.problem, *grid)
+
+    def region(self, run: Run, arm: Arm) -> tuple[np.ndarray, np.ndarray] | None:
+        assert isinstance(arm.algorithm, GradientMethod)
+        return figures.ellipse(arm.algorithm, run.plans[arm.label])
+
+    # ----------------------------------------------------------------------------------------------------- after a run
+
+    def curve_options(self, view: PlanView) -> Options:
+        """Return options that draw the gradient norm next to the error, with bounds and exact expectations."""
+        rests_on, predictions = _condition(view), view.theory
+        exact = {"exact expectation": predictions.exact} if predictions.exact else {}
+        return replace(
+            super().curve_options(view),
+            second="gradient_norm",
+            overlays={"bound": predictions.bounds} | exact,
+            remarks={
+                "bound": f"The bound is on the mean{rests_on}.",
+                "exact expectation": ("The expectation is a mean; of so skewed a quantity the median lies below it."),
+            },
+            conditions={"bound": rests_on},
+        )
+
+    def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
+        """Draw the released model by column, as the first result of a user's file; nothing for public data."""
+        problem = run.experiment.problem
+        arm_traces = released_model.of_each(trace)
+        if problem.public or not arm_traces or not isinstance(problem, LinearModel):
+            return
+        table = released_model.coefficients(problem.data.facts(), problem.intercept == "yes")
+        names = list(table["column"])
+        table = table.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
+        sentences = {label: _describe_model(arm_trace, names) for label, arm_trace in arm_traces.items()}
+        released_model.show(panel, run, sentences, table, _explain_prediction(problem))
+
+    def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
+        """Draw which models are no better than a guess, and the share of rows that the clip changes; both read the raw
+        rows, so only with diagnostics."""
+        problem = run.experiment.problem
+        if not diagnostics or not isinstance(problem, LinearModel):
+            return
+        warn_of_guesses(trace, problem)
+        if not run.has_data or problem.clip is None:
+            return
+        share = _clipped_share(problem.to_json(), run.tables)
+        effect = {
+            "rows": "these are scaled down to it",
+            "gradients": "their gradients can be longer, and are cut to it then",
+        }[problem.clipping]
+        reaches = f"reaches {short(100 * share)} % of the rows: {effect}" if share else "reaches no row"
+        explain.read_off(f"**The clip** C = {short(problem.clip)} {reaches}.")
+        st.caption("Counted in the raw data. A smaller C needs less noise, but changes more rows.")
+
+
+# -------------------------------------------------------------------------------------------------------------- the plan
+
+
+def _condition(view: PlanView) -> str:
+    """Return the condition on which the error bounds rest, for the inside of a sentence; "" for none."""
+    return texts.condition(assumed(view.experiment.problem))
+
+
+def _bound_caption(view: PlanView) -> str:
+    """Describe the error bound and the condition on which it holds."""
+    problem = view.experiment.problem
+    is_released = isinstance(problem, LinearModel) and problem.smoothness_source == "released"
+    return texts.bound(assumed(problem), is_released)
+
+
+def _drawn_methods(view: PlanView) -> dict[str, GradientMethod]:
+    """Return the private methods with a noise schedule that the user draws, by label."""
+    private = {arm.label: arm.algorithm for arm in view.experiment.arms if view.plans[arm.label].private}
+    return {
+        label: method for label, method in private.items() if isinstance(method, GradientMethod) and method.is_drawn
+    }
+
+
+def _handles(view: PlanView) -> dict[str, Any]:
+    """Return the handles by which the user draws a schedule in the chart of the noise; empty if no method has one.
+
+    knots : the heights of the schedule. limit : upper limit of their size. power : 1 if the cost of a step is
+    proportional to 1 / noise, 2 if to its square. lines : of each method, the number of steps and log10 of the noise of
+    an even schedule; the first, with most steps, bears the handles.
+    """
+    methods = _drawn_methods(view)
+    if not methods:
+        return {}
+    knots, power = next(iter(methods.values())).knots, 1 if view.experiment.budget.pure else 2
+    lines = {}
+    for label in sorted(methods, key=lambda label: -view.plans[label].iterations):
+        noise = view.plans[label].noise["gradient"]
+        lines[label] = [len(noise), theory.even_level(knots, noise, power)]
+    return {"knots": knots, "limit": theory.LIMIT, "power": power, "lines": lines}
+
+
+def _own_schedules(view: PlanView) -> list[str]:
+    """Return a sentence for each method with a schedule that the user draws: its predicted error, next to those of the
+    even and the optimal schedule. Methods without a prediction have none."""
+    comparisons = {label: comparison for label, comparison in view.theory.own.items() if comparison is not None}
+    sentences = []
+    for label, comparison in comparisons.items():
+        quantity = "expected end" if comparison.exact else f"error bound{_condition(view)}"
+        write = short if comparison.exact else short_up
+        subject = f"{label}, {quantity}" if len(comparisons) > 1 else quantity[0].upper() + quantity[1:]
+        best = "optimal" if comparison.proven else "recommended"
+        sentences.append(
+            f"{subject}: yours **{write(comparison.yours)}**, even {write(comparison.even)}, "
+            f"{best} {write(comparison.optimal)}."
+        )
+    return sentences
+
+
+# ----------------------------------------------------------------------------------------------------------- the results
+
+
+def _describe_model(arm_trace: ArmTrace, names: list[str]) -> str:
+    """Describe the released model of the first run. names : of its coefficients."""
+    x, distance = arm_trace.output["x"][0], arm_trace.last("distance")
+    moved = f"it has travelled {short(float(distance[0]))} from the start; " if len(distance) else ""
+    return f"{moved}largest coefficients: {released_model.heaviest(x, names)}."
+
+
+def _explain_prediction(problem: LinearModel) -> str:
+    """Explain how to predict with the coefficients."""
+    facts = problem.data.facts()
+    interval = "[0, 1]" if problem.scaling == "unit" else "[-½, ½]"
+    constant = {"unit": "1", "centred": "½"}[problem.scaling]
+    predicted = "A row is predicted positive where the sum of coefficient × value is above 0"
+    if facts.target is not None:
+        low, high = facts.target
+        middle, half = short((low + high) / 2, 6), short((high - low) / 2, 6)
+        predicted = f"The prediction for a row is {middle} + {half} × the sum of coefficient × value"
+    return (
+        f"{predicted}, each value scaled from its range to {interval}"
+        f"{', a category being 1 in its rows and 0 elsewhere' * bool(facts.blocks)}"
+        f"{f', the constant being {constant}' * (problem.intercept == 'yes')}."
+    )
+
+
+def warn_of_guesses(trace: Trace, problem: LinearModel) -> None:
+    """Warn of models that are no better than a constant guess for every row: the majority's class, or the median."""
+    guesses = {name: known for name in trace.metrics if (known := trace.guess(name)) is not None}
+    if not guesses:
+        return
+    name, (guess, reached) = next(iter(guesses.items()))
+    sign = 1 if guess.better == "higher" else -1
+    # The standard error of a share of n rows; for errors, which have no such law, a hundredth.
+    margin = math.sqrt(reached * (1 - reached) / problem.facts().n) if guess.better == "higher" else reached / 100
+    ends = {label: float(np.median(trace.last(label, name))) for label in trace.lanes if len(trace.last(label, name))}
+    below = [f"{plain(label)} {short(end, 4)}" for label, end in ends.items() if not sign * (end - reached) > margin]
+    if below:
+        st.warning(
+            f"{guess.label} reaches {short(reached, 4)} in “{trace.metrics[name].label}”, and these no more than "
+            f"{short_up(margin, 2)} better: {', '.join(below)}. Medians over the runs, at their ends. A smaller loss "
+            "can still mean better probabilities. **Not private**: read off the raw data.",
+            title="No better than a constant guess",
+            icon=":material/rule:",
+        )
+
+
+@st.cache_data(max_entries=32, scope="session", show_spinner=False)
+def _clipped_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """Return the share of rows that the clip of the problem with JSON text `text` changes."""
+    problem = LinearModel.from_json(text)
+    built = problem.build(_tables)
+    return built.shortened_share if problem.clipping == "rows" else built.clipped_share
 
 
 PAGE = AcceleratedPage()

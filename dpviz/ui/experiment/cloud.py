@@ -1,9 +1,9 @@
 """All runs of a run's methods as dots that move in a plane, step by step, for problems on public data that have one."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import streamlit as st
@@ -29,23 +29,17 @@ from dpviz.ui.experiment.run import Run
 PANELS = 3
 
 
-def _nothing(*_: Any) -> None:
-    """Return None, for a family without a ground or a region."""
+class Page(Protocol):
+    """The part of a family's page that knows the plane in which the runs move."""
+
+    def ground(self, run: Run, x: Ruler, y: Ruler, /) -> Background | None:
+        """See `FamilyPage.ground`."""
+
+    def region(self, run: Run, arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
+        """See `FamilyPage.region`."""
 
 
-@dataclass(frozen=True)
-class PlaneView:
-    """The knowledge of a family about the plane in which its runs move.
-
-    ground : the objective, given the axes that show the runs; they become those of the ground. region : centres and
-    half axes (T+1, 2) of the ellipses that should hold about 90 % of the runs of an arm after each step, by theory.
-    """
-
-    ground: Callable[[Run, Ruler, Ruler], Background | None] = _nothing
-    region: Callable[[Run, Arm], tuple[np.ndarray, np.ndarray] | None] = _nothing
-
-
-def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: PlaneView) -> bool:
+def show(panel: Panel, run: Run, trace: Trace, currency: Currency, page: Page) -> bool:
     """Draw the runs of at most PANELS methods; return False where there is no plane, as for a user's file."""
     plane = run.experiment.problem.plane
     labels = [label for label, arm_trace in trace.lanes.items() if arm_trace.private and len(arm_trace.cloud) > 1]
@@ -55,7 +49,7 @@ def show(panel: Panel, run: Run, trace: Trace, currency: Currency, scenery: Plan
     if appearance not in run.films:
         metric = next(iter(results.metrics(trace).values()), None)
         methods = _select_methods(trace, labels, metric)
-        animation = _Film(run, trace, metric, currency, scenery).animation(plane, methods)
+        animation = _Film(run, trace, metric, currency, page).animation(plane, methods)
         sentences = [
             *_describe(run, animation),
             *[texts.CLOUD_LEFT_OUT] * (len(methods) < len(labels)),
@@ -84,14 +78,14 @@ class _Film:
     trace: Trace
     metric: Metric | None
     currency: Currency
-    scenery: PlaneView
+    page: Page
 
     def animation(self, plane: Plane, labels: Sequence[str]) -> Animation:
         """Return the animation of the runs of methods in a plane."""
         steps = clouds.timeline(self.trace.cloud(label)[0] for label in labels)
         walks = [self.walk(label, steps) for label in labels]
         x, y = clouds.frame(plane.titles, [walk.places for walk in walks], plane.corners)
-        ground = self.scenery.ground(self.run, x, y)
+        ground = self.page.ground(self.run, x, y)
         if ground is not None:
             x, y = clouds.on_ground(plane.titles, ground)
         metric = "" if self.metric is None else _lower(self.metric)
@@ -101,7 +95,7 @@ class _Film:
         """Return the runs of a method at `steps`."""
         run, trace = self.run, self.trace
         arm = next(arm for arm in run.experiment.arms if arm.label == label)
-        without, region = _without(trace, run.experiment.arms, arm), self.scenery.region(run, arm)
+        without, region = _without(trace, run.experiment.arms, arm), self.page.region(run, arm)
         return Trajectories(
             label,
             style.arm_styles(run.experiment.arms)[label].color,

@@ -50,7 +50,7 @@ class Page(Protocol):
     def view(self, experiment: Experiment) -> PlanView:
         """As `FamilyPage`."""
 
-    def options(self, shown: PlanView, /) -> Options:
+    def curve_options(self, view: PlanView, /) -> Options:
         """As `FamilyPage`."""
 
 
@@ -226,7 +226,7 @@ def _bounds(page: Page, sweep: Sweep) -> tuple[Mapping[str, np.ndarray], str]:
     remark = ""
     for index, point in enumerate(sweep.points()):
         with suppress(UserError):  # no method has a plan there
-            options = page.options(page.view(point))
+            options = page.curve_options(page.view(point))
             if options.compared == sweep.metric:
                 remark = options.remarks.get(_BOUND, "")
                 for label, curve in options.overlays.get(_BOUND, {}).items():

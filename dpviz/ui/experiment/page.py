@@ -9,16 +9,19 @@ from itertools import islice
 from types import MappingProxyType, ModuleType
 from typing import Any, Protocol
 
+import numpy as np
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from dpviz.errors import UserError
 from dpviz.experiments.algorithm import AnyAlgorithm
-from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.experiments.plan import Plan
 from dpviz.experiments.preset import Preset
 from dpviz.experiments.trace import Trace
+from dpviz.plots.clouds import Background
 from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.sheets import Ruler
 from dpviz.privacy.budgets import Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.ui import charts, components, downloads, explain, glossary, links, screen
@@ -64,21 +67,19 @@ def _room(method: type[AnyAlgorithm]) -> str:
 
 
 class FamilyPage:
-    """A family's page: a subclass describes it, and overrides what it has of its own.
+    """The page of a family. A subclass describes it, and overrides the methods from `offer` on where it differs.
 
-    prefix : of all keys and addresses. package : the family's, whose about.md and THEORY.md the page shows, and whose
-    `texts` and `presets` have its words, methods and named experiments.
-    groups : how the methods' settings are grouped; usually by `groups.toml` beside the subclass.
-    problems : what is minimised, and on which data.
-    references : what the non-private references are, in a sentence; empty if there are none.
-    currency, at_first : of the budget, and the numbers in which it, or the repeats, differ from the usual at first:
-    "epsilon", "delta", "replicates".
-    by_name : the settings that the label of a method stands for. default_methods : the labels chosen at first; if
-    empty, all. words : what a label means, spelled out.
-    scenery : what is known of the plane in which the runs of a problem that has one are shown.
+    prefix : of all session keys and addresses of the page. package : the package of the family, with about.md,
+    THEORY.md, `texts` (the words of the page) and `presets` (its methods and named experiments).
+    groups : groups of the methods' settings in the sidebar; from `groups.toml` next to the subclass if empty.
+    problems : the menu of problems and their data.
+    references : a sentence that says what the non-private references are; "" if there are none.
+    currency, at_first : kind of the budget, and first values that differ from the usual ones: "epsilon", "delta", "mu",
+    "replicates".
+    by_name : settings that the label of a method implies. default_methods : labels selected at first; all if empty.
+    words : the meaning of labels, by label.
 
-    The methods from `offer` on stand in the order of their calls. One that is a plain function elsewhere is taken over
-    by `staticmethod`.
+    Methods called `draw_…` draw on the page; the others return what the page draws.
     """
 
     prefix: str
@@ -92,7 +93,6 @@ class FamilyPage:
     by_name: Sequence[str] = ()
     default_methods: Sequence[str] = ()
     words: Mapping[str, str] = MappingProxyType({})
-    scenery: cloud.PlaneView = cloud.PlaneView()
 
     def __init__(self) -> None:
         self.groups = self.groups or controls.groups_of(type(self).__module__.rpartition(".")[0])
@@ -105,86 +105,108 @@ class FamilyPage:
 
     @property
     def title(self) -> str:
-        """Its name in the menu."""
+        """Name of the page in the menu."""
         return self.texts.TITLE
 
     @property
     def family(self) -> str:
-        """The name of its package, and of its address."""
+        """Name of the family's package, and of the page's address."""
         return self.package.__name__.rpartition(".")[2]
 
+    # ----------------------------------------------------------------------------------------------------- the sidebar
+
     def offer(self, _problem: type[ProblemSpecification], /) -> Offer:
-        """Which methods go with a kind of problem, where that is chosen before its data."""
+        """Return the methods that suit a kind of problem; all, unless the page asks for the problem first."""
         return EVERY
 
     def applicable(
         self, names: Sequence[str], _problem: type[ProblemSpecification], _currency: type[Budget], /
     ) -> Sequence[str]:
-        """Which settings mean something for a kind of problem and a currency."""
+        """Return those of the settings `names` that have a meaning for a kind of problem and of budget."""
         return names
 
+    # ---------------------------------------------------------------------------------------------------- before a run
+
     def predict(self, _experiment: Experiment, _plans: Mapping[str, Plan], /) -> Any:
-        """What theory says of the plans."""
+        """Return the predictions of theory about the plans; they become the field `theory` of the view of the plan."""
 
-    def card(self, label: str, plan: Plan, /) -> guarantee.Card:
-        """One number of a plan's noise, above the tabs."""
-        return guarantee.noise_card(label, plan)
+    def size_note(self, view: PlanView, /) -> str:
+        """Return a line on the size of the data, for below the sliders."""
+        return plan.size(view)
 
-    def advice(self, shown: PlanView, /) -> None:
-        """Draw a hint."""
+    def plan_charts(self, view: PlanView, /) -> Iterator[Chart]:
+        """Yield the charts of the plan; the first two, noise and privacy, are also next to the live picture."""
+        return plan.drawings(view)
 
-    def line(self, _shown: PlanView, /) -> str:
-        """What is said below the plan's charts beside the live picture; empty for nothing."""
+    def chart_note(self, _view: PlanView, /) -> str:
+        """Return a line for below the charts next to the live picture; "" for none."""
         return ""
 
-    def drawings(self, shown: PlanView, /) -> Iterator[Chart]:
-        """The plan's charts, made one by one; the first two, noise and privacy, also stand beside the live picture."""
-        return plan.drawings(shown)
+    def noise_card(self, label: str, plan: Plan, /) -> guarantee.Card:
+        """Return a card with one number about the noise of a plan."""
+        return guarantee.noise_card(label, plan)
 
-    def looks(self, _panel: Panel, _shown: PlanView, _delta: float, /) -> Mapping[str, Callable[[], None]]:
-        """Closer looks, by the title of their tab."""
+    def draw_advice(self, view: PlanView, /) -> None:
+        """Draw advice about the settings, above the closer looks."""
+
+    def closer_looks(self, _panel: Panel, _view: PlanView, _delta: float, /) -> Mapping[str, Callable[[], None]]:
+        """Return functions that draw closer looks at the plan, by the title of their tab."""
         return {}
 
-    def note(self, shown: PlanView, /) -> str:
-        """The size of the data in a line below the settings."""
-        return plan.size(shown)
-
-    def assumptions(self, shown: PlanView, /) -> None:
+    def draw_assumptions(self, view: PlanView, /) -> None:
         """Draw the box of assumptions."""
 
+    # ----------------------------------------------------------------------------------------------------- during a run
+
     def picture(self, run: Run, diagnostics: bool, /) -> Chart | None:
-        """The live picture; None if nothing may be shown."""
+        """Return the live picture; None if nothing may be shown, or yet. diagnostics : raw data may be read."""
         return hero.curves(run, diagnostics)
 
-    def mapped(self, _shown: PlanView, /) -> bool:
-        """Whether the live picture is a map of these methods' runs."""
+    def is_map(self, _view: PlanView, /) -> bool:
+        """Return true if the live picture is a map of the runs instead of curves."""
         return False
 
-    def along_steps(self, run: Run, diagnostics: bool, /) -> Chart | None:
-        """The curves, where the live picture is a map."""
+    def curves(self, run: Run, diagnostics: bool, /) -> Chart | None:
+        """Return the curves along the steps, as another face of a live picture that is a map."""
         return self.picture(run, diagnostics)
 
-    def more_faces(self, _shown: PlanView | None, /) -> Mapping[str, hero.Drawn]:
-        """Further pictures of the run, by title."""
+    def more_faces(self, _view: PlanView | None, /) -> Mapping[str, hero.Drawn]:
+        """Return further faces of the live picture, by title."""
         return {}
 
-    def number(self, run: Run, trace: Trace, /) -> hero.Headline | None:
-        """The one number above the picture."""
+    def headline(self, run: Run, trace: Trace, /) -> hero.Headline | None:
+        """Return the number above the live picture; None if there is none yet."""
         return hero.lowest(run, trace)
 
-    def options(self, shown: PlanView, /) -> Options:
-        """How a run's curves are drawn."""
-        return results.plain_options(shown)
+    def ground(self, _run: Run, _x: Ruler, _y: Ruler, /) -> Background | None:
+        """Return the objective below moving runs, given the axes that show these; None where it cannot be drawn.
 
-    def summary(self, panel: Panel, run: Run, trace: Trace, /) -> None:
-        """Draw what comes before the curves."""
+        The axes of the ground replace those that are given.
+        """
+        return None
 
-    def extra(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Shown:
-        """Draw what comes after the curves."""
+    def region(self, _run: Run, _arm: Arm, /) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return centres and half axes (T+1, 2) of ellipses that hold about 90 % of an arm's runs after each step, by
+        theory; None where there is no theory."""
+        return None
+
+    # ------------------------------------------------------------------------------------------------------ after a run
+
+    def curve_options(self, view: PlanView, /) -> Options:
+        """Return options for the curves of a run's results."""
+        return results.plain_options(view)
+
+    def draw_release(self, panel: Panel, run: Run, trace: Trace, /) -> None:
+        """Draw the first results, above the curves: for a user's file the released model."""
+
+    def draw_results(self, _panel: Panel, _run: Run, _trace: Trace, _diagnostics: bool, /) -> Shown:
+        """Draw results below the curves; return their charts."""
         return []
 
-    def verdict(self, run: Run, trace: Trace, diagnostics: bool, /) -> None:
-        """Draw what comes last."""
+    def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool, /) -> None:
+        """Draw the last results: findings about the run as a whole."""
+
+    # -------------------------------------------------------------------------------------------------------- all pages
 
     def view(self, experiment: Experiment) -> PlanView:
         """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
@@ -351,7 +373,7 @@ class _Screen(Part):
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
         if shown is not None:
             self.experiment = shown.experiment  # without the methods that have no plan
-            self.drawings = plan.kept(shown, page.drawings(shown))
+            self.drawings = plan.kept(shown, page.plan_charts(shown))
             self.small = [*islice(self.drawings, len(SMALL))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not screen.narrow():
@@ -382,14 +404,14 @@ class _Screen(Part):
             lead.into[lead.control.name] = value
             keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
             slider = self.panel.key(f"{name}_slider")
-            packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.drawings)
+            packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
         self.settings = plan.name(experiment)
         components.stops(self.panel.key("stops"), self.panel.page, self.settings, packed)
 
     def _note(self, shown: PlanView | None) -> None:
         """What the numbers above the picture are about, and what stands in place of one that is not there."""
         without = next((group.without for group in self.page.groups if group.without), "")
-        st.caption(f"{'' if shown is None else self.page.note(shown)} {without}")
+        st.caption(f"{'' if shown is None else self.page.size_note(shown)} {without}")
 
     @property
     def uploaded(self) -> bool:
@@ -410,7 +432,7 @@ class _Screen(Part):
                 key = panel.key(f"hero_{name}")
                 handles = panel.handles(key) if name == "noise" else None
                 charts.alone(chart, key, group=panel.page, leads=leads, handles=handles)
-            if shown is not None and (line := page.line(shown)):
+            if shown is not None and (line := page.chart_note(shown)):
                 st.caption(line)
             preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
             self.comparing = st.container() if self.preset is not None and self.preset.beside else None
@@ -421,13 +443,13 @@ class _Screen(Part):
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
             more = page.more_faces(shown)
-            mapped = not self.uploaded and shown is not None and page.mapped(shown)
+            mapped = not self.uploaded and shown is not None and page.is_map(shown)
             face = faces.choose(panel, shown, self.uploaded, mapped, tuple(more))
             run_panel.rest(page.family if face == faces.BUDGET else "")
             draw, other = (more[face], None) if face in more else self._drawing(face, ready)
             lacks = file.lacks() if self.uploaded else ()
             frame = hero.Frame(ready, self.uploaded, page.texts.TITLE, lacks, leads, face, face in more, other)
-            hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.number, frame)
+            hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.headline, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
             if shown is not None:
@@ -444,7 +466,7 @@ class _Screen(Part):
             return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
         if face == faces.CLOUD:
             return page.picture, partial(self._cloud, ready)
-        return (page.along_steps if face == faces.STEPS else page.picture), None
+        return (page.curves if face == faces.STEPS else page.picture), None
 
     def _cloud(self, ready: Ready | None) -> hero.Face:
         """The runs that have ended as moving points."""
@@ -455,7 +477,7 @@ class _Screen(Part):
             if run is None or trace is None:
                 with hero.blank():
                     st.markdown(texts.CLOUD_WAITS)
-            elif not cloud.show(self.panel, run, trace, page.options(page.view(run.experiment)).currency, page.scenery):
+            elif not cloud.show(self.panel, run, trace, page.curve_options(page.view(run.experiment)).currency, page):
                 st.caption(texts.NO_PLANE)
 
         return hero.Face(trace is not None and run is not None and not freshness.belongs(ready, run.job), draw)
@@ -512,10 +534,10 @@ class _Sections:
         assert self.shown is not None
         panel, delta = self.screen.panel, self.screen.chosen.delta
         plan.notes(self.shown.plans)
-        guarantee.line(self.shown.experiment, self.shown.plans, delta, self.page.card)
-        self.page.advice(self.shown)
+        guarantee.line(self.shown.experiment, self.shown.plans, delta, self.page.noise_card)
+        self.page.draw_advice(self.shown)
         looks = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
-        looks |= self.page.looks(panel, self.shown, delta)
+        looks |= self.page.closer_looks(panel, self.shown, delta)
         tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
         for tab, look in zip(tabs, looks.values(), strict=True):
             if tab.open:
@@ -542,13 +564,13 @@ class _Sections:
         page, panel, (run, trace, done) = self.page, self.screen.panel, ended
         diagnostics = results.diagnostics_shown(panel, run.experiment)
         run_panel.changed(page.prefix)
-        page.summary(panel, run, trace)
+        page.draw_release(panel, run, trace)
         results.hidden(panel, run.experiment)
-        self.drawn = results.curves(panel, run, trace, page.options(done))
-        self.drawn += page.extra(panel, run, trace, diagnostics)
+        self.drawn = results.curves(panel, run, trace, page.curve_options(done))
+        self.drawn += page.draw_results(panel, run, trace, diagnostics)
         results.table(run, trace, self._delta(run))
         results.publishing_line(run, trace, self._delta(run))
-        page.verdict(run, trace, diagnostics)
+        page.draw_verdict(run, trace, diagnostics)
 
     def take_away(self) -> None:
         """Files."""
@@ -569,7 +591,7 @@ class _Sections:
                     run.plans,
                     trace,
                     self._delta(run),
-                    charts=lambda: [*page.drawings(done), *drawn],
+                    charts=lambda: [*page.plan_charts(done), *drawn],
                 )
 
     def background(self) -> None:
@@ -580,7 +602,7 @@ class _Sections:
             st.markdown(explain.document(page.package, "about.md"))
             st.caption(page.texts.NOT_COVERED)
         if self.shown is not None:
-            page.assumptions(self.shown)
+            page.draw_assumptions(self.shown)
         if errata := explain.errata(page.package):
             with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
                 st.markdown(errata)

@@ -1,4 +1,4 @@
-"""A closer look at the plan of the accelerated methods; each tab is computed only while it is open."""
+"""Closer looks at the plan of the accelerated methods, each in a tab that is computed only while it is open."""
 
 from collections.abc import Callable
 
@@ -23,33 +23,36 @@ STEPS = {str(value): f"{value:g}" for value in figures.RELATIVE_STEPS}
 NOISES = {"0.01": "0.01", "0.0001": "0.0001"}
 
 
-def looks(panel: Panel, shown: PlanView, delta: float) -> dict[str, Callable[[], None]]:
-    """The closer looks, by the title of their tab."""
+def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """Return the functions that draw the tabs, by title."""
     return {
-        "Tighter accountants": lambda: _accountants(panel, shown, delta),
-        "What limits accuracy": lambda: _decomposition(panel, shown),
+        "Tighter accountants": lambda: _accountants(panel, view, delta),
+        "What limits accuracy": lambda: _decomposition(panel, view),
         "Heavy ball on quadratics": lambda: _quadratics(panel),
-        "Worst-case certificate": lambda: _certificate(panel, shown),
+        "Worst-case certificate": lambda: _certificate(panel, view),
     }
 
 
-def _method(panel: Panel, shown: PlanView, name: str) -> str:
-    plans = guarantee.private(shown.plans)
+def _select_method(panel: Panel, view: PlanView, name: str) -> str:
+    """Draw a menu of the private methods with session key `name`; return the label of the selected one."""
+    plans = guarantee.private(view.plans)
     with st.columns([1, 2])[0]:
         return panel.named(name, "Method", plans, "Whose plan is looked at.", guarantee.telling(plans))
 
 
-def _accountants(panel: Panel, shown: PlanView, delta: float) -> None:
-    plan = shown.plans[_method(panel, shown, "accountants_of")]
-    words = (
+def _accountants(panel: Panel, view: PlanView, delta: float) -> None:
+    """Draw ε at δ of one method's releases along the steps, by every accountant."""
+    plan = view.plans[_select_method(panel, view, "accountants_of")]
+    caption = (
         "The same releases, read by different accountants. Each is an upper bound; the lowest one holds. δ is set "
         "under “Privacy”."
     )
-    charts.show(plan_figures.accountant_curves(plan, delta, words=words), panel.key("chart_accountants"))
+    charts.show(plan_figures.accountant_curves(plan, delta, words=caption), panel.key("chart_accountants"))
 
 
-def _decomposition(panel: Panel, shown: PlanView) -> None:
-    label = _method(panel, shown, "parts_of")
+def _decomposition(panel: Panel, view: PlanView) -> None:
+    """Draw the parts of one method's error: its start, the noise for privacy, and the noise of batches."""
+    label = _select_method(panel, view, "parts_of")
     exact = panel.switch(
         "parts_exact",
         "On a quadratic, exactly",
@@ -57,14 +60,15 @@ def _decomposition(panel: Panel, shown: PlanView) -> None:
         "Instead of the bound, which counts batch noise at its worst: the exact error on a quadratic whose eigenvalues "
         "lie between μ and L.",
     )
-    method = next(arm.algorithm for arm in shown.experiment.arms if arm.label == label)
+    method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
     assert isinstance(method, GradientMethod)
-    rests_on = texts.condition(assumed(shown.experiment.problem))
-    chart = figures.decomposition(method, shown.plans[label], exact=exact, condition=rests_on)
+    rests_on = texts.condition(assumed(view.experiment.problem))
+    chart = figures.decomposition(method, view.plans[label], exact=exact, condition=rests_on)
     charts.show(chart, panel.key("chart_parts"))
 
 
 def _quadratics(panel: Panel) -> None:
+    """Draw rates of momentum on quadratics with eigenvalues in [μ, 1], and the error of heavy ball on the worst one."""
     row = st.columns([4, 2, 2, 3], vertical_alignment="bottom")
     with row[0]:
         convexity = float(panel.number(BENCH_CONVEXITY, "bench_convexity") or BENCH_CONVEXITY.default)
@@ -84,23 +88,27 @@ def _quadratics(panel: Panel) -> None:
 _certify = st.cache_data(max_entries=64, show_spinner="Solving the matrix inequality")(certificate.certify)
 
 
-def _certificate(panel: Panel, shown: PlanView) -> None:
+def _certificate(panel: Panel, view: PlanView) -> None:
+    """Draw a certified rate of heavy ball on all smooth and strongly convex losses, from a linear matrix inequality.
+
+    The search begins at a press of a button, and again by itself only with the same constants.
+    """
     st.markdown(texts.CERTIFICATE)
-    arm = next((arm for arm in shown.experiment.arms if isinstance(arm.algorithm, HeavyBall)), None)
+    arm = next((arm for arm in view.experiment.arms if isinstance(arm.algorithm, HeavyBall)), None)
     if arm is None:
         st.info("Choose DP-HB among the methods: the certificate is about heavy ball.")
         return
-    plan, method = shown.plans[arm.label], arm.algorithm
+    plan, method = view.plans[arm.label], arm.algorithm
     assert isinstance(plan.facts, SmoothFacts) and isinstance(method, HeavyBall)
     steps = method.steps(plan.facts, plan.iterations)
     step, momentum = float(steps.step_size[0]), float(steps.momentum[0])
     constants = (plan.facts.strong_convexity, plan.facts.smoothness, step, momentum)
-    asked = st.session_state.get(panel.key("certified")) == constants
-    if not asked and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
+    requested = st.session_state.get(panel.key("certified")) == constants
+    if not requested and not st.button("Look for a certificate (1-3 s)", key=panel.key("certify")):
         return
     st.session_state[panel.key("certified")] = constants
-    found = _certify(*constants)
-    if found is None:
+    certified = _certify(*constants)
+    if certified is None:
         st.warning(
             f"At κ = {short(constants[1] / constants[0])} and β = {short(momentum)} the matrix inequality has no "
             f"solution at any rate below 1. It needs about β ≤ {short_down(max(0.0, 1 - step * constants[1] / 2))}.",
@@ -108,6 +116,6 @@ def _certificate(panel: Panel, shown: PlanView) -> None:
         )
     else:
         st.success(
-            f"Certified rate ρ = {short_up(found.rate, 5)} per step, noise factor {short_up(found.noise_factor, 4)}."
+            f"Certified rate ρ = {short_up(certified.rate, 5)} per step, noise factor {short_up(certified.noise_factor, 4)}."
         )
-    charts.show(figures.worst_case(method, plan, found), panel.key("chart_certificate"))
+    charts.show(figures.worst_case(method, plan, certified), panel.key("chart_certificate"))
