@@ -12,7 +12,7 @@ from dpviz.experiments.experiment import Arm, Experiment
 from dpviz.families.bayesian_optimization import Gibo, Placing, presets, texts
 from dpviz.privacy.budgets import GaussianDP, PureDP
 from dpviz.problems.tuning.model_tuning import KernelMachine, LengthScales
-from dpviz.ui.bayesian_optimization import live, plan, results
+from dpviz.ui.bayesian_optimization import page as tuning_page
 from tests.confirming import confirmed
 from tests.pages.reading import Load, charts, choose, drawn, lines, link, metrics, pictures, run, table, text
 from tests.pages.test_mirror_uploads import people
@@ -126,8 +126,8 @@ def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
     experiment = Experiment(problem=problem, arms=(arm,), budget=GaussianDP(mu=1.0))
     run: Any = SimpleNamespace(experiment=experiment, plans=experiment.plans(), has_data=True)
     lane: Any = SimpleNamespace(iterations=[0, 1, 2])
-    assert results._cheap(run, arm, lane) is looks
-    assert live.has_ground(run) is (rows <= 50 and declared < 4e-3)
+    assert tuning_page._cheap(run, arm, lane) is looks
+    assert tuning_page.PAGE.is_map(run) is (rows <= 50 and declared < 4e-3)
 
 
 # ---------------------------------------------------------------------------------------------------- files of your own
@@ -136,9 +136,9 @@ def test_the_page_itself_trains_only_what_is_quick_whatever_is_declared(
 def test_who_has_how_many_rows_is_public_and_stands_beside_who_is_protected() -> None:
     """Two tables that must look alike differ in what one user's rows say, not in how many there are."""
     data = UserUpload(identity="0" * 32, n=60, users=30, bounds=((0.0, 1.0),), names=("age",))
-    said = plan.protected(KernelMachine(data=data))
+    said = tuning_page.protected(KernelMachine(data=data))
     assert said.endswith("The number of users n, who they are and how many rows each has are public.")
-    assert plan.protected(KernelMachine()).endswith("The number of users n is public.")
+    assert tuning_page.protected(KernelMachine()).endswith("The number of users n is public.")
 
 
 def test_a_file_runs_by_click_protects_users_and_hides_what_reads_them(load: Load) -> None:
@@ -168,7 +168,7 @@ def two_runs_on_a_file() -> None:
     from dpviz.families.bayesian_optimization import Gibo
     from dpviz.privacy.budgets import GaussianDP
     from dpviz.problems.tuning.model_tuning import KernelMachine
-    from dpviz.ui.bayesian_optimization import results
+    from dpviz.ui.bayesian_optimization import page as tuning_page
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment.run import Run
 
@@ -180,7 +180,7 @@ def two_runs_on_a_file() -> None:
     for page in ("first", "second"):
         job = Runner(slots=0).submit(experiment, tables, wait=True)
         assert job.trace is not None
-        results._process(Panel(page), Run(job, experiment.plans(), page, "P", tables), job.trace, arm)
+        tuning_page._process(Panel(page), Run(job, experiment.plans(), page, "P", tables), job.trace, arm)
 
 
 def test_what_the_process_sees_is_of_the_run_that_is_shown() -> None:

@@ -51,7 +51,7 @@ def test_charts_of_a_family(name: str, load: Load, drawn: dict[str, Chart]) -> N
     app.run()
     assert not app.exception and f"{page.prefix}_hero" in drawn
     assert {chart.provenance for chart in drawn.values()} > {"settings"}, "the plan, and the run"
-    for tab in page.looks(Panel(page.prefix), None, 1e-6):  # type: ignore[arg-type]  # only their names are asked for
+    for tab in page.closer_looks(Panel(page.prefix), None, 1e-6):  # type: ignore[arg-type]  # only their names are asked for
         app.session_state[f"{page.prefix}_tabs"] = tab
         app.run()
         assert not app.exception, tab

@@ -14,7 +14,7 @@ def _page() -> None:
     from dpviz.ui.controls import Panel
     from dpviz.ui.experiment import results as common
     from dpviz.ui.experiment.run import Run
-    from dpviz.ui.mirror_descent import results
+    from dpviz.ui.mirror_descent.page import PAGE
 
     name = st.session_state["problem"]
     preset = next(found for found in presets.PRESETS if type(found.experiment.problem).__name__ == name)
@@ -34,11 +34,11 @@ def _page() -> None:
         lane.iterations, lane.statuses, lane.spent = [], [], []
         lane.values, lane.path = {name: [] for name in lane.values}, {name: [] for name in lane.path}
     run, panel = Run(job, planned.plans, "toy", "Toy"), Panel("toy")
-    results.summary(panel, run, job.trace)
-    results.show(panel, run, job.trace, True)
+    PAGE.draw_release(panel, run, job.trace)
+    PAGE.draw_results(panel, run, job.trace, True)
     common.table(run, job.trace, 1e-6)
     common.publishing_line(run, job.trace, 1e-6)
-    results.verdict(run, job.trace, True)
+    PAGE.draw_verdict(run, job.trace, True)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -116,6 +116,7 @@ def _certificate(panel: Panel, view: PlanView) -> None:
         )
     else:
         st.success(
-            f"Certified rate ρ = {short_up(certified.rate, 5)} per step, noise factor {short_up(certified.noise_factor, 4)}."
+            f"Certified rate ρ = {short_up(certified.rate, 5)} per step, noise factor "
+            f"{short_up(certified.noise_factor, 4)}."
         )
     charts.show(figures.worst_case(method, plan, certified), panel.key("chart_certificate"))

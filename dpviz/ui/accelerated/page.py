@@ -25,7 +25,8 @@ from dpviz.problems.base import SmoothFacts
 from dpviz.problems.linear.linear_base import LinearModel, LinearProblem, evaluation_seconds
 from dpviz.specification import address_text
 from dpviz.ui import explain
-from dpviz.ui.accelerated import closer_looks, problem
+from dpviz.ui.accelerated import closer_looks
+from dpviz.ui.accelerated.problem import MENU
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import guarantee, released_model
 from dpviz.ui.experiment import plan as page_plan
@@ -67,7 +68,7 @@ class AcceleratedPage(FamilyPage):
     by_name = ("schedule", "horizon")
     words = texts.WORDS
     default_methods = presets.DEFAULT_METHODS
-    problems = problem.MENU
+    problems = MENU
 
     # ---------------------------------------------------------------------------------------------------- before a run
 
@@ -224,8 +225,10 @@ class AcceleratedPage(FamilyPage):
         released_model.show(panel, run, sentences, table, _explain_prediction(problem))
 
     def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
-        """Draw which models are no better than a guess, and the share of rows that the clip changes; both read the raw
-        rows, so only with diagnostics."""
+        """Name the models that are no better than a guess, and the share of rows that the clip changes.
+
+        Both read the raw rows, so they are drawn with diagnostics only.
+        """
         problem = run.experiment.problem
         if not diagnostics or not isinstance(problem, LinearModel):
             return
@@ -242,7 +245,7 @@ class AcceleratedPage(FamilyPage):
         st.caption("Counted in the raw data. A smaller C needs less noise, but changes more rows.")
 
 
-# -------------------------------------------------------------------------------------------------------------- the plan
+# ------------------------------------------------------------------------------------------------------------- the plan
 
 
 def _condition(view: PlanView) -> str:
@@ -300,7 +303,7 @@ def _own_schedules(view: PlanView) -> list[str]:
     return sentences
 
 
-# ----------------------------------------------------------------------------------------------------------- the results
+# ---------------------------------------------------------------------------------------------------------- the results
 
 
 def _describe_model(arm_trace: ArmTrace, names: list[str]) -> str:

@@ -1,23 +1,60 @@
-"""Description of the page of private tuning."""
+"""The page of private tuning."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.datasets import DatasetSpecification
+from dpviz.datasets.users import UserFacts
+from dpviz.experiments.experiment import Arm, Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.results import spent_curve
+from dpviz.experiments.summary import outcome
+from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.families import bayesian_optimization
-from dpviz.families.bayesian_optimization import algorithms, presets, texts
-from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE
-from dpviz.families.bayesian_optimization.forecast import forecast
-from dpviz.ui.bayesian_optimization import live, plan, plan_tabs, problem, results
-from dpviz.ui.experiment.cloud import PlaneView
+from dpviz.families.bayesian_optimization import algorithms, figures, presets, texts
+from dpviz.families.bayesian_optimization.algorithms import BATCH_SIZE, TRAININGS, Gibo
+from dpviz.families.bayesian_optimization.forecast import Forecast, forecast
+from dpviz.families.bayesian_optimization.posterior_slice import POINTS, Curve, along
+from dpviz.numbers import short
+from dpviz.plots import clouds, plan_figures
+from dpviz.plots.clouds import Background
+from dpviz.plots.elements.chart import Chart, provenance
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.style import arm_styles
+from dpviz.privacy.accounting.currencies import UNITS, Currency
+from dpviz.problems.tuning.trainers import SLOW
+from dpviz.problems.tuning.tuning import TuningFacts, TuningProblem, TuningSpecification
+from dpviz.ui import charts, explain
+from dpviz.ui.bayesian_optimization import closer_looks
+from dpviz.ui.bayesian_optimization.problem import MENU
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import hero, released_model, results
+from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.results import Options
+from dpviz.ui.experiment.run import Run, about_problem
+from dpviz.ui.uploads.file import missing_rule
+
+LOSS = "objective"
+GROUND = 0.4  # seconds of trainings that the ground of two settings may take
+MIN_POINTS, MAX_POINTS = 9, 41  # points of the ground along each setting
+ALIKE = 1.05  # ratio of two ends up to which a search does as well
+MUCH = 0.9  # share of the users' gradients that are clipped, above which it is a warning
+AT_ONCE = 0.5  # seconds that a picture of the process may take
+FIRST = 3  # step at which the process is drawn at first
 
 
 class TuningPage(FamilyPage):
-    """The methods, their settings, and the contents of the page."""
+    """Private tuning: Bayesian optimisation of the settings of a model, and other searches."""
 
-    prefix = plan.PREFIX
+    prefix = "tuning"
     package = bayesian_optimization
     by_name = algorithms.BY_NAME
     words = texts.WORDS
@@ -26,24 +63,341 @@ class TuningPage(FamilyPage):
     data_heading = "Model and data"
     currency = "gaussian"
     at_first: Mapping[str, float] = {"mu": 1.0, "replicates": presets.REPLICATES}
-    problems = problem.MENU
-    predict = staticmethod(forecast)
-    advice = staticmethod(plan.verdict)
-    drawings = staticmethod(plan.drawings)
-    looks = staticmethod(plan_tabs.looks)
-    note = staticmethod(plan.size_note)
-    assumptions = staticmethod(plan.assumptions)
-    picture = staticmethod(live.picture)
-    mapped = staticmethod(live.has_ground)
-    along_steps = staticmethod(live.losses)
-    more_faces = staticmethod(live.along_spent)
-    number = staticmethod(live.number)
-    extra = staticmethod(results.extra)
-    verdict = staticmethod(results.verdict)
-    scenery = PlaneView(ground=live.below)
+    problems = MENU
 
-    def options(self, view: PlanView) -> Options:
-        return replace(super().options(view), second=BATCH_SIZE.name)
+    # ---------------------------------------------------------------------------------------------------- before a run
+
+    def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
+        return forecast(experiment, plans)
+
+    def size_note(self, view: PlanView) -> str:
+        """Describe the numbers of users and settings."""
+        facts = next(iter(view.plans.values())).facts
+        return f"n = {facts.n:,} users, d = {facts.d:,} settings."
+
+    def plan_charts(self, view: PlanView) -> Iterator[Chart]:
+        """Yield charts of the noise in each step, privacy spent, bias next to noise, and trainings by bias level."""
+        yield plan_figures.noise_schedule(view.plans, view.styles, texts.NOISE)
+        yield page_plan.privacy_spent(view)
+        yield figures.bias_and_noise(view.theory)
+        yield figures.trainings_by_level(view.theory)
+
+    def draw_advice(self, view: PlanView) -> None:
+        """Draw who is protected and who is not, and the advised bias level with a button that sets it."""
+        forecast: Forecast = view.theory
+        problem = view.experiment.problem
+        assert isinstance(problem, TuningSpecification)
+        with st.container(border=True):
+            left, right = st.columns(2, gap="medium")
+            left.markdown(f":material/shield: **Protected.** {protected(problem)}")
+            no_others = "Nothing is trained here: there is nobody else in the data."
+            right.markdown(f":material/no_encryption: **Not protected.** {problem.not_protected or no_others}")
+        trainings = "; ".join(f"{label} about {short(count)}" for label, count in forecast.trainings.items())
+        st.caption(f"Trainings of a run: {trainings}.")
+        if forecast.advice is None:
+            return
+        level = forecast.advice.level
+        is_fixed = forecast.method.batch_size is not None or forecast.method.placing.design == "central"
+        page_plan.advised(
+            f"**Stop looking at ω = {short(level)}.** {texts.FIXED if is_fixed else 'Why: “Advice” below.'}",
+            f"{self.prefix}_advised",
+            "Use this bias level",
+            on_click=self._set_bias_level,
+            args=(level,),
+            disabled=forecast.method.bias_level == float(short(level)) and not is_fixed,
+            help="Sets the bias level, and leaves the number of evaluations per step to it.",
+        )
+
+    def _set_bias_level(self, level: float) -> None:
+        settings: dict[str, Any] = {"bias_level": float(short(level)), "batch_size": None}
+        if st.session_state.get(f"{self.prefix}_placing_design") == "central":
+            settings["placing_design"] = "adaptive"
+        Panel(self.prefix).write(settings)
+
+    def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        return closer_looks.tabs(panel, view, delta)
+
+    def draw_assumptions(self, view: PlanView) -> None:
+        problem = view.experiment.problem
+        assert isinstance(problem, TuningSpecification)
+        explain.assumptions(
+            f"{protected(problem)} {problem.not_protected}",
+            texts.POINTS,
+            texts.COMPOSITION,
+            texts.constants(missing_rule(problem.dataset)),
+            texts.SCREEN,
+            problem.from_data,
+        )
+
+    # ---------------------------------------------------------------------------------------------------- during a run
+
+    def picture(self, run: Run, diagnostics: bool) -> Chart | None:
+        """Return a dot for every run on the loss of two settings; for more settings, or without
+        diagnostics, the curves."""
+        if diagnostics and run.job.trace is not None and self.is_map(run):
+            return landscape(run, run.job.trace)
+        return self.curves(run, diagnostics)
+
+    def is_map(self, view: PlanView | Run) -> bool:
+        """Return true if the loss can be drawn over all settings: two of them, public data and quick trainings."""
+        facts = facts_of(view)
+        return view.experiment.problem.public and facts.d == 2 and MIN_POINTS**2 * facts.training_seconds < GROUND
+
+    def curves(self, run: Run, diagnostics: bool, by_spent: bool = False) -> Chart | None:
+        """Return the validation losses of all methods against trainings, or against the privacy spent; or what they
+        release, where losses may not be shown."""
+        if run.job.trace is None:
+            return None
+        trace = run.job.trace.visible(diagnostics)
+        if LOSS not in trace.metrics:
+            return hero.curves(run, diagnostics, most=len(presets.METHODS))
+        metric, along = trace.metrics[LOSS], "trainings"
+        draw = partial(figures.by_trainings, ended=not run.job.active, height=hero.HEIGHT)
+        styles = arm_styles(run.experiment.arms)
+        if by_spent:
+            currency: Currency = run.experiment.budget.currency or "rho"
+            along = f"privacy spent, {UNITS[currency].label}"
+            spent = {
+                label: spent_curve(trace, label, run.plans[label], currency)
+                for label, arm_trace in trace.lanes.items()
+                if arm_trace.private
+            }
+            figure, note = draw(trace, LOSS, styles, spent, f"P{along[1:]}")
+        else:
+            figure, note = draw(trace, LOSS, styles)
+        privacy = results.privacy(metric, trace, run.experiment)
+        caption = " ".join(filter(None, (explain.spread(run.experiment.replicates), note, privacy)))
+        alt = f"{metric.label} against {along}, one line per method"
+        return Chart(figure, metric.label, alt, caption, provenance(trace.statuses(metric).values()))
+
+    def more_faces(self, view: PlanView | None) -> Mapping[str, hero.Drawn]:
+        """Return the losses against the privacy spent as a further face; none on a file, whose losses may be hidden."""
+        if view is None or not view.experiment.public:
+            return {}
+        return {"Privacy spent": partial(self.curves, by_spent=True)}
+
+    def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
+        """Return the end of the best method; its sentence names the trainings of all, and searches as good as GIBO."""
+        headline, result = hero.lowest(run, trace), outcome(trace)
+        if headline is None or result is None or result.metric.name != LOSS:
+            return headline
+        ends = {result.best: result.end, **dict(result.others)}
+        sentences = [headline.sentence]
+        trainings = {label: trace.lanes[label].last(TRAININGS.name) for label in ends}
+        counts = [f"{label} {short(float(count.mean()))}" for label, count in trainings.items() if len(count)]
+        sentences.append(f"Trainings of a run: {', '.join(counts)}.")
+        if presets.GIBO in ends:
+            searches = {label: ends[label] for label in (presets.RANDOM, presets.GLOBAL) if label in ends}
+            sentences += [
+                texts.beaten(label, end < ends[presets.GIBO], result.chance(label, presets.GIBO))
+                for label, end in searches.items()
+                if end < ALIKE * ends[presets.GIBO]
+            ]
+        return headline._replace(sentence=" ".join(sentences))
+
+    def ground(self, run: Run, *_axes: Ruler) -> Background | None:
+        """Return the loss below the runs, over the whole box of both settings; None where it cannot be drawn."""
+        return _ground(run) if self.is_map(run) else None
+
+    # ----------------------------------------------------------------------------------------------------- after a run
+
+    def curve_options(self, view: PlanView) -> Options:
+        return replace(super().curve_options(view), second=BATCH_SIZE.name)
+
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+        """Draw the length of a step's gradient next to its noise, the paths of two settings, the released settings, and
+        the process along one of them; return the charts."""
+        left, right = st.columns(2, gap="medium")
+        with left:
+            drawings = _signal(panel, run, trace, diagnostics)
+        with right:
+            _paths(panel, run, trace)
+        if run.job.active:
+            return drawings
+        arm = _gibo(run, trace)
+        left, right = st.columns(2, gap="medium")
+        with left:
+            _incumbent(panel, run, trace)
+        if arm is not None and diagnostics and _cheap(run, arm, trace.lanes[arm.label]):
+            with right:
+                _process(panel, run, trace, arm)
+        return drawings
+
+    def draw_verdict(self, run: Run, trace: Trace, diagnostics: bool) -> None:
+        """Say which share of the gradients was clipped at the end of the run; only with diagnostics."""
+        arm = _gibo(run, trace)
+        if not diagnostics or arm is None:
+            return
+        shares = trace.lanes[arm.label].last("internal_clipped_share")
+        if not len(shares) or not np.isfinite(shares).all():
+            return
+        share = float(shares.mean())
+        explain.read_off(f"**Clipped**: {texts.clipped(share, arm.label)}")
+        if share > MUCH:
+            st.warning(texts.MUCH_CLIPPED, title=f"{short(100 * share, 2)} % of the gradients are clipped")
+
+
+# ---------------------------------------------------------------------------------------- the plan and the live picture
+
+
+def protected(problem: TuningSpecification) -> str:
+    """Say who is protected: the unit of neighbouring data sets, and which numbers are public."""
+    unit, data = problem.unit, problem.dataset
+    several = isinstance(data, DatasetSpecification) and isinstance(data.facts(), UserFacts)
+    public = ", who they are and how many rows each has are public" if several else " is public"
+    return (
+        f"{unit[0].upper()}{unit[1:]}: that is how neighbouring data sets differ. All rows of a user count as one, by "
+        f"their mean. The number of users n{public}."
+    )
+
+
+def facts_of(of: PlanView | Run) -> TuningFacts:
+    """Return the facts by which a run is planned."""
+    facts = next(iter(of.plans.values())).facts
+    assert isinstance(facts, TuningFacts)
+    return facts
+
+
+def landscape(run: Run, trace: Trace) -> Chart | None:
+    """Return a chart of contours, and what every run of every method would release; None before the first step."""
+    across, up = facts_of(run).axes
+    return clouds.landscape(
+        trace,
+        partial(_ground, run),
+        arm_styles(run.experiment.arms),
+        (across, up),
+        what="validation loss",
+        heading="The validation loss below the runs",
+        caption=f"{texts.LANDSCAPE} **Not private**: it reads the validation losses.",
+    )
+
+
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
+def _ground(run: Run) -> Background:
+    """Compute the mean loss of a run over both settings, at as many points as GROUND seconds allow."""
+    facts = facts_of(run)
+    points = int(np.clip(np.sqrt(GROUND / max(facts.training_seconds, 1e-9)), MIN_POINTS, MAX_POINTS))
+    low, high = facts.box
+    return clouds.evaluated(run.problem, *(np.linspace(low[j], high[j], points) for j in range(2)))
+
+
+# ---------------------------------------------------------------------------------------------------------- the results
+
+
+def _gibo(run: Run, trace: Trace) -> Arm | None:
+    """Return the first private DP-GIBO that has taken a step, None if there is none."""
+    arms = (arm for arm in run.experiment.arms if isinstance(arm.algorithm, Gibo) and not arm.reference)
+    return next((arm for arm in arms if arm.label in trace.lanes and trace.lanes[arm.label].path.get("x")), None)
+
+
+def _signal(panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+    """Draw the length of a step's gradient and of its parts; return the chart."""
+    arm = _gibo(run, trace)
+    if arm is None:
+        return []
+    plan, experiment = run.plans[arm.label], run.experiment
+    noise = float(np.sqrt(plan.facts.d) * plan.noise["gradient"][0])
+    privacy = explain.released(experiment, experiment.replicates)
+    if diagnostics:
+        diagnostic = explain.diagnostic(experiment.replicates, experiment.problem.public)
+        privacy = f"{privacy} Of the curves named in the frame: {diagnostic}"
+    return [charts.show(figures.signal_and_noise(trace, arm.label, noise, privacy), panel.key("chart_signal"))]
+
+
+@st.fragment
+def _paths(panel: Panel, run: Run, trace: Trace) -> None:
+    """Draw the paths of two settings that the visitor chooses."""
+    arm_traces: Mapping[str, ArmTrace] = {
+        label: arm_trace
+        for label, arm_trace in trace.lanes.items()
+        if "x" in arm_trace.output and arm_trace.path.get("x")
+    }
+    facts, experiment = facts_of(run), run.experiment
+    if not arm_traces or facts.d < 2:
+        return
+    st.subheader("Where did the settings go?", anchor=False)
+    row = st.container(horizontal=True)
+    axes = [_setting(row, panel, facts, f"path_{axis}", axis, title) for axis, title in enumerate(("Across", "Up"))]
+    released = explain.released(experiment, experiment.replicates)
+    references = "" if all(arm_trace.private for arm_trace in arm_traces.values()) else f" {explain.REFERENCES}"
+    pair, privacy = (axes[0], axes[1]), f"{released}{references}"
+    charts.picture(
+        figures.paths(arm_traces, arm_styles(experiment.arms), facts, pair, privacy), panel.key("chart_paths")
+    )
+
+
+def _setting(
+    container: st.delta_generator.DeltaGenerator, panel: Panel, facts: TuningFacts, name: str, default: int, title: str
+) -> int:
+    """Draw a control for one of the settings; return its index."""
+    key = panel.key(f"{name}_{facts.d}")
+    return container.selectbox(
+        title, range(facts.d), index=default, key=key, format_func=lambda j: facts.names[j].capitalize()
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- the process
+
+
+def _cheap(run: Run, arm: Arm, arm_trace: ArmTrace) -> bool:
+    """Return true if the process can be drawn: every step is recorded, and the trainings that it takes are quick."""
+    assert isinstance(arm.algorithm, Gibo)
+    seconds, evaluations = facts_of(run).training_seconds, POINTS + arm.algorithm.batches(facts_of(run)).window
+    has_every_step = arm_trace.iterations == list(range(len(arm_trace.iterations))) and len(arm_trace.iterations) > 1
+    is_quick = evaluations * seconds < AT_ONCE and seconds < SLOW  # a slow training would start further processes
+    return has_every_step and run.has_data and is_quick
+
+
+@st.fragment
+def _process(panel: Panel, run: Run, trace: Trace, arm: Arm) -> None:
+    """Draw the loss along one setting, as the process sees it at a step."""
+    facts, arm_trace = facts_of(run), trace.lanes[arm.label]
+    last = arm_trace.iterations[-1]
+    st.subheader("What does the process see?", anchor=False)
+    row = st.container(horizontal=True)
+    setting = _setting(row, panel, facts, "along", 0, "Along")
+    step = row.slider("Step t", 1, last, min(FIRST, last), key=panel.key(f"along_step_{last}")) if last > 1 else 1
+    path = np.array(arm_trace.path["x"][:step], dtype=float)
+    curve = _curve(about_problem(run), arm.algorithm.to_json(), path, setting, run)
+    name = facts.names[setting].capitalize()
+    charts.picture(figures.process(curve, name, facts.logarithmic[setting], step), panel.key("chart_process"))
+
+
+@st.cache_resource(max_entries=32, scope="session", show_spinner=False)
+def _curve(about: str, method: str, path: np.ndarray, setting: int, _run: Run) -> Curve:  # noqa: ARG001 (`about`: a key)
+    """Compute what the method with JSON text `method` sees along a setting, at the end of a path (t, d).
+
+    The cache knows it by the path, not by the settings, since each run on a file has another path.
+    """
+    problem = _run.problem
+    assert isinstance(problem, TuningProblem)
+    return along(problem, Gibo.from_json(method), path, setting)
+
+
+# ------------------------------------------------------------------------------------------------------------ incumbent
+
+
+def _incumbent(panel: Panel, run: Run, trace: Trace) -> None:
+    """Draw the release of one run of each private method: the settings where it ended, in natural units."""
+    facts, problem = facts_of(run), run.experiment.problem
+    assert isinstance(problem, TuningSpecification)
+    arm_traces = released_model.of_each(trace)
+    if not arm_traces:
+        return
+    low, high = facts.natural(np.array(facts.box))
+    model = pd.DataFrame({"setting": [name.capitalize() for name in facts.names], "from": low, "to": high})
+    model = model.assign(**{label: facts.natural(arm_trace.output["x"][0]) for label, arm_trace in arm_traces.items()})
+    sentences = {label: _describe_end(facts, arm_trace) for label, arm_trace in arm_traces.items()}
+    meaning = f"{texts.RELEASED} {problem.not_protected}".strip()
+    released_model.show(panel, run, sentences, model, meaning, digits="%.4g")
+
+
+def _describe_end(facts: TuningFacts, arm_trace: ArmTrace) -> str:
+    """Describe the end of the first run of a method: its trainings, and its settings at an edge of the box."""
+    x, trainings = arm_trace.output["x"][0], arm_trace.values[TRAININGS.name][-1][0]
+    at_edge = int(np.count_nonzero((x <= facts.box[0]) | (x >= facts.box[1])))
+    wider = f"; {at_edge} of {facts.d} settings at an edge of the box: a wider one may do better" if at_edge else ""
+    return f"after {short(float(trainings), 6)} trainings{wider}."
 
 
 PAGE = TuningPage()

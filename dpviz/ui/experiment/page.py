@@ -1,4 +1,4 @@
-"""A family's page: choose, plan, run, show, written once. A family describes itself and hooks in what only it has."""
+"""The page of a family, written once for all: sidebar, plan, live picture, results. Families override parts of it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -50,19 +50,19 @@ from dpviz.ui.experiment.run import Ready, Run
 from dpviz.ui.uploads import file
 
 LEADS = 4  # controls above the picture, the budget among them
-SMALL = "noise", "privacy"  # the plan's charts beside the live picture
+SMALL = "noise", "privacy"  # names of the plan's charts next to the live picture
 
 
 class Texts(Protocol):
-    """The words of a page, as its family's `texts.py` has them."""
+    """The module `texts` of a family."""
 
     TITLE: str
     QUESTION: str
     NOT_COVERED: str
 
 
-def _room(method: type[AnyAlgorithm]) -> str:
-    """The family that a method is of, as its kind says."""
+def _family_of(method: type[AnyAlgorithm]) -> str:
+    """Return the name of the family of a method, the first part of its kind."""
     return method.kind.rpartition(".")[0]
 
 
@@ -101,7 +101,7 @@ class FamilyPage:
         default = self.default_methods or tuple(presets.METHODS)
         self.catalogue = Catalogue(presets.METHODS, presets.arms, default, self.by_name, self.words)
         self.presets: Sequence[Preset] = presets.PRESETS
-        self._settings: dict[str, Mapping[str, Any]] = {}  # of the presets, by name
+        self._settings: dict[str, Mapping[str, Any]] = {}  # the controls' values, by the name of a preset
 
     @property
     def title(self) -> str:
@@ -209,39 +209,48 @@ class FamilyPage:
     # -------------------------------------------------------------------------------------------------------- all pages
 
     def view(self, experiment: Experiment) -> PlanView:
-        """The plans of an experiment and what theory says of them, cached. Raises UserError if no arm has a plan."""
+        """Return the plans of an experiment with the predictions of theory, cached.
+
+        Raises UserError if no arm has a plan.
+        """
         return plan.view(experiment, self.predict)
 
     def ready(self, experiment: Experiment) -> Ready:
-        """What an experiment on public data needs to run. Raises UserError if no arm has a plan."""
-        shown = self.view(experiment)
-        return Ready(shown.experiment, shown.plans)
+        """Return an experiment on public data with its plans. Raises UserError if no arm has a plan."""
+        view = self.view(experiment)
+        return Ready(view.experiment, view.plans)
 
     def knows(self, experiment: Experiment) -> bool:
-        """Whether it compares methods of this page, and none of another family's: no page knows all of those."""
+        """Return true if an experiment has methods of this page, and none of another family."""
         methods = {type(method) for method in self.catalogue.methods.values()}
-        rooms = {_room(type(arm.algorithm)) for arm in experiment.arms}
-        return any(type(arm.algorithm) in methods for arm in experiment.arms) and rooms == set(map(_room, methods))
+        families = {_family_of(type(arm.algorithm)) for arm in experiment.arms}
+        return any(type(arm.algorithm) in methods for arm in experiment.arms) and families == set(
+            map(_family_of, methods)
+        )
 
     def settings(self, experiment: Experiment) -> dict[str, Any]:
-        """The controls that rebuild an experiment. Raises ValueError for one that the page cannot express."""
+        """Return the values of the controls that rebuild an experiment, by name.
+
+        Raises ValueError for an experiment that the page cannot express.
+        """
         offer = self.offer(type(experiment.problem))
         arms = controls.settings_of(experiment, self.catalogue, offer.name)
         return arms | self.problems.settings_of(experiment.problem)
 
     def settings_of(self, preset: Preset) -> Mapping[str, Any]:
-        """The controls that rebuild a preset, found once."""
+        """Return the values of the controls that rebuild a preset, cached by its name."""
         if preset.name not in self._settings:
             self._settings[preset.name] = self.settings(preset.experiment)
         return self._settings[preset.name]
 
 
 @dataclass
-class _Chosen:
-    """What the controls in the sidebar say.
+class _Sidebar:
+    """Choices in the sidebar.
 
-    build : an experiment of these and of the present values of the numbers above the picture; None while there are no
-    data. error : why there is none.
+    source : the problem and where its data come from. build : returns the experiment of the choices and of the present
+    values of the sliders above the picture; None while there are no data. delta : δ of readings as (ε, δ).
+    error : the mistake in the controls, if there is one.
     """
 
     source: Selection | None = None
@@ -250,7 +259,7 @@ class _Chosen:
     error: UserError | None = None
 
     def experiment(self, panel: Panel) -> Experiment | None:
-        """What is compared now; raises UserError for a mistake in the controls."""
+        """Return the experiment; None while there are no data. Raises UserError for a mistake in the controls."""
         if self.error is not None:
             raise self.error
         panel.check()
@@ -258,29 +267,29 @@ class _Chosen:
 
 
 def show(page: FamilyPage) -> None:
-    """Draw the page: the sidebar, and all else as a fragment, which the numbers above the picture draw again alone."""
+    """Draw the page: the sidebar, and everything else as a fragment, which a move of the sliders draws again alone."""
     key, panel = page.prefix, Panel(page.prefix)
     preset_menu.arrive(panel, page.presets)
     preset_menu.apply_pending(panel, page.settings)
     st.title(page.texts.TITLE, anchor=False)
     st.markdown(page.texts.QUESTION)
     tools = st.container(key=f"{key}_tools", horizontal=True, vertical_alignment="center")
-    chosen = _choose(page, panel, st.container())
-    _Screen(panel, page, chosen, tools).show()
+    sidebar = _draw_sidebar(page, panel, st.container())
+    _Screen(panel, page, sidebar, tools).show()
     with tools:
         glossary.words(panel.key("words"))
 
 
-def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
-    """Draw the controls in the sidebar. uploads : the place of a visitor's own file."""
-    chosen = _Chosen()
+def _draw_sidebar(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Sidebar:
+    """Draw the controls in the sidebar; return the choices. uploads : container for the panel of a user's file."""
+    sidebar = _Sidebar()
     with st.sidebar:
         try:
             st.subheader(page.data_heading, anchor=False)
-            chosen.source = source = page.problems.choose(panel, uploads, LEADS - 1)
+            sidebar.source = source = page.problems.choose(panel, uploads, LEADS - 1)
             st.subheader("Privacy", anchor=False)
             budget = controls.budget(panel, page.currency, page.at_first, leads=True)
-            chosen.delta = guarantee.delta(panel, budget)
+            sidebar.delta = guarantee.delta(panel, budget)
             st.subheader("Methods", anchor=False)
             offer = page.offer(source.kind)
             labels = controls.methods(panel, page.catalogue, offer)
@@ -298,9 +307,9 @@ def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
                 numbers = controls.replicates_and_seed(panel, not source.uploaded, page.at_first)
             problem = page.problems.build(panel, source, budget, numbers["seed"])
             if problem is not None:
-                chosen.build = partial(_built, page, problem, Chosen(labels, references, settings), budget, numbers)
+                sidebar.build = partial(_build, page, problem, Chosen(labels, references, settings), budget, numbers)
         except UserError as error:
-            chosen.error = error
+            sidebar.error = error
         st.button(
             "Reset to defaults",
             key=panel.key("reset"),
@@ -308,17 +317,17 @@ def _choose(page: FamilyPage, panel: Panel, uploads: DeltaGenerator) -> _Chosen:
             on_click=preset_menu.open_with,
             args=(page.prefix, page.presets[0].experiment),
         )
-    return chosen
+    return sidebar
 
 
-def _built(
+def _build(
     page: FamilyPage,
     problem: Callable[[], ProblemSpecification],
     methods: Chosen,
     budget: Settings[Budget],
     numbers: Mapping[str, Any],
 ) -> Experiment:
-    """The experiment of what was set; raises UserError where that does not go together."""
+    """Return the experiment of all settings. Raises UserError for settings that do not go together."""
     parts = {"problem": problem(), "arms": methods.arms(page.catalogue), "budget": budget.build(), **numbers}
     return Settings(Experiment, parts).build()
 
@@ -327,14 +336,15 @@ def _built(
 class _Screen(Part):
     """All of a page but its sidebar.
 
-    tools : the place beside the title. experiment : what is compared; None while the controls make none. every : the
-    same, also with the methods that have no plan. preset : that was picked last. settings : a name for all that is set.
-    ready : what can be run. small, drawings : the plan's first two charts, and what makes the others. comparing : the
-    place of what is said while a preset's comparison runs.
+    tools : container next to the title. experiment : the experiment without the methods that have no plan; None while
+    the settings make none. every : the same with all methods. preset : the preset that was opened last.
+    settings : a name of all settings, by which the browser tells old from new. ready : the experiment with plans and
+    data, to be run. small, drawings : the first two charts of the plan, and an iterator over the others.
+    comparing : container for the state of the run that a preset compares with.
     """
 
     page: FamilyPage
-    chosen: _Chosen
+    sidebar: _Sidebar
     tools: DeltaGenerator
     experiment: Experiment | None = None
     every: Experiment | None = None
@@ -346,38 +356,40 @@ class _Screen(Part):
     comparing: DeltaGenerator | None = None
 
     def draw(self) -> None:
-        """As `Part`."""
+        """Draw the sliders, the live picture, and the sections below it."""
         pins.arrive(self.panel, self.page.knows)
-        shown = self._controls()
-        foot = self._picture(shown)
+        view = self._controls()
+        foot = self._picture(view)
         with st.container():
-            self._below(shown)
-        _Sections(self.page, self, shown).show()
+            self._below(view)
+        _Sections(self.page, self, view).show()
         with foot:
             self._link()
 
     def _controls(self) -> PlanView | None:
-        """Draw the numbers above the picture, with a line on what they are about, and the menu of presets. The plan of
-        what they make, if they make one."""
-        page, panel, chosen, shown = self.page, self.panel, self.chosen, None
-        self.draw_leads(all_read=chosen.error is not None)
+        """Draw the sliders above the picture, a line about the data, and the menu of presets.
+
+        Returns the plan of the settings; None while they make none.
+        """
+        page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
+        self.draw_leads(all_read=sidebar.error is not None)
         self.experiment = self.every = None
         with st.container(), in_place():
-            self.experiment = self.every = chosen.experiment(panel)
+            self.experiment = self.every = sidebar.experiment(panel)
             self._stops(self.experiment)
-            shown = None if self.experiment is None else page.view(self.experiment)
+            view = None if self.experiment is None else page.view(self.experiment)
         preset_menu.applied(panel)
         if not self.again:
             panel.say_unread()
         with self.tools:
             self.preset = preset_menu.menu(panel, page.presets, self.experiment)
-        if shown is not None:
-            self.experiment = shown.experiment  # without the methods that have no plan
-            self.drawings = plan.kept(shown, page.plan_charts(shown))
+        if view is not None:
+            self.experiment = view.experiment  # without the methods that have no plan
+            self.drawings = plan.kept(view, page.plan_charts(view))
             self.small = [*islice(self.drawings, len(SMALL))]
         with st.container(key=panel.key("note"), horizontal=True, vertical_alignment="center"):
             if not screen.narrow():
-                self._note(shown)
+                self._note(view)
             if not self.uploaded and (own_file := page.problems.own_file):
                 st.button(
                     "Use your own file",
@@ -387,10 +399,13 @@ class _Screen(Part):
                     on_click=panel.write,
                     args=(own_file,),
                 )
-        return shown
+        return view
 
     def _stops(self, experiment: Experiment | None) -> None:
-        """Tell the browser of the settings and, where a slider above the picture was pressed, of all its stops."""
+        """Send a name of the settings to the browser, and after a press on a slider the plan's charts at all its stops.
+
+        With these the browser draws the charts while the slider is dragged.
+        """
         name, points = st.session_state.pop(self.panel.key("pressed"), ("", ()))
         packed = ""
         if lead := next((lead for lead in self.panel.leads if lead.name == name), None):
@@ -400,7 +415,7 @@ class _Screen(Part):
                 lead.into[lead.control.name] = point
                 experiments.append(None)
                 with suppress(UserError):
-                    experiments[-1] = self.chosen.experiment(self.panel)
+                    experiments[-1] = self.sidebar.experiment(self.panel)
             lead.into[lead.control.name] = value
             keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
             slider = self.panel.key(f"{name}_slider")
@@ -408,31 +423,33 @@ class _Screen(Part):
         self.settings = plan.name(experiment)
         components.stops(self.panel.key("stops"), self.panel.page, self.settings, packed)
 
-    def _note(self, shown: PlanView | None) -> None:
-        """What the numbers above the picture are about, and what stands in place of one that is not there."""
+    def _note(self, view: PlanView | None) -> None:
+        """Draw the line about the size of the data, and the reason if a slider is missing."""
         without = next((group.without for group in self.page.groups if group.without), "")
-        st.caption(f"{'' if shown is None else self.page.size_note(shown)} {without}")
+        st.caption(f"{'' if view is None else self.page.size_note(view)} {without}")
 
     @property
     def uploaded(self) -> bool:
-        """Whether the data are a visitor's own file."""
-        return self.chosen.source is not None and self.chosen.source.uploaded
+        """True if the data are a user's own file."""
+        return self.sidebar.source is not None and self.sidebar.source.uploaded
 
-    def _picture(self, shown: PlanView | None) -> DeltaGenerator:
-        """The live picture with its number, the plan's charts beside it, Run and Stop, and the guarantee below them;
-        the place behind that. Runs on public data start by themselves when the settings have settled."""
-        page, panel, source, ready = self.page, self.panel, self.chosen.source, None
-        if shown is not None and source is not None:
-            ready = Ready(shown.experiment, shown.plans, source.tables)
+    def _picture(self, view: PlanView | None) -> DeltaGenerator:
+        """Draw the live picture with its number, the plan's charts next to it, Run and Stop, and the guarantee.
+
+        Runs on public data start by themselves when the settings have settled. Returns the container below the picture.
+        """
+        page, panel, source, ready = self.page, self.panel, self.sidebar.source, None
+        if view is not None and source is not None:
+            ready = Ready(view.experiment, view.plans, source.tables)
         run_panel.settled(panel.page, None if ready is None else ready.without_tables())
         leads = components.Leads(panel.lead_texts(), self.settings)
         picture, beside = st.columns([62, 38], gap="medium")
         with beside:
-            for name, chart in zip(SMALL, self.small if shown else (), strict=False):
+            for name, chart in zip(SMALL, self.small if view else (), strict=False):
                 key = panel.key(f"hero_{name}")
                 handles = panel.handles(key) if name == "noise" else None
                 charts.alone(chart, key, group=panel.page, leads=leads, handles=handles)
-            if shown is not None and (line := page.chart_note(shown)):
+            if view is not None and (line := page.chart_note(view)):
                 st.caption(line)
             preset_menu.text(panel, self.preset, self.experiment, page.settings_of)
             self.comparing = st.container() if self.preset is not None and self.preset.beside else None
@@ -442,9 +459,9 @@ class _Screen(Part):
             own = f"{texts.OWN_FILE}{'' if ready is None else f' Run: {ready.releases}.'}" if self.uploaded else ""
             active = run_panel.bar(panel, page.texts.TITLE, ready, beside, own)
         with picture:
-            more = page.more_faces(shown)
-            mapped = not self.uploaded and shown is not None and page.is_map(shown)
-            face = faces.choose(panel, shown, self.uploaded, mapped, tuple(more))
+            more = page.more_faces(view)
+            mapped = not self.uploaded and view is not None and page.is_map(view)
+            face = faces.choose(panel, view, self.uploaded, mapped, tuple(more))
             run_panel.rest(page.family if face == faces.BUDGET else "")
             draw, other = (more[face], None) if face in more else self._drawing(face, ready)
             lacks = file.lacks() if self.uploaded else ()
@@ -452,15 +469,18 @@ class _Screen(Part):
             hero.picture(panel, active, pins.beneath(panel, draw, self.preset), page.headline, frame)
         foot = st.container(key=panel.key("foot"), horizontal=True, vertical_alignment="center", gap="small")
         with foot:
-            if shown is not None:
-                guarantee.sentence(shown.experiment, shown.plans, panel.key("guarantee"))
+            if view is not None:
+                guarantee.sentence(view.experiment, view.plans, panel.key("guarantee"))
             pins.button(panel, draw, page.knows)
             links.back_to_lesson()
         self.ready = ready
         return foot
 
     def _drawing(self, face: str, ready: Ready | None) -> tuple[hero.Drawn, Callable[[], hero.Face] | None]:
-        """Return what draws the run of the page with a usual face; or what makes a picture of another kind."""
+        """Return the function that draws the page's run with a face that all families have.
+
+        For a face that needs more than this run, the second is a function that returns its picture.
+        """
         page, panel = self.page, self.panel
         if face == faces.BUDGET:
             return page.picture, partial(faces.along_budget, panel, page, ready, self.every)
@@ -469,7 +489,7 @@ class _Screen(Part):
         return (page.curves if face == faces.STEPS else page.picture), None
 
     def _cloud(self, ready: Ready | None) -> hero.Face:
-        """The runs that have ended as moving points."""
+        """Return the face on which the finished runs are moving points."""
         page, run = self.page, run_panel.shown(self.panel.page)
         trace = None if run is None or not run.returns else run.job.trace
 
@@ -482,12 +502,12 @@ class _Screen(Part):
 
         return hero.Face(trace is not None and run is not None and not freshness.belongs(ready, run.job), draw)
 
-    def _below(self, shown: PlanView | None) -> None:
-        """What is left out and why, what a run takes that takes long, and the pins."""
-        if screen.narrow():  # there the picture is nearer to the controls without it
-            self._note(shown)
-        if shown is not None:
-            plan.refusals(shown.refused)
+    def _below(self, view: PlanView | None) -> None:
+        """Draw the methods without a plan and why, the refusal of a run that takes too long, and the pins."""
+        if screen.narrow():  # on a phone, so that the picture is near the sliders
+            self._note(view)
+        if view is not None:
+            plan.refusals(view.refused)
         if self.ready is not None:
             run_panel.refusal(self.ready)
         page = self.page
@@ -497,7 +517,7 @@ class _Screen(Part):
                 pins.compare(self.panel, page.texts.TITLE, self.preset, page.picture, page.ready)
 
     def _link(self) -> None:
-        """The address that restores the page; complete when all controls have been drawn."""
+        """Draw the link that restores the page, after all controls, whose values it holds."""
         own = None if self.experiment is None or self.experiment.public else self.experiment.problem
         read = () if own is None else own.read_by_itself
         links.show(self.panel, preset_menu.restoring(self.panel, self.page.presets, self.page.settings_of), read)
@@ -505,18 +525,18 @@ class _Screen(Part):
 
 @dataclass
 class _Sections:
-    """What stands below the first screen, one section at a time.
+    """The sections below the first screen, of which one is open.
 
-    shown : the plan; None while the settings make none. drawn : the charts of the results, once they were drawn.
+    view : the plan; None while the settings make none. drawn : the charts of the results, once these are drawn.
     """
 
     page: FamilyPage
     screen: _Screen
-    shown: PlanView | None
+    view: PlanView | None
     drawn: Shown | None = None
 
     def show(self) -> None:
-        """The bar, and what is open."""
+        """Draw the bar of sections, and the open one."""
         parts: dict[str, Callable[[], Any]] = {
             sections.PLAN: self.plan,
             sections.RESULTS: self.results,
@@ -525,19 +545,19 @@ class _Sections:
             sections.TAKE_AWAY: self.take_away,
             sections.BACKGROUND: self.background,
         }
-        if self.shown is None:
+        if self.view is None:
             parts |= dict.fromkeys((sections.PLAN, sections.SWEEP, sections.CHECK), lambda: st.caption(texts.NO_PLAN))
         self.screen.panel.sections(parts)
 
     def plan(self) -> None:
-        """What the settings buy: cards, figures and closer looks, of which only the open one is computed."""
-        assert self.shown is not None
-        panel, delta = self.screen.panel, self.screen.chosen.delta
-        plan.notes(self.shown.plans)
-        guarantee.line(self.shown.experiment, self.shown.plans, delta, self.page.noise_card)
-        self.page.draw_advice(self.shown)
+        """Draw the plan: cards, advice, charts and closer looks, of which only the open one is computed."""
+        assert self.view is not None
+        panel, delta = self.screen.panel, self.screen.sidebar.delta
+        plan.notes(self.view.plans)
+        guarantee.line(self.view.experiment, self.view.plans, delta, self.page.noise_card)
+        self.page.draw_advice(self.view)
         looks = plan.tabs(self.screen.small, self.screen.drawings, panel.key("chart_plan"))
-        looks |= self.page.closer_looks(panel, self.shown, delta)
+        looks |= self.page.closer_looks(panel, self.view, delta)
         tabs = st.tabs(list(looks), key=panel.key("tabs"), on_change="rerun")
         for tab, look in zip(tabs, looks.values(), strict=True):
             if tab.open:
@@ -545,23 +565,23 @@ class _Sections:
                     look()
 
     def sweep(self) -> None:
-        """How the methods compare as one setting changes, or two."""
-        assert self.shown is not None
-        tables = self.screen.chosen.source.tables if self.screen.chosen.source is not None else {}
-        diagnostics = results.diagnostics_shown(self.screen.panel, self.shown.experiment)
-        sweep_tab.show(self.screen.panel, self.page.texts.TITLE, self.shown.experiment, tables, diagnostics)
+        """Draw a sweep of the methods over one setting, or two."""
+        assert self.view is not None
+        tables = self.screen.sidebar.source.tables if self.screen.sidebar.source is not None else {}
+        diagnostics = results.diagnostics_shown(self.screen.panel, self.view.experiment)
+        sweep_tab.show(self.screen.panel, self.page.texts.TITLE, self.view.experiment, tables, diagnostics)
 
     def check(self) -> None:
-        """Audits of these methods."""
-        assert self.shown is not None
-        sections.check(self.page.family, self.page.texts.TITLE, self.shown.experiment)
+        """Draw links to audits of these methods."""
+        assert self.view is not None
+        sections.check(self.page.family, self.page.texts.TITLE, self.view.experiment)
 
     def results(self) -> None:
-        """What the last run brought."""
-        if (ended := self._ended()) is None:
+        """Draw the results of the last run."""
+        if (finished := self._finished()) is None:
             st.caption(texts.NO_RUN)
             return
-        page, panel, (run, trace, done) = self.page, self.screen.panel, ended
+        page, panel, (run, trace, done) = self.page, self.screen.panel, finished
         diagnostics = results.diagnostics_shown(panel, run.experiment)
         run_panel.changed(page.prefix)
         page.draw_release(panel, run, trace)
@@ -573,18 +593,18 @@ class _Sections:
         page.draw_verdict(run, trace, diagnostics)
 
     def take_away(self) -> None:
-        """Files."""
+        """Draw buttons for files: programs, charts, and the results of the last run."""
         page, experiment = self.page, self.screen.experiment
-        if (ended := self._ended()) is not None and self.drawn is None:
-            unseen = st.empty()  # their charts are made where they are drawn
+        if (finished := self._finished()) is not None and self.drawn is None:
+            unseen = st.empty()  # their charts are computed when they are drawn
             with unseen.container():
                 self.results()
             unseen.empty()
         with st.container(horizontal=True):
             if experiment is not None:
                 downloads.programs(page.prefix, experiment)
-            if ended is not None:
-                (run, trace, done), drawn = ended, self.drawn or []
+            if finished is not None:
+                (run, trace, done), drawn = finished, self.drawn or []
                 downloads.run_files(
                     page.prefix,
                     run.experiment,
@@ -595,26 +615,26 @@ class _Sections:
                 )
 
     def background(self) -> None:
-        """What is behind it all: the method in words, assumptions, errata, and the family's theory."""
+        """Draw the preset's story, the method in words, assumptions, errata, and the theory of the family."""
         page = self.page
         preset_menu.story(self.screen.panel, page.presets)
         with st.expander("About this method", icon=":material/menu_book:"):
             st.markdown(explain.document(page.package, "about.md"))
             st.caption(page.texts.NOT_COVERED)
-        if self.shown is not None:
-            page.draw_assumptions(self.shown)
+        if self.view is not None:
+            page.draw_assumptions(self.view)
         if errata := explain.errata(page.package):
             with st.expander("Where this tool and the paper differ", icon=":material/rule:"):
                 st.markdown(errata)
         explain.theory(page.prefix, page.package)
 
-    def _ended(self) -> tuple[Run, Trace, PlanView] | None:
-        """The run whose results are shown, what may be seen of it, and its plan."""
+    def _finished(self) -> tuple[Run, Trace, PlanView] | None:
+        """Return the run whose results are shown, its visible trace, and its plan; None without results."""
         run = run_panel.shown(self.page.prefix)
         if run is None or run.job.trace is None or (self.screen.uploaded and run.returns):
-            return None  # nothing of the demonstration stands below a file
+            return None  # no results of the demonstration below a user's file
         diagnostics = results.diagnostics_shown(self.screen.panel, run.experiment)
         return run, run.job.trace.visible(diagnostics), self.page.view(run.experiment)
 
     def _delta(self, run: Run) -> float:
-        return run.experiment.budget.own_delta(self.screen.chosen.delta)
+        return run.experiment.budget.own_delta(self.screen.sidebar.delta)

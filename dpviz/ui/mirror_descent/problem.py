@@ -1,6 +1,6 @@
 """The choice of a game: the kind of problem, its data, and its settings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -8,8 +8,6 @@ from dpviz.datasets.categories import CategoricalBundled, CategoricalGenerator
 from dpviz.datasets.groups import GroupedBundled, GroupedLosses, GroupedSigns
 from dpviz.datasets.synthetic import LatentGame
 from dpviz.errors import UserError
-from dpviz.families.mirror_descent import presets
-from dpviz.privacy.budgets import ApproximateDP, Budget
 from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
 from dpviz.problems.games.marginals import MarginalQueries
@@ -18,7 +16,6 @@ from dpviz.problems.games.quadratic_games import CurvedGame, QuadraticGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.ui.controls import Panel
 from dpviz.ui.experiment import problem_menu
-from dpviz.ui.experiment.controls import Offer
 from dpviz.ui.uploads import categories as category_upload
 from dpviz.ui.uploads import groups as group_upload
 
@@ -106,25 +103,3 @@ MENU = problem_menu.ProblemMenu(
     complete=_read_vertices,
     more_of=_vertices_of,
 )
-
-
-def offer(problem: type[ProblemSpecification]) -> Offer:
-    """Return the methods for a kind of problem."""
-    if issubclass(problem, MarginalQueries):
-        name = "methods_synthetic"
-    else:
-        learning = issubclass(problem, SparseRegression | Portfolio | PolytopeRegression)
-        name = "methods_learning" if learning else "methods_game"
-    return Offer(*presets.offered(problem), name)
-
-
-def applicable(settings: Sequence[str], problem: type[ProblemSpecification], budget: type[Budget]) -> tuple[str, ...]:
-    """Return those of the methods' settings that have a meaning for a kind of problem and a currency."""
-    excluded: set[str] = set()
-    if issubclass(problem, MarginalQueries | SparseRegression | Portfolio | PolytopeRegression):
-        excluded |= {"share_x", "split"}  # one player pays for everything
-    if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression):
-        excluded.add("draws_y")  # and is alone
-    if not issubclass(budget, ApproximateDP):
-        excluded |= {"accounting", "theorem"}  # what the paper states for (ε, δ) only
-    return tuple(name for name in settings if name not in excluded)

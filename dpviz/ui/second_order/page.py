@@ -1,19 +1,70 @@
-"""Description of the page of the second-order methods."""
+"""The page of the second-order methods."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from typing import Literal
 
+import numpy as np
+import streamlit as st
+
+from dpviz.datasets import Saddle
+from dpviz.datasets.bundled import CovertypeUpload
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.trace import Trace
 from dpviz.families import second_order
-from dpviz.families.second_order import advice, presets, texts
-from dpviz.ui.experiment.cloud import PlaneView
+from dpviz.families.second_order import PerturbedDescent, advice, figures, presets, texts
+from dpviz.families.second_order.advice import Forecast
+from dpviz.families.second_order.methods.algorithms import Descent, NonconvexMethod
+from dpviz.families.second_order.methods.releases import NOISY_CURVATURE, NOISY_GRADIENT
+from dpviz.families.second_order.theory import Analysis
+from dpviz.numbers import rounded_up, short, short_up
+from dpviz.plots import clouds
+from dpviz.plots.clouds import Background
+from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.lines import Limit
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.style import arm_styles
+from dpviz.privacy.accounting.currencies import UNITS
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.nonconvex.nonconvex import DIRECTIONS, NonconvexModel, RobustComponent
+from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee, hero
+from dpviz.ui.experiment import plan as page_plan
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.plan import PlanView, Shown
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.second_order import live, plan, plan_tabs, problem, results
+from dpviz.ui.experiment.run import Run, about_problem
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.markdown import show_table
+from dpviz.ui.second_order import closer_looks
+from dpviz.ui.second_order.problem import MENU
+from dpviz.ui.uploads.file import missing_rule
+
+Theory = Mapping[str, tuple[Forecast, ...]]  # the phases of every private method, by label
+Color = Literal["green", "orange", "red", "gray"]
+BADGES: Mapping[str, tuple[Color, str]] = {
+    "green": ("green", ":material/check_circle:"),
+    "amber": ("orange", ":material/schedule:"),
+    "red": ("red", ":material/block:"),
+}
+BLIND: tuple[Color, str] = ("gray", ":material/visibility_off:")
+REACH = (2.7, 1.5)  # of the picture, in both directions: the minima of the demonstration lie at ±2.1 of the first
+EVALUATIONS = 3e7  # rows times points of the ground, at most: about a third of a second
+MIN_POINTS, MAX_POINTS = 11, 41  # points along each direction
+OTHERS = 2  # further methods in the sentence of the headline
+PURPOSES = {"gradient_charged": "gradients", "hessian_charged": "Hessians", "search_charged": "line search"}
+ITERATIONS = {"iterations_charged": "iterations, gradient and Hessian together"}
+SOLVED = "At a minimum"
+COUNTED = 10_000_000  # numbers of a table that are loaded once more, to count rows
+ENDINGS = {"budget": "out of budget", "exhausted": "used all steps", "diverged": "diverged", "running": "running"}
 
 
 class SecondOrderPage(FamilyPage):
-    """The methods, their settings, and the contents of the page."""
+    """Second-order methods, which stop by themselves where gradient and curvature say that they are at a minimum."""
 
     prefix = "second"
     package = second_order
@@ -23,26 +74,365 @@ class SecondOrderPage(FamilyPage):
     references = "OPT once more, without noise: no privacy."
     currency = "approximate"
     at_first: Mapping[str, float] = {"epsilon": 0.2, "delta": 1e-5}
-    problems = problem.MENU
-    predict = staticmethod(advice.forecasts)
-    card = staticmethod(plan.card)
-    advice = staticmethod(plan.traffic_light)
-    drawings = staticmethod(plan.drawings)
-    looks = staticmethod(plan_tabs.looks)
-    note = staticmethod(plan.size_note)
-    assumptions = staticmethod(plan.assumptions)
-    picture = staticmethod(live.picture)
-    mapped = staticmethod(live.mapped)
-    along_steps = staticmethod(live.curves)
-    number = staticmethod(live.number)
-    summary = staticmethod(results.summary)
-    extra = staticmethod(results.tests)
-    verdict = staticmethod(results.verdict)
-    scenery = PlaneView(ground=live.ground)
+    problems = MENU
 
-    def options(self, view: PlanView) -> Options:
+    # ---------------------------------------------------------------------------------------------------- before a run
+
+    def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Theory:
+        return advice.forecasts(experiment, plans)
+
+    def size_note(self, view: PlanView) -> str:
+        """Describe rows, features and constants; mark the constants that do not follow from the loss."""
+        facts = next(iter(view.plans.values())).facts
+        assert isinstance(facts, NonconvexFacts)
+        return (
+            f"n = {facts.n:,} rows, d = {facts.d:,}; G = {short(facts.smoothness)}{_remark(facts, 'G')}, "
+            f"M = {short(facts.hessian_lipschitz)}{_remark(facts, 'M')}, f can fall by at most "
+            f"Γ = {short_up(facts.gap)}{_remark(facts, 'Γ')}."
+        )
+
+    def plan_charts(self, view: PlanView) -> Iterator[Chart]:
+        """Yield charts of the noise in each step, the privacy spent, noise against tolerances, and waiting times."""
+        yield figures.noise_and_targets(view.experiment.arms, view.plans, view.styles)
+        yield page_plan.privacy_spent(view, after="step at most")
+        theory: Theory = view.theory
+        yield figures.noise_against_tolerances(
+            {
+                forecast.name: (forecast.stopping.gradient_ratio, forecast.stopping.hessian_ratio)
+                for phases in theory.values()
+                for forecast in phases
+            }
+        )
+        last_phases = {
+            label: phases[-1] for label, phases in theory.items() if phases[-1].all_rows and not phases[-1].blind
+        }
+        yield figures.waiting_times({label: _waiting(forecast) for label, forecast in last_phases.items()}, view.styles)
+
+    def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
+        """Return the card with the noise of gradients in the first and the last step."""
+        name, ends, _, help = guarantee.noise_card(label, plan)
+        return name, ends, f"{label}, T = {plan.iterations:,}", help
+
+    def draw_advice(self, view: PlanView) -> None:
+        """Say if each method can stop, and how it could otherwise; then draw the numbers for that."""
+        theory: Theory = view.theory
+        if not theory:
+            return
+        st.header("Can your budget tell?", anchor=False)
+        forecasts = {label: advice.best(phases) for label, phases in theory.items()}
+        with st.container(horizontal=True, gap="small"):
+            for label, forecast in forecasts.items():
+                color, icon = BLIND if forecast.blind else BADGES[forecast.light]
+                st.badge(f"{label}: {texts.light(forecast).partition(': ')[2]}", icon=icon, color=color)
+        first = min(forecasts.values(), key=lambda forecast: forecast.blind)
+        if not first.blind:
+            say = {"green": st.success, "amber": st.warning, "red": st.error}[first.light]
+            say(texts.can_tell(first, view.plans[first.label]), icon=BADGES[first.light][1])
+        with st.expander("Every method, in numbers", icon=":material/traffic:"):
+            _table(theory)
+
+    def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        return closer_looks.tabs(panel, view, delta)
+
+    def draw_assumptions(self, view: PlanView) -> None:
+        private = guarantee.private(view.plans).values()
+        batch, n = min(int(plan.rows[0]) for plan in private), next(iter(private)).facts.n
+        problem = view.experiment.problem
+        assert isinstance(problem, NonconvexModel)
+        missing = "classes" if isinstance(problem.dataset, CovertypeUpload) else missing_rule(problem.dataset)
+        explain.assumptions(
+            explain.protects(problem.unit),
+            texts.batches(batch, n),
+            texts.COMPOSITION,
+            texts.constants(problem, missing),
+            texts.SCREEN,
+            problem.from_data,
+        )
+
+    # ---------------------------------------------------------------------------------------------------- during a run
+
+    def picture(self, run: Run, diagnostics: bool) -> Chart | None:
+        """Return the landscape with a dot for every run; for other data the noisy gradient against its tolerance."""
+        if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
+            return landscape(run, run.job.trace)
+        return self.curves(run, diagnostics)
+
+    def is_map(self, view: PlanView) -> bool:
+        return has_landscape(view.experiment.problem)
+
+    def curves(self, run: Run, diagnostics: bool) -> Chart | None:
+        """Return the chart of the noisy gradient against its tolerance."""
+        tolerances = {analysis_of(run, label).gradient_tolerance for label in run.plans}
+        limits = [Limit(value, f"tolerance {short(value)}") for value in tolerances] if len(tolerances) == 1 else []
+        return hero.curves(run, diagnostics, NOISY_GRADIENT.name, limits)
+
+    def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
+        """Return the number of runs of the first method that stopped; its sentence counts those within the targets."""
+        arms = [arm for arm in run.experiment.arms if arm.label in trace.lanes]
+        all_finishes = {arm: advice.finish(trace, arm, run.plans[arm.label]) for arm in arms}
+        finishes = {
+            arm.label: finish
+            for arm, finish in all_finishes.items()
+            if finish is not None and trace.lanes[arm.label].private
+        }
+        if not finishes:
+            return None
+        first, *others = finishes
+        arm = next(arm for arm in arms if arm.label == first)
+        within_targets = advice.within(trace, arm, run.plans[first])
+        sentences = [] if within_targets is None else [texts.targets(*within_targets)]
+        sentences += [texts.when(finishes[first])] if finishes[first].finished else [_why_none(run, first)]
+        sentences += [f"{label}: {texts.ended(finishes[label])}" for label in others[:OTHERS]]
+        reads_data = any(finish.solved is not None for finish in finishes.values())
+        return hero.Headline(
+            f"Runs stopped: {first}",
+            f"{finishes[first].finished} of {finishes[first].runs}",
+            "By themselves: where the noisy gradient is small and the noisy curvature is not negative."
+            + " Whether exact gradient and curvature meet the targets α and ε_H reads the raw data: **not private**."
+            * reads_data,
+            " ".join(sentences),
+        )
+
+    def ground(self, run: Run, *_axes: Ruler) -> Background | None:
+        """Return the objective below the runs, over a fixed part of the plane; None where it cannot be drawn.
+
+        The further arguments, the rulers of the runs, do not change it.
+        """
+        return _ground(run) if has_landscape(run.experiment.problem) else None
+
+    # ----------------------------------------------------------------------------------------------------- after a run
+
+    def curve_options(self, view: PlanView) -> Options:
         public = view.experiment.problem.public
-        return replace(super().options(view), second="gradient_norm" if public else "gradient_charged")
+        return replace(super().curve_options(view), second="gradient_norm" if public else "gradient_charged")
+
+    def draw_release(self, _panel: Panel, run: Run, trace: Trace) -> None:
+        """Draw a table of the ends of the runs of every method: for these methods, to finish is the result."""
+        rows, reads_data = [], False
+        for arm in run.experiment.arms:
+            finish = advice.finish(trace, arm, run.plans[arm.label]) if arm.label in trace.lanes else None
+            if finish is not None:
+                row = _ending_row(run, trace, arm.label, finish)
+                reads_data |= SOLVED in row
+                rows.append(row)
+        if not rows:
+            return
+        with explain.heading("Did they stop, and where?"):
+            if reads_data:
+                explain.privacy_badge("not private")
+        show_table(
+            rows,
+            placeholder="–",
+            help=texts.COLUMNS["endings"],
+            alt="Of every method: how many runs finished, at which step, and how many of these at a minimum",
+        )
+        warning = f" “{SOLVED}” reads the raw data: **not private**." if reads_data else ""
+        st.caption(f"How and when a run ended follows from what it released.{warning}")
+
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, _diagnostics: bool) -> Shown:
+        """Draw both tests of one method in every step against their tolerances, and the cost of its releases.
+
+        Returns the charts.
+        """
+        labels = [label for label, arm_trace in trace.lanes.items() if len(arm_trace.last(NOISY_GRADIENT.name))]
+        if not labels:
+            return []
+        with st.columns([1, 2])[0]:
+            label = panel.named("tests_of", "Tests of", labels, "Whose steps are shown.")
+        status, analysis = trace.lanes[label].privacy, analysis_of(run, label)
+        released = explain.released(run.experiment, run.experiment.replicates)
+        privacy = explain.REFERENCES if status == "not private" else released
+        parts = (
+            (NOISY_GRADIENT, analysis.gradient_tolerance, True, "Is the gradient small?"),
+            (NOISY_CURVATURE, -analysis.curvature_tolerance, False, "Is the curvature not negative?"),
+        )
+        drawings: Shown = []
+        for column, (metric, tolerance, log, heading) in zip(st.columns(2, gap="medium"), parts, strict=True):
+            certificate = (
+                f" {texts.CERTIFIED}" if metric is NOISY_CURVATURE and "certificate" in run.plans[label].noise else ""
+            )
+            caption = f"{texts.TESTS[metric.name]}{certificate} {privacy}"
+            chart = figures.stopping_test(
+                trace, label, metric.name, tolerance, log_y=log, heading=heading, words=caption
+            )
+            with column:
+                if chart.figure.data:
+                    drawings.append(charts.show(chart, panel.key(f"chart_test_{metric.name}")))
+                else:
+                    st.subheader(heading, anchor=False)
+                    st.info(_why_not(run, label), icon=":material/block:")
+        if status != "not private":
+            drawings += _spent(panel, run, trace, label, privacy)
+        return drawings
+
+    def draw_verdict(self, run: Run, _trace: Trace, diagnostics: bool) -> None:
+        """Say which share of the rows was shortened, if any was: read off the raw rows, so only with diagnostics."""
+        problem = run.experiment.problem
+        if not diagnostics or not run.has_data or not isinstance(problem, NonconvexModel):
+            return
+        facts = problem.facts()
+        if facts.n * facts.d > COUNTED:
+            return
+        if share := _shortened_share(problem.to_json(), run.tables):
+            explain.read_off(f"**Longer than 1**: {short(100 * share, 3)} % of the rows, which are shortened.")
+            st.caption(
+                "Counted in the raw data. “Divide rows by” a larger number changes fewer rows; all then weigh less."
+            )
+
+
+# ------------------------------------------------------------------------------------------------------------- the plan
+
+
+def _table(theory: Theory) -> None:
+    rows = [_row(forecast) for phases in theory.values() for forecast in phases]
+    show_table(
+        rows,
+        placeholder="–",
+        help=texts.COLUMNS["forecasts"],
+        style=explain.readable,
+        alt="Of every method and phase: whether it can stop, waiting time, steps, noise over tolerance, rows needed",
+    )
+    st.caption(f"{texts.FORECASTS} {SETTINGS_ONLY}")
+
+
+def _row(forecast: Forecast) -> dict[str, object]:
+    stopping = forecast.stopping
+    return {
+        "Method": forecast.name,
+        "Can it stop?": texts.light(forecast),
+        "W": stopping.waiting_time,
+        "T": stopping.iterations,
+        "Gradient": stopping.gradient_ratio,
+        "Curvature": stopping.hessian_ratio,
+        "Least decrease": None if any(a.symbol in "GM" for a in forecast.assumed) else forecast.decrease,
+        "Rows, practical": _rounded_up(forecast.practical),
+        "Rows, proven": _rounded_up(forecast.needed),
+        "Rows, published": _rounded_up(forecast.published),
+    }
+
+
+def _rounded_up(rows: float | None) -> float | None:
+    return None if rows is None else rounded_up(rows)
+
+
+def _waiting(forecast: Forecast) -> figures.Waiting:
+    rows, steps = advice.waiting_by_rows(forecast)
+    at_these_rows = (forecast.rows, forecast.stopping.waiting_time)
+    return figures.Waiting(rows, steps, at_these_rows, forecast.stopping.iterations / 2)
+
+
+def _remark(facts: NonconvexFacts, symbol: str) -> str:
+    """Return the remark behind a constant that does not follow from the loss, "" for one that does."""
+    if symbol == "Γ" and facts.released:
+        return " (released)"
+    return " (assumed)" * any(a.symbol == symbol for a in facts.assumed)
+
+
+# ----------------------------------------------------------------------------------------------------- the live picture
+
+
+def has_landscape(problem: ProblemSpecification) -> bool:
+    """Return true if the ground can be drawn: for the demonstration, whose first direction leads down."""
+    return isinstance(problem, RobustComponent) and isinstance(problem.data, Saddle)
+
+
+def analysis_of(run: Run, label: str) -> Analysis:
+    """Return targets and tolerances of a method."""
+    method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
+    facts = run.plans[label].facts
+    assert isinstance(method, NonconvexMethod) and isinstance(facts, NonconvexFacts)
+    return method.analysis(facts)
+
+
+def landscape(run: Run, trace: Trace) -> Chart | None:
+    """Return a chart of contours with a dot for every run of every method; None before the first step."""
+    return clouds.landscape(
+        trace,
+        partial(_ground, run),
+        arm_styles(run.experiment.arms),
+        DIRECTIONS,
+        what="objective",
+        heading="The objective below the runs",
+        caption=f"{texts.LANDSCAPE} **Not private**: it reads the raw data, which are generated.",
+    )
+
+
+@st.cache_resource(max_entries=8, scope="session", show_spinner=False, hash_funcs={Run: about_problem})
+def _ground(run: Run) -> Background:
+    """Compute the objective of a run in the plane of the first two coordinates; fewer points where rows are many."""
+    points = int(np.clip(np.sqrt(EVALUATIONS / run.problem.facts.n), MIN_POINTS, MAX_POINTS))
+    return clouds.evaluated(run.problem, *(np.linspace(-reach, reach, points) for reach in REACH))
+
+
+def _why_none(run: Run, label: str) -> str:
+    """Say why no run of a method stopped: because of its noise, or of its number of steps."""
+    forecast = advice.best(advice.forecasts(run.experiment, run.plans)[label])
+    return texts.TOO_SOON if forecast.stopping.recognised or forecast.stopping.too_short else texts.NOISY
+
+
+# ---------------------------------------------------------------------------------------------------------- the results
+
+
+def _ending_row(run: Run, trace: Trace, label: str, found: advice.Finish) -> dict[str, object]:
+    arm_trace = trace.lanes[label]
+    others = {status: arm_trace.status.count(status) for status in dict.fromkeys(arm_trace.status) if status in ENDINGS}
+    row: dict[str, object] = {
+        "Method": label,
+        "Finished": f"{found.finished} of {found.runs}",
+        "Median step": short(found.median_step, 4) if found.finished else None,
+    }
+    if found.solved is not None:
+        row[SOLVED] = f"{found.solved} of {found.finished}" if found.finished else None
+    row["Otherwise"] = ", ".join(f"{count} {ENDINGS[status]}" for status, count in others.items()) or None
+    used_share = _used_share(run.plans[label], trace, label)
+    if used_share is not None:
+        row["Used"] = f"{short(100 * used_share, 2)} %"
+    return row
+
+
+def _used_share(plan: Plan, trace: Trace, label: str) -> float | None:
+    """Return the mean share of the budget that the runs were charged; None without privacy.
+
+    The share is that of a currency in which costs add up. The cost of batches does not add up: for them, it is the
+    share of the iterations.
+    """
+    iterations, charged = trace.lanes[label].last("iterations_charged"), trace.spent(label)[1]
+    if plan.private and len(iterations):
+        return float(iterations.mean()) / plan.iterations
+    if plan.currency is None or not len(charged):
+        return None
+    return float(((charged[-1] / plan.spent(plan.currency)[-1]) ** UNITS[plan.currency].power).mean())
+
+
+@st.cache_data(max_entries=32, scope="session", show_spinner=False)
+def _shortened_share(text: str, _tables: Mapping[str, np.ndarray]) -> float:
+    """Return the share of rows that the problem with JSON text `text` shortens."""
+    return NonconvexModel.from_json(text).build(_tables).shortened_share
+
+
+def _why_not(run: Run, label: str) -> str:
+    """Say why a method has not released the curvature."""
+    method = next(arm.algorithm for arm in run.experiment.arms if arm.label == label)
+    facts = run.plans[label].facts
+    assert isinstance(facts, NonconvexFacts)
+    if isinstance(method, PerturbedDescent) or (isinstance(method, Descent) and method.curvature == "never"):
+        return texts.NEVER_ASKED
+    return texts.NOT_NEEDED if isinstance(method, Descent) and not method.asks(facts) else texts.NOT_YET
+
+
+def _spent(panel: Panel, run: Run, trace: Trace, label: str, privacy: str) -> Shown:
+    """Draw the cost of the releases of a method by purpose; return the charts."""
+    plan = run.plans[label]
+    if len(trace.lanes[label].last("iterations_charged")):
+        purposes, ceiling, start, title = ITERATIONS, float(plan.iterations), 0.0, "Iterations charged"
+        caption = "Every iteration pays for gradient and Hessian at once, whether or not both were of use."
+    else:
+        start, ceiling = plan.spent("rho")[[0, -1]].tolist()
+        purposes, title = PURPOSES, "Privacy spent, ρ"
+        caption = "Mean over the runs; the guarantee is the ceiling, whatever was used."
+    caption = f"{caption} {privacy}"
+    chart = figures.spent_by_purpose(trace, label, purposes, ceiling, before=start, title=title, words=caption)
+    return [charts.show(chart, panel.key("chart_purposes"))] if chart.figure.data else []
 
 
 PAGE = SecondOrderPage()

@@ -1,25 +1,57 @@
-"""Description of the page of the zeroth-order methods."""
+"""The page of the zeroth-order methods."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 
+import numpy as np
+import pandas as pd
+import streamlit as st
+
+from dpviz.experiments.experiment import Experiment
+from dpviz.experiments.plan import Plan
+from dpviz.experiments.summary import outcome
+from dpviz.experiments.trace import Trace
 from dpviz.families import zeroth_order
-from dpviz.families.zeroth_order import presets, texts
-from dpviz.families.zeroth_order.advice import forecast
+from dpviz.families.zeroth_order import figures, presets, texts
+from dpviz.families.zeroth_order.advice import Forecast, Option, forecast, reach, reduced_of
 from dpviz.families.zeroth_order.conversion import EVALUATIONS
-from dpviz.problems.values.black_box import BlackBox
-from dpviz.ui.experiment.cloud import PlaneView
+from dpviz.numbers import short, short_up
+from dpviz.plots import clouds
+from dpviz.plots.clouds import Background
+from dpviz.plots.elements.chart import Chart
+from dpviz.plots.elements.sheets import Ruler
+from dpviz.plots.elements.style import arm_styles
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.values.black_box import BentValley, BlackBox, PhaseRetrieval, ReluNetwork, TableModel
+from dpviz.problems.values.value_problem import ValueFacts
+from dpviz.ui import charts, explain
+from dpviz.ui.controls import Panel
+from dpviz.ui.experiment import guarantee, hero, released_model
+from dpviz.ui.experiment import plan as page_plan
+from dpviz.ui.experiment.controls import BY_NAME
 from dpviz.ui.experiment.page import FamilyPage
-from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.experiment.plan import PlanView, Shown, advised
 from dpviz.ui.experiment.results import Options
-from dpviz.ui.zeroth_order import live, plan, plan_tabs, results
-from dpviz.ui.zeroth_order import problem as problem_controls
+from dpviz.ui.experiment.run import Run
+from dpviz.ui.uploads.file import missing_rule
+from dpviz.ui.zeroth_order import closer_looks
+from dpviz.ui.zeroth_order.problem import MENU
+
+LINES = 4  # private methods in the picture
+DIRECTIONS = ("Parameter x₁", "Parameter x₂")
+ROWS, POINTS = 2000, 71  # of the ground, which is a picture; points along each direction
+BALL = 64  # points of the disc over which the ground is smoothed
+# The part of each function that is drawn: lowest and highest value of both parameters.
+REACH = {BentValley: ((-1.4, 1.6), (-1.6, 1.6)), PhaseRetrieval: ((-1.4, 1.4), (-1.4, 1.4))}
+MUCH = 0.05  # share that clipping takes away, above which it is a warning
 
 
 class ZerothOrderPage(FamilyPage):
-    """The methods, their settings, and the contents of the page."""
+    """Zeroth-order methods, which learn from values of the loss alone."""
 
-    prefix = plan.PREFIX
+    prefix = "zeroth"
     package = zeroth_order
     by_name = presets.BY_NAME
     words = texts.WORDS
@@ -28,30 +60,323 @@ class ZerothOrderPage(FamilyPage):
     data_heading = "Function"
     currency = "gaussian"
     at_first: Mapping[str, float] = {"mu": 0.3, "replicates": presets.REPLICATES}
-    problems = problem_controls.MENU
-    predict = staticmethod(forecast)
-    card = staticmethod(plan.card)
-    advice = staticmethod(plan.verdict)
-    drawings = staticmethod(plan.drawings)
-    looks = staticmethod(plan_tabs.looks)
-    note = staticmethod(plan.size_note)
-    assumptions = staticmethod(plan.assumptions)
-    picture = staticmethod(live.picture)
-    mapped = staticmethod(live.mapped)
-    along_steps = staticmethod(live.curves)
-    number = staticmethod(live.number)
-    summary = staticmethod(results.summary)
-    extra = staticmethod(results.extra)
-    verdict = staticmethod(results.verdict)
-    scenery = PlaneView(ground=live.below)
+    problems = MENU
 
-    def options(self, view: PlanView) -> Options:
+    # ---------------------------------------------------------------------------------------------------- before a run
+
+    def predict(self, experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
+        return forecast(experiment, plans)
+
+    def size_note(self, view: PlanView) -> str:
+        """Describe rows, parameters, and the largest distance of a run from its start."""
+        facts, far = ValueFacts.of(next(iter(view.plans.values())).facts), reach(view.plans)
+        note = f" A run ends within {short_up(far)} of its start." if far else ""
+        return f"n = {facts.n:,} rows, d = {facts.d:,} parameters, L = {short(facts.lipschitz)}.{note}"
+
+    def plan_charts(self, view: PlanView) -> Iterator[Chart]:
+        """Yield charts of the noise in an epoch, noise against dimension, noise of running sums, parts of the bound, μ
+        of the first steps, and the privacy spent, which is all charged at once."""
+        yield figures.noise_of_an_epoch(view.plans, view.styles)
+        yield figures.noise_by_dimension(view.experiment.arms, view.plans, view.styles)
+        forecast: Forecast = view.theory
+        yield figures.running_sums(reduced_of(view.experiment), forecast.facts, view.experiment.budget)
+        yield figures.bound_parts(forecast.bounds, forecast.facts, forecast.without)
+        yield figures.watched(forecast.watched, view.styles, forecast.mu or 0.0)
+        yield page_plan.privacy_spent(view)
+
+    def noise_card(self, label: str, plan: Plan) -> guarantee.Card:
+        """Return the card with the noise on each coordinate, as root mean square over the steps."""
+        noise = next(iter(plan.noise.values()))
+        help = "Standard deviation on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean "
+        value = short(float(np.sqrt((noise**2).mean())))
+        return "Noise of a step", value, f"{label}, {plan.iterations:,} steps", f"{help}square over the steps."
+
+    def draw_advice(self, view: PlanView) -> None:
+        """Warn where steps are too few to reach the minimum; draw the advised method, with a button that applies it."""
+        forecast: Forecast = view.theory
+        # No run with epochs gets as far as the minimum, where its distance is known.
+        if forecast.far is not None and 0 < forecast.reach < forecast.far:
+            st.warning(
+                texts.NO_REACH.format(far=short(forecast.far), reach=short_up(forecast.reach)),
+                title="Too few steps to get there",
+            )
+        if forecast.advice is None:
+            return
+        option = forecast.advice.choice
+        length, epochs = option.epochs
+        reason = "Advised at your size"  # by measured runs, which rest on no guess
+        if option.least is None and forecast.facts.exact:
+            reason = f"Smallest bound at your size{', if F* holds' * forecast.facts.guessed}"
+        advised(
+            f"**{reason}: “{option.way.name}”, T = {length:,}, K = {epochs:,}.** Why: “Advice” below.",
+            f"{self.prefix}_advised",
+            "Use these settings",
+            on_click=self._use,
+            args=(option,),
+            help="Chooses this method beside the published one, and its epochs. Epochs apply to both.",
+        )
+
+    def _use(self, option: Option) -> None:
+        """Set the controls to an option: its method, next to the published one, and its epochs."""
+        way, label = option.way, presets.label_of(option.way)
+        length, epochs = option.epochs
+        settings = {
+            "methods": list(dict.fromkeys([presets.PUBLISHED, label])),
+            "directions": BY_NAME,
+            "directions_per_row": None,
+            "sums": way.sums if label == presets.PUBLISHED and way.sums else BY_NAME,
+            "epoch_length": length,
+            "iterations": length * epochs,
+            "travel": 1.0,
+            "first_share": 0.5,
+            "follow_moves": way.follows,
+            "clipping": "lipschitz",
+            "concentration": None,
+            "fresh_start": True,
+        }
+        Panel(self.prefix).write(settings)
+
+    def closer_looks(self, panel: Panel, view: PlanView, delta: float) -> Mapping[str, Callable[[], None]]:
+        return closer_looks.tabs(panel, view, delta)
+
+    def draw_assumptions(self, view: PlanView) -> None:
+        forecast: Forecast = view.theory
+        facts = forecast.facts
+        problem = view.experiment.problem
+        explain.assumptions(
+            explain.protects(problem.unit),
+            texts.BATCHES,
+            texts.COMPOSITION,
+            texts.constants(facts.exact, missing_rule(problem.dataset), facts.guessed),
+            texts.SCREEN,
+            problem.from_data,
+        )
+
+    # ---------------------------------------------------------------------------------------------------- during a run
+
+    def picture(self, run: Run, diagnostics: bool) -> Chart | None:
+        """Return a dot for every run on the ground of a function of two parameters; for others the curves."""
+        if diagnostics and run.job.trace is not None and has_landscape(run.experiment.problem):
+            return landscape(run, run.job.trace)
+        return self.curves(run, diagnostics)
+
+    def is_map(self, view: PlanView) -> bool:
+        return has_landscape(view.experiment.problem)
+
+    def curves(self, run: Run, diagnostics: bool) -> Chart | None:
+        """Return the curves of the objective, step by step."""
+        return hero.curves(run, diagnostics, most=LINES)
+
+    def headline(self, run: Run, trace: Trace) -> hero.Headline | None:
+        """Return the headline: the end of the best method, compared with its start and with the end without privacy."""
+        headline, result = hero.lowest(run, trace), outcome(trace)
+        if headline is None or result is None:
+            return headline
+        start = short(result.start)
+        sentence = f"Down from {start}" if result.end < result.start else f"**No lower than where it started**, {start}"
+        if result.floor is not None:
+            sentence += f"; without privacy {short(result.floor)}"
+            sentence += ", a difference that may be chance" * result.chance(result.best, result.reference)
+        return headline._replace(sentence=f"{sentence}.")
+
+    def ground(self, run: Run, *_axes: Ruler) -> Background | None:
+        """Return the objective below the runs, over a fixed part of the plane; None where it cannot be drawn.
+
+        The further arguments, the rulers of the runs, do not change it.
+        """
+        return ground(run, smoothed=False) if has_landscape(run.experiment.problem) else None
+
+    # ----------------------------------------------------------------------------------------------------- after a run
+
+    def curve_options(self, view: PlanView) -> Options:
         problem = view.experiment.problem
         is_discontinuous = isinstance(problem, BlackBox) and not problem.loss().continuous
         second = "smoothed_gradient_norm" if is_discontinuous else "stationarity_bound"
         if not problem.public:
             second = EVALUATIONS.name
-        return replace(super().options(view), second=second)
+        return replace(super().curve_options(view), second=second)
+
+    def draw_release(self, panel: Panel, run: Run, trace: Trace) -> None:
+        """Draw the released model as the first result of a user's file; nothing for public data."""
+        problem = run.experiment.problem
+        arm_traces = released_model.of_each(trace)
+        if problem.public or not arm_traces or not isinstance(problem, TableModel):
+            return
+        model = _columns(problem)
+        names = list(model["column"])
+        if "unit" in model:
+            names = [f"{name} (unit {unit})" for name, unit in zip(names, model["unit"], strict=True)]
+        model = model.assign(**{label: arm_trace.output["x"][0] for label, arm_trace in arm_traces.items()})
+        sentences = {
+            label: f"{run.plans[label].iterations:,} steps; largest coefficients: "
+            f"{released_model.heaviest(arm_trace.output['x'][0], names)}."
+            for label, arm_trace in arm_traces.items()
+        }
+        released_model.show(panel, run, sentences, model, meaning(problem))
+
+    def draw_results(self, panel: Panel, run: Run, trace: Trace, diagnostics: bool) -> Shown:
+        """Draw the length of the noisy gradients, the stationarity of the runs, and for two parameters the raw and the
+        smoothed ground; return the charts."""
+        left, right = st.columns(2, gap="medium")
+        with left:
+            drawings = _norms(panel, run, trace)
+        if not diagnostics:
+            return drawings
+        for column, metric in zip((right, left), figures.STATIONARITY, strict=True):
+            with column:
+                drawings += _stationarity(panel, run, trace, metric)
+        return drawings + (_grounds(panel, run, trace) if has_landscape(run.experiment.problem) else [])
+
+    def draw_verdict(self, _run: Run, trace: Trace, diagnostics: bool) -> None:
+        """Say how much clipping took away at the end of the run; only with diagnostics."""
+        if not diagnostics:
+            return
+        clipped = {
+            label: (float(shares.mean()), float(masses.mean()))
+            for label, arm_trace in trace.lanes.items()
+            if len(shares := arm_trace.last("clipped_share")) and len(masses := arm_trace.last("clipped_mass"))
+        }
+        if not clipped:
+            return
+        label, (share, mass) = max(clipped.items(), key=lambda item: item[1])
+        explain.read_off(f"**Clipped**: {texts.clipped(share, mass, label)}")
+        if mass > MUCH:
+            st.warning(texts.MUCH_CLIPPED, title="Clipping changes the function")
+
+
+# -------------------------------------------------------------------------------------------- the ground below the runs
+
+
+def has_landscape(problem: ProblemSpecification) -> bool:
+    """Return true if the ground can be drawn: for simulated functions of two parameters."""
+    return type(problem) in REACH and problem.facts().d == len(DIRECTIONS)
+
+
+def landscape(run: Run, trace: Trace, smoothed: bool = False) -> Chart | None:
+    """Return a chart of contours, and what every run of every method would release; None before the first step."""
+    what = "smoothed objective" if smoothed else "objective"
+    return clouds.landscape(
+        trace,
+        partial(ground, run, smoothed),
+        arm_styles(run.experiment.arms),
+        DIRECTIONS,
+        what=what,
+        heading=f"Smoothed over r = {short(radius(run))}" if smoothed else "The function itself",
+        caption=f"{texts.LANDSCAPE.format(what=what)} **Not private**: it reads the raw data, which are generated.",
+    )
+
+
+def ground(run: Run, smoothed: bool) -> Background:
+    """Compute the objective of a run's function over both parameters, if `smoothed` over discs of radius r."""
+    objective = _evaluate(run.experiment.problem.to_json())
+    return averaged(objective, radius(run)) if smoothed else objective
+
+
+def radius(run: Run) -> float:
+    """Return the radius r over which a run's function is smoothed."""
+    facts = run.problem.facts
+    assert isinstance(facts, ValueFacts)
+    return facts.radius
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _evaluate(text: str) -> Background:
+    """Compute the objective of the simulated function with JSON text `text`, of ROWS rows: the picture is the same."""
+    problem = BlackBox.from_json(text)
+    x, y = (np.linspace(low, high, POINTS) for low, high in REACH[type(problem)])
+    return clouds.evaluated(problem.replaced(rows=ROWS).build(), x, y)
+
+
+def averaged(ground: Background, radius: float) -> Background:
+    """Compute the mean of a ground over discs of this radius around each point of the grid.
+
+    Between the points the ground is linear; beyond its edge it is continued by odd reflection.
+    """
+    cells = radius / (ground.x[1] - ground.x[0]), radius / (ground.y[1] - ground.y[0])
+    padding = math.ceil(max(cells)) + 1
+    padded = np.pad(ground.values, padding, mode="reflect", reflect_type="odd")
+    angles = np.arange(BALL) * np.pi * (3 - np.sqrt(5))  # a sunflower: evenly over the disc
+    radii = np.sqrt((np.arange(BALL) + 0.5) / BALL)
+    total = np.zeros_like(ground.values)
+    for length, angle in zip(radii.tolist(), angles.tolist(), strict=True):
+        moved = _shift(padded, padding, cells[0] * length * math.cos(angle))
+        total += _shift(moved.T, padding, cells[1] * length * math.sin(angle)).T
+    return Background(ground.x, ground.y, total / BALL)
+
+
+def _shift(values: np.ndarray, padding: int, cells: float) -> np.ndarray:
+    """Return values (m, k + 2 padding) at `cells` cells further along the last axis, without the padding: (m, k)."""
+    whole, last = math.floor(cells), values.shape[1] - padding
+    share = cells - whole
+    near = values[:, padding + whole : last + whole]
+    return np.asarray((1 - share) * near + share * values[:, padding + whole + 1 : last + whole + 1])
+
+
+# ---------------------------------------------------------------------------------------------------------- the results
+
+
+def _norms(panel: Panel, run: Run, trace: Trace) -> Shown:
+    """Draw the length of the released gradients next to that of the noise in them; return the chart, if any."""
+    experiment = run.experiment
+    privacy = explain.released(experiment, experiment.replicates)
+    chart = figures.norms(trace, run.plans, arm_styles(experiment.arms), privacy)
+    return [charts.show(chart, panel.key("chart_norms"))] if chart.figure.data else []
+
+
+def _stationarity(panel: Panel, run: Run, trace: Trace, metric: str) -> Shown:
+    """Draw a metric of stationarity with the error of its sample of rows; return the chart, if any."""
+    experiment, problem = run.experiment, run.experiment.problem
+    privacy = explain.diagnostic(experiment.replicates, problem.public)
+    chart = figures.stationarity(trace, metric, arm_styles(experiment.arms), privacy)
+    if chart.figure.data:
+        return [charts.show(chart, panel.key(f"chart_{figures.STATIONARITY[metric]}"))]
+    if metric == "stationarity_bound" and isinstance(problem, BlackBox) and not problem.loss().continuous:
+        st.caption(texts.NO_STATIONARITY)
+    return []
+
+
+def _grounds(panel: Panel, run: Run, trace: Trace) -> Shown:
+    """Draw the objective next to the smoothed objective, on which the method descends; return the charts."""
+    landscapes = {smoothed: landscape(run, trace, smoothed) for smoothed in (False, True)}
+    keyed = [
+        (chart, panel.key(f"chart_ground_{smoothed}")) for smoothed, chart in landscapes.items() if chart is not None
+    ]
+    return charts.beside(*keyed)
+
+
+def _columns(problem: TableModel) -> pd.DataFrame:
+    """Return a table with a row for each parameter: its column, the declared range, and for a network its unit."""
+    table = released_model.coefficients(problem.data.facts(), problem.intercept)
+    if not isinstance(problem, ReluNetwork):
+        return table
+    units = np.repeat(np.arange(1, problem.units + 1), len(table))
+    return pd.concat([table] * problem.units, ignore_index=True).assign(unit=units)
+
+
+def meaning(problem: TableModel) -> str:
+    """Explain how to predict with the coefficients."""
+    facts = problem.data.facts()
+    divisor = math.sqrt(problem.features) if problem.divisor is None else problem.divisor
+    inputs = (
+        "A row's inputs are its values, each scaled from its range to [-1, 1]"
+        f"{', a category being 1 in its rows and -1 elsewhere' * bool(facts.blocks)}"
+        f"{', and the constant 1' * problem.intercept}, all divided by {short(divisor, 6)}"
+        f"{', and shortened to length 1 if they are longer' * (divisor < math.sqrt(problem.features))}."
+    )
+    symmetric = problem.targets == "symmetric"
+    output = "the sum of coefficient × input"
+    if isinstance(problem, ReluNetwork):
+        half = -(-problem.units // 2)
+        first = f"units 1 to {half}" if half > 1 else "unit 1"
+        output = (
+            f"the sum over {first} less that over the others, divided by √{problem.units}, each giving {output} where "
+            "that is positive, else 0"
+        )
+    if facts.target is None:
+        return f"{inputs} Predict the positive class where the output is above {0 if symmetric else '½'}: {output}."
+    low, high = facts.target
+    offset, factor = ((low + high) / 2, (high - low) / 2) if symmetric else (low, high - low)
+    return f"{inputs} The prediction is {short(offset, 6)} + {short(factor, 6)} × the output: {output}."
 
 
 PAGE = ZerothOrderPage()

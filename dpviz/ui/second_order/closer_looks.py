@@ -31,7 +31,7 @@ MODES: dict[str, Mode] = {"honest": "honest", "published": "published"}
 MODE_TITLES = {"honest": "Honest", "published": "As published"}
 
 
-def looks(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
     """Return the functions that draw the tabs, by title."""
     return {
         "Where the budget goes": lambda: _split(panel, view),

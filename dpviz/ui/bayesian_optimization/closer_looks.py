@@ -13,7 +13,6 @@ from dpviz.families.bayesian_optimization.planning import Landscape
 from dpviz.numbers import short
 from dpviz.specification import Control
 from dpviz.ui import charts, explain
-from dpviz.ui.bayesian_optimization import plan
 from dpviz.ui.controls import Panel, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
@@ -28,14 +27,35 @@ ASSUMED = (
 )
 
 
-def looks(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
     """Return the functions that draw the tabs, by title."""
     return {
-        "Advice": lambda: plan.reasons(view),
+        "Advice": lambda: _reasons(view),
         "Privacy": lambda: _privacy(panel, view, delta),
         "Steps and users": lambda: _steps(panel, view),
         "Other ways to look": lambda: _others(panel, view, delta),
     }
+
+
+def _reasons(view: PlanView) -> None:
+    """Draw the reason for the advised bias level, and a table of all levels."""
+    forecast: Forecast = view.theory
+    if forecast.advice is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    st.markdown(forecast.advice.why)
+    rows = [
+        {
+            "Bias level ω": row.level,
+            "First batch b₁": "more than there are" if row.batch is None else str(row.batch),  # a column has one type
+            "Planned bias": row.bias,
+            "Noise": forecast.advice.noise,
+            "Trainings of a run, about": row.trainings,
+        }
+        for row in forecast.advice.rows
+    ]
+    show_table(rows, style=explain.readable, alt="Of every bias level: first batch, bias, noise, and trainings")
+    st.caption(f"{texts.TEXTS['CHARTS']['trainings_by_level']['caption']} {SETTINGS_ONLY}")
 
 
 def _privacy(panel: Panel, view: PlanView, delta: float) -> None:

@@ -1,5 +1,6 @@
 """Tabs of the plan of the zeroth-order methods: running sums, rows needed, and readings of the budget."""
 
+import math
 from collections.abc import Callable
 
 import streamlit as st
@@ -13,21 +14,54 @@ from dpviz.ui.controls import Panel, in_place, mistake
 from dpviz.ui.experiment.plan import PlanView
 from dpviz.ui.explain import SETTINGS_ONLY
 from dpviz.ui.markdown import show_table
-from dpviz.ui.zeroth_order import plan
 
 ACCURACY = Control(
     "accuracy", "Stationarity", texts.ACCURACY_HELP, 0.3, float, 0.01, 1.0, symbol="ε", unit="L", scale="log"
 )
 
 
-def looks(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
     """Return the functions that draw the tabs, by title."""
     return {
-        "Advice": lambda: plan.reasons(view),
+        "Advice": lambda: _reasons(view),
         "Running sums": lambda: _sums(panel, view),
         "Rows needed": lambda: _rows(panel, view),
         "Accounting": lambda: _readings(panel, view, delta),
     }
+
+
+def _reasons(view: PlanView) -> None:
+    """Draw the reason for the advised method, and a table of all options."""
+    forecast: Forecast = view.theory
+    advice = forecast.advice
+    if advice is None:
+        st.info(texts.NOT_GAUSSIAN, icon=":material/block:")
+        return
+    st.markdown(advice.why)
+    rows: list[dict[str, object]] = []
+    for option in sorted(advice.options, key=lambda option: (option.least or (math.inf,))[0]):
+        length, epochs = option.epochs
+        is_finite = math.isfinite(option.best.bound)
+        step, epoch = option.noise if is_finite else (math.nan, math.nan)
+        rows.append(
+            {
+                "Option": option.way.name,
+                "Runs end at": option.least[0] if option.least else math.nan,
+                "T": length,
+                "K": epochs,
+                "Noise, step": step,
+                "Noise, epoch": epoch,
+                "Bound": option.bound if is_finite else math.inf,
+                "Smallest bound": option.best.bound,
+                "its T": option.best.length,
+                "its K": option.best.epochs,
+                "Runs there": math.nan if option.there is None else option.there,
+            }
+        )
+    show_table(rows, style=explain.readable, alt="Of every option: what runs came to, its noise, and its bound")
+    restriction = "" if forecast.facts.exact else " Bounds do not hold here: values jump, or move faster than L."
+    limit = f"From L = {short(forecast.facts.lipschitz)} on a bound says nothing."
+    st.caption(f"{texts.OPTIONS}{restriction} {limit} {SETTINGS_ONLY}")
 
 
 # --------------------------------------------------------------------------------------------------------- running sums

@@ -1,0 +1,434 @@
+"""Closer looks at the plan of a game, each in a tab that is computed only while it is open."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from dpviz.families.mirror_descent import (
+    CertifiedSampling,
+    bounds,
+    choice_figures,
+    figures,
+    planning,
+    presets,
+    rates,
+    sampling_bias,
+    texts,
+)
+from dpviz.families.mirror_descent.methods.algorithms import VertexSampling
+from dpviz.numbers import short
+from dpviz.plots import plan_figures, sweep_figures
+from dpviz.plots.elements.chart import Chart
+from dpviz.privacy.budgets import ApproximateDP
+from dpviz.problems.base import ProblemSpecification
+from dpviz.problems.games.games import GameFacts
+from dpviz.problems.games.group_loss import GroupLoss, LossMatrix
+from dpviz.problems.games.marginals import MarginalQueries
+from dpviz.problems.games.matrix_games import MatrixGame
+from dpviz.problems.games.quadratic_games import QuadraticGame
+from dpviz.specification import Control
+from dpviz.sweeps.sweep import Sweep
+from dpviz.sweeps.sweep_result import SweepResult
+from dpviz.ui import charts, explain, number_table
+from dpviz.ui.controls import Panel, in_place, mistake
+from dpviz.ui.experiment import guarantee, sweep_tab
+from dpviz.ui.experiment import sweep as sweep_panel
+from dpviz.ui.experiment.plan import PlanView
+from dpviz.ui.explain import SETTINGS_ONLY
+from dpviz.ui.markdown import show_table
+
+VERTICES = Control(
+    "maurey_d", "Vertices", "Vertices of the strategy that is sampled.", 100, int, 2, 3000, symbol="d", scale="log"
+)
+SUBJECTS = {
+    "value": "A curved value",
+    "gradient": "This game's gradients",
+    "spread": "Their spread",
+    "tail": "Rare events",
+}
+DRAWS = (1, 2, 4, 8, 16, 32, 64)
+ROWS, REPETITIONS = 500, 1000
+MAX_VERTICES = 2000  # beyond, a measurement would take more than a few seconds
+
+
+def sampling_bias_tab(panel: Panel, view: PlanView) -> None:
+    """Draw the control for a subject, and the bias of drawn vertices in it."""
+    st.markdown(texts.SAMPLING_BIAS)
+    subject = panel.choice("maurey_of", "Look at", SUBJECTS, "value", "What is seen through drawn vertices.")
+    if subject == "value":
+        _value(panel)
+    elif subject == "tail":
+        charts.show(choice_figures.tails((1, 4, 16, 64)), panel.key("chart_tail"))
+    else:
+        _gradients(panel, view, subject)
+
+
+def _value(panel: Panel) -> None:
+    with st.columns([1, 2])[0]:
+        vertices = int(panel.number(VERTICES, "maurey_d") or VERTICES.default)
+    charts.show(figures.maurey(_measure(min(max(vertices, 2), 3000))), panel.key("chart_maurey"))
+
+
+def _gradients(panel: Panel, view: PlanView, subject: str) -> None:
+    """Draw the bias or spread of the gradients of the user's game, on its first rows: a diagnostic, so for public data
+    only.
+
+    subject : "gradient" or "spread".
+    """
+    facts, problem = facts_of(view), view.experiment.problem
+    if not problem.public:
+        st.info("This look reads the rows, and no budget pays for it. It is there for generated and bundled data.")
+        return
+    if max(facts.d_x, facts.d_y) > MAX_VERTICES:
+        st.info(f"Choose at most {MAX_VERTICES:,} strategies of each player: the look would take too long.")
+        return
+    bias = _measure_game(problem.to_json(), subject)
+    caption = (
+        f"At uniform strategies, {REPETITIONS:,} simulated draws, the first {min(ROWS, facts.n):,} rows. "
+        f"{explain.diagnostic(1, problem.public)}"
+    )
+    if subject == "gradient":
+        chart = choice_figures.gradient_bias(bias, facts, caption)
+    else:
+        chart = choice_figures.gradient_spread(bias, caption)
+    charts.show(chart, panel.key(f"chart_{subject}"))
+
+
+@st.cache_data(max_entries=32, show_spinner=False)
+def _measure(vertices: int) -> sampling_bias.SamplingBias:
+    return sampling_bias.measure(DRAWS, vertices, 2000, 0)
+
+
+@st.cache_data(max_entries=32, show_spinner="Drawing vertices…")
+def _measure_game(text: str, subject: str) -> sampling_bias.SamplingBias:
+    """Measure bias or spread of gradients at uniform strategies, for the problem with JSON text `text`."""
+    game = ProblemSpecification.from_json(text).build()
+    x, y = game.facts.uniform(1)  # type: ignore[attr-defined]
+    rows = slice(0, min(ROWS, game.facts.n))
+    measure = sampling_bias.measure_game if subject == "gradient" else sampling_bias.measure_spread
+    return measure(game, (x[0], y[0]), DRAWS, REPETITIONS, 0, rows)  # type: ignore[arg-type]
+
+
+TARGET = Control(
+    "target_gap", "Target gap", "The gap that you could live with.", 0.1, float, 0.001, 2.0, symbol="α", scale="log"
+)
+REALS = ("Rate", "of which privacy", "Known before", "τ")
+
+
+# ------------------------------------------------------------------------------------------------ where the budget goes
+
+
+def budget_split(panel: Panel, view: PlanView) -> None:
+    """Draw the splits of the budget: between the players, for a certificate, for the groups' shares."""
+    facts, budget, problem = facts_of(view), view.experiment.budget, view.experiment.problem
+    if not budget.private:
+        st.info("Without privacy there is no budget to split.")
+        return
+    parts: list[Callable[[], None]] = []
+    if planning.both_pay(facts):
+        players(panel, view)
+    if facts.gap_change:
+        parts.append(lambda: _certificate(panel, view))
+    if isinstance(problem, GroupLoss | LossMatrix):
+        parts.append(lambda: _group_shares(panel, view))
+    if not (parts or planning.both_pay(facts)):
+        st.info("One player pays for everything here, and there is nothing else to buy.")
+        return
+    for start in range(0, len(parts), 2):
+        for column, part in zip(st.columns(2, gap="medium"), parts[start : start + 2], strict=False):
+            with column:
+                part()
+
+
+def _certificate(panel: Panel, view: PlanView) -> None:
+    facts, budget = facts_of(view), view.experiment.budget
+    arms = (arm.algorithm for arm in view.experiment.arms)
+    certificate_share = next(
+        (method.certificate_share for method in arms if isinstance(method, CertifiedSampling)), None
+    )
+    charts.show(choice_figures.certificate(facts, budget, chosen=certificate_share), panel.key("chart_certificate"))
+
+
+def _group_shares(panel: Panel, view: PlanView) -> None:
+    problem = view.experiment.problem
+    assert isinstance(problem, GroupLoss | LossMatrix)
+    data = problem.data.facts()
+    chart = choice_figures.group_shares(
+        data.n, data.smallest_share, view.experiment.budget, costs_paid=data.shares_costs
+    )
+    charts.show(chart, panel.key("chart_shares"))
+
+
+# --------------------------------------------------------------------------------------------------- rows for a target
+
+
+def rows_for_gap(panel: Panel, view: PlanView) -> None:
+    """Draw the rows that a target gap needs, by the bound and by measured runs."""
+    st.markdown(texts.ROWS_NEEDED)
+    if not view.experiment.budget.private:
+        st.info("Without privacy the bound does not depend on the number of rows.")
+        return
+    with st.columns([1, 2])[0]:
+        target = panel.number(TARGET, TARGET.name)
+    if mistake(TARGET, target) or target is None:
+        return
+    facts, method = facts_of(view), sampling(view)
+    chart, _ = choice_figures.rows_for_gap(
+        view.experiment.problem,
+        facts,
+        view.experiment.budget,
+        float(target),
+        method.iterations,
+        view.styles,
+        draws=method.each_draws,
+    )
+    charts.show(chart, panel.key("chart_rows"))
+
+
+# ------------------------------------------------------------------------------------------------------ paper's bound
+
+
+def paper_bound(panel: Panel, view: PlanView) -> None:
+    """Draw the paper's error bound next to the direct one."""
+    st.markdown(texts.TWO_ANALYSES)
+    budget, facts, method = view.experiment.budget, facts_of(view), sampling(view)
+    if not isinstance(budget, ApproximateDP):
+        st.info("The paper states its bound for (ε, δ)-DP. State the guarantee as (ε, δ) to compare.")
+        return
+    if not facts.oscillation_x:
+        st.info("The paper's bound is about players who both read data.")
+        return
+    chart = choice_figures.paper_beside(facts, budget, draws=method.draws, share_x=method.own_share)
+    charts.show(chart, panel.key("chart_paper_bound"))
+
+
+# ------------------------------------------------------------------------------------------------------ paper's table
+
+
+def table(view: PlanView) -> None:
+    """Draw the paper's Table 1 at the user's size, with the best rates known before the paper."""
+    st.markdown("Rates and parameters of the paper's theorems at your size, and what was known before it.")
+    budget, facts = view.experiment.budget, facts_of(view)
+    if not isinstance(budget, ApproximateDP):
+        st.info("The paper states its rates for (ε, δ)-DP. State the guarantee as (ε, δ) to see the table.")
+        return
+    if isinstance(view.experiment.problem, MarginalQueries):
+        rows: list[tuple[rates.Setting, rates.Previous | None]] = [
+            (
+                rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
+                rates.queries_before(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta),
+            )
+        ]
+    else:
+        sizes = planning.sizes(facts, budget)
+        rows = [(row, rates.previous(sizes, row.result)) for row in rates.settings(sizes)]
+    show_table(
+        [
+            {
+                "Result": row.theorem,
+                "Rate": row.rate,
+                "of which privacy": row.private_rate,
+                "Known before": previous.rate if previous else None,
+                "By": previous.source if previous else None,
+                "T": row.rounds,
+                "K": row.draws,
+                "B": row.batch,
+                "τ": row.step_size,
+                "U": row.stop or row.refresh,
+            }
+            for row, previous in rows
+        ],
+        placeholder="–",
+        column_config={
+            name: st.column_config.TextColumn(help=help)
+            if name == "By"
+            else st.column_config.NumberColumn(help=help, format="%.3g" if name in REALS else "localized")
+            for name, help in texts.COLUMNS["theorems"].items()
+        },
+        alt="The paper's theorems with rate, best rate known before, rounds, draws, batch and step size",
+    )
+    st.caption(f"{texts.RATES} {SETTINGS_ONLY}")
+
+
+DATA_SETS = replace(sweep_tab.DATA_SETS, name="sweep_data_sets", default=5)
+MAX_DIMENSIONS = {"100": "up to 100", "300": "up to 300", "1000": "up to 1,000", "3000": "up to 3,000"}
+DIMENSIONS = (10, 30, 100, 300, 1000, 3000)
+
+
+def tabs(panel: Panel, view: PlanView, delta: float) -> dict[str, Callable[[], None]]:
+    """Return the functions that draw the tabs, by title."""
+    return {
+        "Gap against dimension": lambda: _dimension(panel, view),
+        "Accounting": lambda: _accounting(panel, view, delta),
+        "Where the budget goes": lambda: budget_split(panel, view),
+        "Rows for a target": lambda: rows_for_gap(panel, view),
+        "Bias of few draws": lambda: sampling_bias_tab(panel, view),
+        "The paper's bound": lambda: paper_bound(panel, view),
+        "The paper's table": lambda: table(view),
+    }
+
+
+def facts_of(view: PlanView) -> GameFacts:
+    """Return the public facts of the game of a view."""
+    facts = next(iter(view.plans.values())).facts
+    assert isinstance(facts, GameFacts)
+    return facts
+
+
+def sampling(view: PlanView) -> VertexSampling:
+    """Return the settings of vertex sampling on this page: of its first arm, or the defaults."""
+    methods = (arm.algorithm for arm in view.experiment.arms if isinstance(arm.algorithm, VertexSampling))
+    return next(methods, VertexSampling())
+
+
+def _dimension(panel: Panel, view: PlanView) -> None:
+    """Draw the sweep of the gap against the number of strategies, with every selected method."""
+    st.markdown(texts.DIMENSIONS)
+    experiment = view.experiment
+    if not isinstance(experiment.problem, MatrixGame | QuadraticGame):
+        st.info("Choose the matrix game or the quadratic game: their number of strategies can be varied.")
+        return
+    left, right, _ = st.columns(3, vertical_alignment="bottom")
+    with left:
+        max_dimension = int(
+            panel.choice("sweep_longest", "Strategies", MAX_DIMENSIONS, "1000", "The largest number of strategies.")
+        )
+    with right:
+        data_sets = panel.number(DATA_SETS, DATA_SETS.name)
+    sweep: Sweep | None = None
+    if not mistake(DATA_SETS, data_sets):
+        sweep = presets.dimension_sweep(experiment, [d for d in DIMENSIONS if d <= max_dimension], int(data_sets or 1))
+    sweep_panel.panel(panel.key("sweep"), "Gap against dimension", sweep, lambda result: _draw_sweep(panel, result))
+
+
+def _draw_sweep(panel: Panel, result: SweepResult) -> None:
+    """Draw the results of a sweep: the curves, and the laws of their growth."""
+    figure = sweep_figures.against(result, "Strategies of each player", symbol="d")
+    chart = Chart(
+        figure,
+        "Duality gap against the number of strategies",
+        "Duality gap against the number of strategies, one line per method; crossovers are marked",
+        "n, budget and rounds as set. Median and 10-90 % band of all runs on all data sets. Slopes are those of log "
+        "gap against log d, with 95 % intervals over data sets and runs; marks show where curves cross, bars from the "
+        "least to the largest value over the data sets. **Not private**: the gap reads the data, which are public.",
+        "not private",
+    )
+    charts.show(chart, panel.key("chart_sweep"))
+    sweep_panel.laws(result, "d")
+
+
+def _accounting(panel: Panel, view: PlanView, delta: float) -> None:
+    st.markdown(texts.ACCOUNTING)
+    label = next((label for label, plan in guarantee.private(view.plans).items() if planning.ranges(plan)), None)
+    if label is None:
+        st.info("Choose a method that draws vertices.")
+        return
+    labels = [name for name, plan in guarantee.private(view.plans).items() if len(plan.events) > 0]
+    with st.columns([1, 2])[0]:
+        label = panel.named("accounting_of", "Method", labels, "Whose plan is looked at.", label)
+    left, right = st.columns(2, gap="medium")
+    with left:
+        caption = "The same draws, read by different accountants; the lowest one holds."
+        chart = plan_figures.accountant_curves(view.plans[label], delta, "round of one method", caption)
+        charts.show(chart, panel.key("chart_accountants"))
+    with right:
+        _paper_step(panel, view)
+    _positions(panel, view)
+
+
+def _positions(panel: Panel, view: PlanView) -> None:
+    """Draw the cost of rows by their position: in a single pass, rows that are read early pay in more draws."""
+    for arm in view.experiment.arms:
+        method, plan = arm.algorithm, view.plans[arm.label]
+        if isinstance(method, VertexSampling) and method.batching == "single" and plan.private:
+            charts.show(figures.rho_by_position(plan, arm.label), panel.key("chart_positions"))
+            return
+
+
+def _paper_step(panel: Panel, view: PlanView) -> None:
+    """Draw the true cost of the paper's step size."""
+    budget = view.experiment.budget
+    facts = facts_of(view)
+    if not isinstance(budget, ApproximateDP) or not (facts.oscillation_x and facts.oscillation_y):
+        st.info("The paper states its composition for (ε, δ) and two players who need data.")
+        return
+    paper = sampling(view).replaced(accounting="paper", batching="single", parameters="own", relative_step=1.0)
+    with in_place():
+        plan = paper.plan(facts, budget)
+        caption = (
+            f"Single pass, T = {plan.iterations:,}, the paper's step τ = {short(plan.resolved['step_size_x'])} at δ = "
+            f"{short(budget.delta)}."
+        )
+        charts.show(figures.accounting_gain(bounds.paper_costs(plan), caption), panel.key("chart_gain"))
+
+
+(SHARE_X,) = (control for control in VertexSampling.controls() if control.name == "share_x")
+STARTS: Mapping[str, Mapping[str, Any]] = {
+    "Even": {"split": "own", SHARE_X.name: planning.EVEN},
+    "Best by the bound": {"split": "bound"},
+}
+NAMES = ("x, who minimises", "y, who maximises")
+
+
+def players(panel: Panel, view: PlanView) -> None:
+    """Draw the split as a slider and a table, and its bound next to those of the even and the best split."""
+    all_comparisons = {arm.label: bounds.compare(arm.algorithm, view.plans[arm.label]) for arm in view.experiment.arms}
+    comparisons = {label: comparison for label, comparison in all_comparisons.items() if comparison is not None}
+    user_share = next(
+        (comparisons[arm.label].share for arm in view.experiment.arms if _has_user_split(view, arm.label, comparisons)),
+        None,
+    )
+    left, right = st.columns([7, 5], gap="medium")
+    with right:
+        st.caption(texts.PLAYERS if comparisons else f"{texts.PLAYERS} None of the methods chosen has a split.")
+        if comparisons:
+            number_table.starts(panel, STARTS)
+        if user_share is not None:
+            panel.again(SHARE_X, user_share)
+            with st.expander("As a table"):
+                number_table.split(panel, SHARE_X, user_share, NAMES)
+        elif comparisons:
+            st.markdown(texts.SPLIT_TAKEN)
+    with left:
+        _players_chart(panel, view)
+    _players_table(comparisons)
+
+
+def _has_user_split(view: PlanView, label: str, comparisons: Mapping[str, bounds.Compared]) -> bool:
+    method = next(arm.algorithm for arm in view.experiment.arms if arm.label == label)
+    return label in comparisons and isinstance(method, bounds.Split) and method.split == "own"
+
+
+def _players_table(comparisons: Mapping[str, bounds.Compared]) -> None:
+    if not comparisons:
+        return
+    show_table(
+        [
+            {
+                "Method": label,
+                "Yours": short(comparison.yours),
+                "Even": short(comparison.even),
+                "Best": short(comparison.best),
+                "Best share of x": short(comparison.best_share, 2),
+                **{
+                    f"Player {name}": f"{'σ' if comparison.noisy else 'τ'} = {short(value)}"
+                    for name, value in zip("xy", comparison.players, strict=True)
+                },
+            }
+            for label, comparison in comparisons.items()
+        ],
+        help=texts.COLUMNS["players"],
+        alt="Of every method: the bound with your split, with the even one and with the best one; what each player has",
+    )
+    st.caption(f"{texts.BOUNDS_ARE_LOOSE} {SETTINGS_ONLY}")
+
+
+def _players_chart(panel: Panel, view: PlanView) -> None:
+    facts, budget, method = facts_of(view), view.experiment.budget, sampling(view)
+    draws, rounds = method.each_draws, min(method.iterations, facts.n)
+    settings = planning.Sampling(draws, batching=method.batching)
+    share = method.shares(facts, draws, budget.pure)[0]
+    chart = choice_figures.split(facts, budget, rounds, sampling=settings, chosen=share)
+    charts.show(chart, panel.key("chart_split"))
