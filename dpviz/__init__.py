@@ -34,10 +34,10 @@ _NAMES_BY_MODULE = {
     ),
     "privacy.conversions": ("convert",),
     "privacy.accounting.accountants": ("tightest",),
-    "library": ("audit", "calibrate", "epsilon", "load_table", "open"),
+    "library": ("audit", "calibrate", "epsilon", "open"),
     "privacy.calibration": ("calibrate_gaussian", "calibrate_laplace"),
     "privacy.statistics.noisy_means": ("NoisyMeans",),
-    "datasets": ("read_table",),
+    "datasets": ("read_table", "table"),
     "families": ("presets",),
     "families.accelerated": ("GradientDescent", "HeavyBall", "MultistageNesterov", "Nesterov"),
     "families.mirror_descent": (

@@ -2,6 +2,7 @@
 
 from dpviz.audits.audit import Audit as Audit
 from dpviz.datasets import read_table as read_table
+from dpviz.datasets import table as table
 from dpviz.errors import UserError as UserError
 from dpviz.experiments.experiment import Arm as Arm
 from dpviz.experiments.experiment import Experiment as Experiment
@@ -34,7 +35,6 @@ from dpviz.families.zeroth_order import VarianceReduced as VarianceReduced
 from dpviz.library import audit as audit
 from dpviz.library import calibrate as calibrate
 from dpviz.library import epsilon as epsilon
-from dpviz.library import load_table as load_table
 from dpviz.library import open as open
 from dpviz.privacy.accounting.accountants import tightest as tightest
 from dpviz.privacy.budgets import ApproximateDP as ApproximateDP

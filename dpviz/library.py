@@ -1,4 +1,4 @@
-"""Short forms of the library's most frequent uses: an ε, a noise scale, an audit, a table, saved settings."""
+"""Short forms of the library's most frequent uses: an ε, a noise scale, an audit, saved settings."""
 
 import json
 from collections.abc import Sequence
@@ -11,13 +11,11 @@ import numpy as np
 from dpviz import families
 from dpviz.arguments import Between, Delta, Positive, checked
 from dpviz.audits.audit import Audit, Runs, Seed, Verdict
-from dpviz.datasets import read_table
 from dpviz.errors import UserError
 from dpviz.execution.auditing import Auditing
 from dpviz.experiments.algorithm import AnyAlgorithm
 from dpviz.experiments.experiment import Experiment
 from dpviz.experiments.plan import Plan
-from dpviz.later import pd
 from dpviz.privacy.accounting import accountants
 from dpviz.privacy.budgets import Budget
 from dpviz.privacy.calibration import calibrate_gaussian, calibrate_laplace
@@ -174,39 +172,6 @@ def audit(
         names = ", ".join(dict.fromkeys(type(option).__name__ for case in cases for option in case.budgets))
         raise UserError(f"{kind.__name__} is audited under {names}, not under {type(claimed).__name__}.")
     return Audit(case, claimed, runs=runs, seed=seed).run()
-
-
-@checked
-def load_table(path: str | Path) -> "pd.DataFrame":
-    """Read the table in a file of your own.
-
-    Parameters
-    ----------
-    path : str or Path
-        Parquet, or text in UTF-8 with commas between cells and a header, either packed by gzip or not.
-        `dpviz.read_table` reads other texts by a declared `Reading`.
-
-    Returns
-    -------
-    DataFrame
-        At most a million rows; nothing in the file is executed.
-
-    Raises
-    ------
-    UserError
-        If there is no such file, or it is no table.
-
-    Examples
-    --------
-    >>> import dpviz
-    >>> dpviz.load_table("data/breast_cancer.parquet").shape
-    (569, 31)
-    """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}.", title="This file cannot be read") from None
-    return read_table(data, Path(path).name)
 
 
 @checked

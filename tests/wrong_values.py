@@ -66,6 +66,8 @@ FITS: Mapping[str, tuple[str, ...]] = {
     "plans": ("dict",),
     "numbers": ("list",),
     "weights": ("array",),
+    "class": tuple(name for name in WRONG if name not in ("list", "dict", "object", "frame", "dataclass")),
+    "run": ("0", "1"),
     "any text": ("empty text", "text"),
 }
 
@@ -90,6 +92,7 @@ def calls() -> list[Call]:
     arms = [dpviz.Nesterov(iterations=4), dpviz.GradientDescent(iterations=4)]
     experiment = dpviz.Experiment(dpviz.Quadratic(), arms, epsilon=1, replicates=2)
     plans, trace = experiment.plans(), experiment.run()
+    learnt = dpviz.Experiment(dpviz.LogisticRegression(), arms[0], epsilon=1, replicates=2).run()
     sweep = dpviz.Sweep(experiment, epsilon=(0.5, 1))
     result, plan = sweep.run(), plans["DP-NAG"]
     gaussian, means = dpviz.GaussianDP(mu=1), dpviz.NoisyMeans(iterations=2)
@@ -125,7 +128,15 @@ def calls() -> list[Call]:
             {"method": dpviz.GradientDescent, "budget": None, "runs": 40, "seed": 1},
             {"budget": "optional", "seed": "optional seed"},
         ),
-        Call(dpviz.load_table, {"path": table}),
+        Call(
+            dpviz.table,
+            {"data": table, "target": "malignant", "positive": 1, "features": ["mean_area"], "bounds": (0.0, 3000.0)}
+            | {"categories": {}, "drop_missing": False, "constant": False, "group": None, "groups": [], "shares": []}
+            | {"user": None, "reading": None},
+            {"positive": "class", "features": "optional names", "categories": "tables", "drop_missing": "flag"}
+            | {"constant": "flag", "group": "optional", "groups": "names", "shares": "numbers", "user": "optional"}
+            | {"reading": "optional"},
+        ),
         Call(dpviz.open, {"source": experiment.to_json()}),
         Call(
             dpviz.final_table,
@@ -157,6 +168,7 @@ def calls() -> list[Call]:
         Call(trace.spent, arm),
         Call(trace.cloud, arm),
         Call(trace.only, {"labels": ["DP-NAG"]}, {"labels": "names"}),
+        Call(learnt.model, arm | {"replicate": 0}, {"replicate": "run"}),
         Call(trace.guess, {"metric": "objective_gap"}),
         Call(trace.visible, {"diagnostics": True}, {"diagnostics": "flag"}),
         Call(trace.statuses, {"metric": trace.metrics["objective_gap"]}),

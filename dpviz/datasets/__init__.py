@@ -19,6 +19,7 @@ from dpviz.datasets.groups import (
     GroupedUpload,
     prepare_groups,
 )
+from dpviz.datasets.own_table import table
 from dpviz.datasets.synthetic import (
     CorrelatedLogistic,
     FactorDraws,

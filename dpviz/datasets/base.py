@@ -63,6 +63,11 @@ class DataSpecification(Specification, Generic[F, Loaded]):
         """Facts that were read from the rows, in words; no budget pays for that."""
         return ()
 
+    @property
+    def carried(self) -> Mapping[str, Any]:
+        """Tables that the source brings along, by identity, as `load` needs them; empty for one that draws its rows."""
+        return NO_TABLES
+
     @abstractmethod
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
         """Return the rows of the source, unchanged and in fresh arrays: (n, d), then (n,) each."""

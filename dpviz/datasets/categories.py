@@ -183,6 +183,10 @@ class CategoricalUpload(Upload, CategoricalData):
         check_domain({name: len(categories) for name, categories in self.columns})
         return self
 
+    @property
+    def _columns(self) -> str:
+        return ", ".join(f"{name} with {len(texts)} categories" for name, texts in self.columns)
+
     def facts(self) -> CategoricalFacts:
         return CategoricalFacts(self.n, self.columns)
 

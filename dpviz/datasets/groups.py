@@ -24,6 +24,7 @@ from dpviz.datasets.uploads.upload import (
     Prepared,
     RowsRead,
     Upload,
+    in_ranges,
     prepared,
     ranges_of,
     read_rows,
@@ -256,6 +257,12 @@ class GroupedUpload(Upload, GroupedSpecification):
         if mistake:
             raise ValueError(mistake)
         return self
+
+    @property
+    def _columns(self) -> str:
+        groups = ", ".join(f"{name} {share:.3g}" for name, share in zip(self.groups, self.shares, strict=True))
+        target = "no target" if self.target is None else f'target {self.target}, positive "{self.positive}"'
+        return f"{', '.join(in_ranges(self.names, self.bounds))}; {target}; groups by {self.group}: {groups}"
 
     def facts(self) -> GroupedFacts:
         bounds, names = (*self.bounds, *[CONSTANT_RANGE] * self.constant), (*self.names, *[CONSTANT] * self.constant)

@@ -49,6 +49,10 @@ class UserUpload(UploadedTable):
     users: int = Field(ge=MIN_USERS, le=MAX_ROWS)
 
     @property
+    def _columns(self) -> str:
+        return f"{super()._columns}; {self.users:,} users by {self.user}"
+
+    @property
     def read_from_rows(self) -> tuple[str, ...]:
         """Facts of any upload that were read from the rows; the number of users is one more."""
         return tuple(f"{ROWS} and of users" if fact == ROWS else fact for fact in super().read_from_rows)

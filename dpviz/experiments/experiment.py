@@ -251,7 +251,8 @@ class Experiment(Displayed, Specification):
         Parameters
         ----------
         tables : mapping of str to (n, d) array
-            The user's tables, by the identity that the problem's data declare; generated and bundled data need none.
+            The user's tables, by the identity that the problem's data declare. Generated and bundled data, and those
+            of `dpviz.table`, need none.
         progress : bool
             Show a bar, by tqdm. Then Ctrl-C, or the button that interrupts a notebook, ends the run and returns the
             trace so far.
@@ -263,7 +264,7 @@ class Experiment(Displayed, Specification):
         """
         check_tables(self.problem, tables)
         with bar("dpviz", progress) as set_progress:
-            for step in self.stream(tables):  # an experiment has at least one arm, and an arm one step
+            for step in self.stream({**self.problem.carried, **tables}):  # at least one arm, and an arm one step
                 set_progress(step.progress)
         return step.trace
 
@@ -289,7 +290,7 @@ class Experiment(Displayed, Specification):
             problem.prepare()  # once, and not counted as any arm's time
         references = {label for label, plan in plans.items() if not plan.budget.private}
         metrics = {arm.label: recorded_metrics(type(problem), problem.facts, arm.algorithm) for arm in self.arms}
-        trace = Trace(metrics, references, self.problem.public, self.arms)
+        trace = Trace(metrics, references, self.problem.public, self.arms, self.problem, self.promise)
         for label, arm_trace in trace.lanes.items():
             arm_trace.currency, arm_trace.condition = plans[label].currency, plans[label].condition
         seed = drawn_seed(self.seed)

@@ -3,17 +3,20 @@
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dpviz.arguments import checked, one_of
+from dpviz.arguments import Between, checked, one_of
+from dpviz.datasets.base import DatasetSpecification
 from dpviz.displays import Displayed
+from dpviz.errors import UserError
 from dpviz.experiments.algorithm import Snapshot, Status
 from dpviz.experiments.plan import Privacy, privacy_of
 from dpviz.later import pd
 from dpviz.privacy.accounting.currencies import Currency
-from dpviz.problems.base import Condition, Metric
+from dpviz.problems.base import Condition, Metric, ProblemSpecification
+from dpviz.problems.model import Model
 
 ROWS = 2_000  # largest number of records of an arm
 PATH = 40_000  # entries of the largest output whose path is kept
@@ -182,8 +185,8 @@ class Trace(Displayed):
     """Everything that was recorded of an experiment, arm by arm.
 
     metrics : the metrics of each arm. references : labels of the arms without privacy. public : whether the data are;
-        the exact iterates of a reference on other data are not kept. arms : of the experiment, for the styles of their
-        lines.
+        the exact iterates of a reference on other data are not kept. arms, problem, promise : those of the experiment,
+        where it is known: for the styles of lines, and for models.
     """
 
     def __init__(
@@ -192,8 +195,10 @@ class Trace(Displayed):
         references: Collection[str] = (),
         public: bool = True,
         arms: Sequence[Any] = (),
+        problem: ProblemSpecification | None = None,
+        promise: str = "",
     ) -> None:
-        self.public, self.arms = public, tuple(arms)
+        self.public, self.arms, self.problem, self.promise = public, tuple(arms), problem, promise
         self.lanes: dict[str, ArmTrace] = {
             label: ArmTrace(tuple(of_arm), label not in references, public or label not in references)
             for label, of_arm in metrics.items()
@@ -201,7 +206,8 @@ class Trace(Displayed):
 
     def __repr__(self) -> str:
         recorded = (
-            f"{label}: {len(part.status)} runs, {part.iterations[-1] if part.iterations else 0} iterations"
+            f"{label}: {len(part.status)} run{'s' * (len(part.status) != 1)}, "
+            f"{part.iterations[-1] if part.iterations else 0} iterations"
             for label, part in self.lanes.items()
         )
         return f"<Trace of {'; '.join(recorded)}>"
@@ -230,13 +236,13 @@ class Trace(Displayed):
         """
         if diagnostics:
             return self
-        view = Trace({}, public=self.public, arms=self.arms)
+        view = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
         view.lanes = {label: part.without_diagnostics() for label, part in self.lanes.items() if part.private}
         return view
 
     def ends(self) -> "Trace":
         """Return the last record of every arm, without outputs."""
-        ends = Trace({}, public=self.public, arms=self.arms)
+        ends = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
         ends.lanes = {label: part.end() for label, part in self.lanes.items()}
         return ends
 
@@ -245,7 +251,7 @@ class Trace(Displayed):
         """Return a view of these arms. Raises UserError for a label that no arm has."""
         for label in labels:
             one_of(label, self.lanes, "method")
-        view = Trace({}, public=self.public, arms=self.arms)
+        view = Trace({}, public=self.public, arms=self.arms, problem=self.problem, promise=self.promise)
         view.lanes = {label: part for label, part in self.lanes.items() if label in labels}
         return view
 
@@ -308,6 +314,46 @@ class Trace(Displayed):
                 if len(values):
                     return guess, float(values[0])
         return None
+
+    @checked
+    def model(self, arm: str, replicate: Annotated[int, Between(0, math.inf, ends=True)] = 0) -> Model:
+        """Return the linear model that a run released, in the units of the table.
+
+        Parameters
+        ----------
+        arm : str
+            Label of the method.
+        replicate : int
+            Number of the run. Every run that is used is a release of its own: their guarantees add up.
+
+        Raises
+        ------
+        UserError
+            For a label that no method has or a run that was not made, and if no linear model of a table was released.
+
+        Examples
+        --------
+        >>> import dpviz
+        >>> from dpviz.datasets import BundledTable
+        >>> problem = dpviz.LogisticRegression(data=BundledTable(table="breast_cancer"))
+        >>> trace = dpviz.Experiment(problem, dpviz.Nesterov(iterations=5), epsilon=1, replicates=1).run()
+        >>> trace.model("DP-NAG").coef_.shape
+        (30,)
+        """
+        arm_trace = self.lane(arm)
+        released = arm_trace.output.get("x", np.empty((0, 0)))
+        if len(released) and replicate >= len(released):
+            raise UserError(f"Runs are numbered from 0 to {len(released) - 1}.", title=f"There is no run {replicate}")
+        problem = self.problem
+        score = None if problem is None or not len(released) else problem.linear_score(released[replicate])
+        data = None if problem is None else problem.dataset
+        if score is None or not isinstance(data, DatasetSpecification):
+            raise UserError(
+                "The releases of a run are in `trace.lane(label).output`.",
+                title="No linear model of a table was released",
+            )
+        guarantee = self.promise if arm_trace.private else "none: it was trained without privacy"
+        return Model(score, data, guarantee)
 
     def to_frame(self) -> "pd.DataFrame":
         """Return a tidy table: algorithm, replicate, iteration, metric, value, released."""

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, get_type_hints
+from typing import Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from dpviz.errors import UserError
 from dpviz.privacy.batches import Batch
 from dpviz.privacy.events import Event, Relation
 from dpviz.privacy.releases import Norm, Query
+from dpviz.problems.model import Score
 from dpviz.specification import Specification
 
 
@@ -217,6 +218,11 @@ class ProblemSpecification(Specification, ABC):
         return data
 
     @property
+    def carried(self) -> Mapping[str, Any]:
+        """The tables that its data bring along, as `build` needs them; see `dpviz.table`."""
+        return self.dataset.carried if isinstance(self.dataset, DataSpecification) else NO_TABLES
+
+    @property
     def public(self) -> bool:
         """True if raw-data curves may be shown by default (synthetic or published data)."""
         return True
@@ -231,6 +237,13 @@ class ProblemSpecification(Specification, ABC):
 
     def _plane(self) -> Plane | None:
         """Return `plane` for public data."""
+        return None
+
+    def linear_score(self, _x: np.ndarray) -> Score | None:
+        """Return the linear function that a released x (d,) predicts by, in the units of the table.
+
+        None for a problem whose release is no linear model of a table.
+        """
         return None
 
 

@@ -346,6 +346,7 @@ class Sweep(Specification):
         """Run all points to their end. progress : as of `Experiment.run`."""
         check_tables(self.experiment.problem, tables)
         with bar("dpviz sweep", progress) as set_progress:
+            tables = {**self.experiment.problem.carried, **tables}
             for step in self.stream(tables, executor):  # a sweep has at least one point
                 set_progress(step.progress)
         return step.result

@@ -38,6 +38,14 @@ class TableFile:
 
     path: Path
 
+    @property
+    def rows(self) -> int:
+        """Number of its rows, as its footer declares it. Raises UserError for a file that is damaged, or no Parquet."""
+        try:
+            return int(pyarrow.parquet.read_metadata(self.path).num_rows)
+        except (pyarrow.ArrowException, OSError):
+            raise limits.unreadable() from None
+
     def blocks(self) -> "Iterator[pd.DataFrame]":
         """Yield its rows in their order, each block as `read_table` would read it alone.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -55,6 +56,16 @@ class Upload(Specification):
     reading: Reading | None = None
     from_data: tuple[Mark, ...] = Field((), max_length=3 * limits.MAX_COLUMNS)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.n:,} rows{': ' * bool(self._columns)}{self._columns}>"
+
+    __str__ = __repr__
+
+    @property
+    def _columns(self) -> str:
+        """The declared columns, in words."""
+        return ""
+
     @property
     def read_from_rows(self) -> tuple[str, ...]:
         """Phrases for declarations that were read from the rows, as of a `DataSpecification`.
@@ -62,6 +73,20 @@ class Upload(Specification):
         The number of rows is one of them where rows are left out because of missing values.
         """
         return (*in_words(self.from_data), *[ROWS] * (getattr(self, "missing", "fill") == "drop"))
+
+    def carrying(self, rows: "np.ndarray | TableFile") -> Self:
+        """Keep the rows with this object, for `carried`, as long as it lives; return the object."""
+        _CARRIED[self] = rows
+        return self
+
+    @property
+    def carried(self) -> Mapping[str, Any]:
+        """Its rows by identity, if `carrying` got them here, or for an equal object that lives; else empty.
+
+        Neither settings nor copies that are sent to another process have them.
+        """
+        rows = _CARRIED.get(self)
+        return {} if rows is None else {self.identity: rows}
 
     @abstractmethod
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
@@ -112,6 +137,9 @@ class Upload(Specification):
         return table
 
 
+_CARRIED: WeakKeyDictionary[Upload, np.ndarray | TableFile] = WeakKeyDictionary()
+
+
 class UploadedTable(Upload, DatasetSpecification):
     """An uploaded table to predict a target from features.
 
@@ -148,6 +176,16 @@ class UploadedTable(Upload, DatasetSpecification):
         numeric = len(self.names) + self.constant
         limits.check_features(self.n, numeric, [(name, len(categories)) for name, categories in self.categories])
         return self
+
+    @property
+    def _columns(self) -> str:
+        of_categories = [f"{name} with {len(texts)} categories" for name, texts in self.categories]
+        columns = _join_first([*in_ranges(self.names, self.bounds), *of_categories])
+        target = f'positive "{self.positive}"'
+        if self.target_range is not None:
+            target = "in [{:g}, {:g}]".format(*self.target_range)
+        left_out = "; rows with missing values are left out" * (self.missing == "drop")
+        return f"{columns}; target {self.target}, {target}{left_out}"
 
     def facts(self) -> DatasetFacts:
         features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
@@ -315,6 +353,11 @@ def _other_notes(counts: Mapping[str, int]) -> list[str]:
 
 def _join_first(parts: Sequence[str]) -> str:
     return ", ".join(parts[:8]) + (" and more" if len(parts) > 8 else "")
+
+
+def in_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
+    """Return each column with its range, as text."""
+    return [f"{name} in [{low:g}, {high:g}]" for name, (low, high) in zip(names, bounds, strict=True)]
 
 
 def check_size(count: int, n: int) -> None:

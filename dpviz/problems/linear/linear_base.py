@@ -17,6 +17,7 @@ from dpviz.numbers import short
 from dpviz.privacy import batches, events, releases
 from dpviz.privacy.batches import Batch
 from dpviz.problems import base
+from dpviz.problems.model import Score, to_target, unscaled
 from dpviz.specification import choice, number
 
 # --------------------------------------------------------------------------------------- sums over rows, block by block
@@ -169,10 +170,12 @@ class LinearModel(base.ProblemSpecification):
     vᵢ is the row uᵢ of features, scaled by their declared bounds, or -uᵢ. Features of categories stay 0 and 1. Note
     λ‖x‖² without ½: strong convexity is μ = 2λ (Kuru et al. 2022, section 5). φ ≥ 0, and clipping lowers it.
 
+    has_probabilities : true if 1 / (1 + e^-⟨u, x⟩) is the probability of the positive class.
     curvature : largest second derivative of φ, so that L = curvature · R² + 2λ for rows of ℓ2 norm at most R.
     """
 
     curvature: ClassVar[float] = 1.0
+    has_probabilities: ClassVar[bool] = False
     data: DatasetSpecification = UniformLogistic()
     regularisation: float = number(
         0.01, 1e-5, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ‖x‖²; μ = 2λ."
@@ -309,6 +312,17 @@ class LinearModel(base.ProblemSpecification):
         square = self.regularisation * d * self.start**2
         gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
         return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
+
+    def linear_score(self, x: np.ndarray) -> Score:
+        facts = self.data.facts()
+        low, high = np.array(facts.bounds).T
+        centres, is_centred = low.copy(), self.scaling == "centred"
+        if is_centred:
+            centres[: facts.numeric] += (high - low)[: facts.numeric] / 2
+        coefficients, constant = unscaled(x[: facts.d], centres, high - low)
+        if self.intercept == "yes":
+            constant += float(x[-1]) * (0.5 if is_centred else 1.0)
+        return to_target(Score(coefficients, constant, facts.target is None and self.has_probabilities), facts.target)
 
     def rows(self, data: Dataset) -> "Rows":
         """Return the rows of the data, scaled by their declared bounds; also clipped, if `clipping` is "rows"."""

@@ -159,6 +159,7 @@ class LogisticRegression(LinearModel):
     kind: ClassVar[str] = "problems.linear_models.logistic_regression"
     title: ClassVar[str] = "Logistic regression"
     curvature: ClassVar[float] = 1 / 4
+    has_probabilities: ClassVar[bool] = True
 
     @model_validator(mode="after")
     def _two_classes(self) -> Self:

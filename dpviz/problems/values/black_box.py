@@ -13,6 +13,7 @@ from dpviz.datasets.base import NO_TABLES, SECONDS_PER_LOADED, Dataset, DatasetS
 from dpviz.datasets.synthetic import UniformLinear
 from dpviz.problems import base
 from dpviz.problems.base import Facts, Memory, Plane, ProblemSpecification
+from dpviz.problems.model import Score, to_target, unscaled
 from dpviz.problems.nonconvex.nonconvex import random_start, shorten
 from dpviz.problems.values.value_losses import Capped, Network, Phase, SquaredPhase, Valley, ValueLoss, Vote
 from dpviz.problems.values.value_problem import (
@@ -170,6 +171,18 @@ class TableModel(BlackBox):
         """p, the number of features, with the intercept."""
         return self.data.facts().d + self.intercept
 
+    def linear_score(self, x: np.ndarray) -> Score | None:
+        """Return the function without the shortening of rows, which only a `divisor` of one's own makes."""
+        facts = self.data.facts()
+        low, high = np.array(facts.bounds).T
+        divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
+        coefficients, constant = unscaled(x[: facts.d] / divisor, (low + high) / 2, (high - low) / 2)
+        constant += float(x[-1]) / divisor * self.intercept
+        score = Score(coefficients, constant)
+        if self.targets == "unit":  # score in [0, 1], of which ½ is the middle
+            score = Score(2 * coefficients, 2 * constant - 1)
+        return to_target(score, facts.target)
+
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         data = self.data.load(tables)
         p, divisor = data.facts.d, math.sqrt(self.features) if self.divisor is None else self.divisor
@@ -207,6 +220,9 @@ class ReluNetwork(TableModel):
     units: int = number(4, 1, 20, label="Units", symbol="h", help="Hidden units; each has one weight per feature.")
     start_scale: float = number(0.3, 0.01, 3.0, label="Start", scale="log", help="Runs begin at normal weights.")
     start_seed: int = number(0, 0, 2**31 - 1, label="Seed of the start", help="Another seed, another start.")
+
+    def linear_score(self, _x: np.ndarray) -> None:
+        return None
 
     def _plane(self) -> Plane | None:
         return base.first_two(("First weight of unit 1", "Second weight of unit 1"))

@@ -1,0 +1,241 @@
+"""A table of your own as the data of a problem, in one call."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpviz.arguments import checked
+from dpviz.datasets.base import is_range
+from dpviz.datasets.categories import CategoricalUpload, prepare_categories
+from dpviz.datasets.groups import GroupedUpload, prepare_groups
+from dpviz.datasets.uploads import limits
+from dpviz.datasets.uploads.arrow import frame_of, plain
+from dpviz.datasets.uploads.files import TableFile, read_table
+from dpviz.datasets.uploads.limits import MAX_BYTES, MAX_ROWS, UNDECLARED, check_columns, shown
+from dpviz.datasets.uploads.parsing import Declared, class_label
+from dpviz.datasets.uploads.reading import Reading
+from dpviz.datasets.uploads.upload import NO_CATEGORIES, Prepared, U, UploadedTable, new_identity, prepare
+from dpviz.datasets.users import UserUpload, prepare_users
+from dpviz.errors import UserError
+from dpviz.later import pd, pyarrow
+
+Bounds = Mapping[str, tuple[float, float]]
+NO_BOUNDS: Bounds = {}
+_LISTED = 6  # columns that an error names
+
+
+@checked
+def table(
+    data: Any,
+    *,
+    target: str | None = None,
+    positive: str | float | bool | None = None,
+    features: Sequence[str] | None = None,
+    bounds: Bounds | tuple[float, float] = NO_BOUNDS,
+    categories: Mapping[str, Declared] = NO_CATEGORIES,
+    drop_missing: bool = False,
+    constant: bool = False,
+    group: str | None = None,
+    groups: Sequence[str] = (),
+    shares: Sequence[float] = (),
+    user: str | None = None,
+    reading: Reading | None = None,
+) -> UploadedTable | GroupedUpload | UserUpload | CategoricalUpload:
+    """Declare a table of your own as data that carry their rows, for `data=` of a problem.
+
+    What is declared must come from knowledge of the columns, not from the rows: plans and guarantees rest on it. Any
+    rows keep to it, as cells are clipped to the ranges and unknown categories become "other".
+
+    Parameters
+    ----------
+    data : DataFrame, (X, y), str or Path
+        A pandas DataFrame, or one of any library that exports Arrow data, such as Polars; arrays X (n, d) and y (n,),
+        whose columns are called x1 to xd and y; or a file: Parquet, or CSV as `dpviz.read_table` reads it. A Parquet
+        file above 50 MB or a million rows is read in blocks at every run.
+    target : str, optional
+        The column to predict; "y" for arrays.
+    positive : str, float or bool, optional
+        The class of the target that counts as yes. None: the target is a number, whose range is in `bounds`.
+    features : sequence of str, optional
+        The columns to learn from. By default all that have no other use.
+    bounds : mapping of column to (lowest, highest), or one pair for all
+        The range of every numeric feature, and of a target that is a number.
+    categories : mapping of column to its categories
+        Features of texts, each category a feature that is 0 or 1: as in `dpviz.datasets.prepare_categories`. With
+        neither target nor bounds the table is one of categories alone, for synthetic data.
+    drop_missing : bool
+        Leave out rows in which a feature is no number or the target is missing. Their number is then public although it
+        depends on the rows. Otherwise the middle of the range takes the place of such cells.
+    constant : bool
+        Add a feature that is 1 in every row. Problems with an `intercept` have one of their own.
+    group, groups, shares : str, sequences, optional
+        The column that names the group of a row, the groups, and their shares of the rows: for `dpviz.GroupLoss`.
+    user : str, optional
+        The column that names the user of a row: tuning then protects all rows of a user.
+    reading : Reading, optional
+        How a text file is read; see `dpviz.read_table`.
+
+    Returns
+    -------
+    UploadedTable, GroupedUpload, UserUpload or CategoricalUpload
+        Settings without rows: its JSON text has none. The rows are kept with the object as long as it lives, and
+        `Experiment.run` and `Sweep.run` find them.
+
+    Raises
+    ------
+    UserError
+        For a column that does not exist or has no range, for declarations that do not go together, and for a file that
+        cannot be read. Oddities of the rows are warnings, for your eyes only: they are not private.
+
+    Examples
+    --------
+    >>> import dpviz
+    >>> data = dpviz.table(
+    ...     "data/breast_cancer.parquet",
+    ...     target="malignant",
+    ...     positive=1,
+    ...     features=["mean_radius", "mean_texture"],
+    ...     bounds={"mean_radius": (5, 30), "mean_texture": (5, 40)},
+    ... )
+    >>> data
+    <UploadedTable of 569 rows: mean_radius in [5, 30], mean_texture in [5, 40]; target malignant, positive "1">
+    >>> experiment = dpviz.Experiment(dpviz.LogisticRegression(data=data), dpviz.Nesterov(iterations=5), epsilon=1)
+    >>> experiment.run()
+    <Trace of DP-NAG: 1 run, 5 iterations>
+    """
+    if isinstance(data, tuple) and len(data) == 2:
+        data, target = _frame_of_arrays(*data), target or "y"
+    file = _file_in_blocks(data)
+    if file is not None and (target is None or group is not None or user is not None):
+        raise UserError(
+            "Groups, users and categories alone are read as a whole: at most 50 MB, and a million rows.",
+            title="This file is too big",
+        )
+    frame = _frame(data, reading) if file is None else next(file.blocks())
+    if categories and target is None and not bounds:
+        return _carrying(prepare_categories(frame, categories, reading=reading))
+    check_columns(frame, [*(features or ()), *categories, *filter(None, (target, group, user))])
+    if features is None:
+        features = [name for name in frame.columns if name not in {target, group, user, *categories}]
+    numeric = [name for name in features if name not in categories]
+    ranged = numeric if positive is not None or target is None else [*numeric, target]
+    if not isinstance(bounds, Mapping):
+        bounds = dict.fromkeys(ranged, bounds)
+    _check_ranges(ranged, bounds)
+    declared: dict[str, Any] = {
+        "target": target,
+        "positive": None if positive is None else class_label(positive),
+        "features": numeric,
+        "bounds": {name: bounds[name] for name in numeric},
+        "drop_missing": drop_missing,
+        "constant": constant,
+        "reading": reading,
+    }
+    if group is not None:
+        if categories or user is not None or target in ranged:
+            raise UserError(
+                "Leave out user and categories, and give `positive` with a target.",
+                title="A table with groups has numeric features and two classes",
+            )
+        return _carrying(prepare_groups(frame, **declared, group=group, groups=groups, shares=shares))
+    if target is None:
+        raise UserError("Give the column to predict, target=…, or a `group`.", title="Nothing says what to predict")
+    declared |= {"categories": categories, "target_range": bounds[target] if target in ranged else None}
+    if user is not None:
+        return _carrying(prepare_users(frame, **declared, user=user))
+    return _carrying(prepare(frame, **declared)) if file is None else _in_blocks(file, prepare(frame, **declared))
+
+
+def _frame(data: Any, reading: Reading | None) -> "pd.DataFrame":
+    """Return a table of any supported kind as a DataFrame with unique names. Raises UserError for another kind."""
+    if isinstance(data, (str, Path)):
+        return read_table(_read_bytes(Path(data)), Path(data).name, reading=reading)
+    if not isinstance(data, pd.DataFrame):
+        if not hasattr(data, "__arrow_c_stream__"):
+            raise UserError(
+                "Give a DataFrame, (X, y), or the path of a file.", title=f"A {type(data).__name__} is no table"
+            )
+        table = pyarrow.table(data).combine_chunks()
+        names = limits.checked_names(table.column_names, 1, limits.MAX_COLUMNS)
+        columns = [plain(column.combine_chunks(), name) for column, name in zip(table.columns, names, strict=True)]
+        return frame_of(pyarrow.Table.from_arrays(columns, names=names))
+    names = limits.checked_names([str(name) for name in data.columns], 1, limits.MAX_COLUMNS)
+    return data.set_axis(names, axis=1).reset_index(drop=True)
+
+
+def _frame_of_arrays(x: Any, y: Any) -> "pd.DataFrame":
+    """Return arrays X (n, d) and y (n,) as a table with columns x1 to xd and y. Raises UserError for other shapes."""
+    features, labels = np.asarray(x), np.asarray(y)
+    if features.ndim != 2 or labels.shape != (len(features),):
+        raise UserError(
+            f"X needs the shape (n, d) and y the shape (n,), not {features.shape} and {labels.shape}.",
+            title="These arrays are no table",
+        )
+    frame = pd.DataFrame(features, columns=[f"x{number}" for number in range(1, features.shape[1] + 1)])
+    return frame.assign(y=labels)
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Return the content of a file. Raises UserError if it cannot be opened."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}.", title="This file cannot be read") from None
+
+
+def _file_in_blocks(data: Any) -> TableFile | None:
+    """Return the file of a table that is too large to be read as a whole; None for any other table.
+
+    Raises UserError for such a file that is no Parquet.
+    """
+    if not isinstance(data, (str, Path)) or not Path(data).is_file():
+        return None
+    path = Path(data)
+    is_large = path.stat().st_size > MAX_BYTES
+    with path.open("rb") as start:
+        is_parquet = start.read(4) == b"PAR1"
+    if is_parquet and not is_large:
+        is_large = TableFile(path).rows > MAX_ROWS
+    if not is_large:
+        return None
+    if not is_parquet:
+        raise UserError("A file as large as this is read in blocks: save it as Parquet.", title="This file is too big")
+    return TableFile(path)
+
+
+def _in_blocks(file: TableFile, first: Prepared[UploadedTable]) -> UploadedTable:
+    """Return the declarations of a file that is read in blocks, given those of its first block; carry the file."""
+    upload = first.specification
+    n = file.rows
+    if upload.missing == "drop":
+        n = sum(len(upload.read(frame).table) for frame in file.blocks())
+    return upload.replaced(identity=new_identity(), n=n).carrying(file)
+
+
+def _check_ranges(names: Sequence[str], bounds: Bounds) -> None:
+    """Raise UserError that names every column without a usable range, and every range without a column."""
+    without = [name for name in names if not is_range(*bounds.get(name, UNDECLARED))]
+    if without:
+        listed = ", ".join(map(shown, without[:_LISTED])) + " and more" * (len(without) > _LISTED)
+        raise UserError(
+            f"Declare them: bounds={{{without[0]!r}: (lowest, highest), …}}, known without its rows. "
+            f"Or leave columns out by features=[…]. Without a range: {listed}.",
+            title=f"{len(without)} column{'s need' if len(without) > 1 else ' needs'} a range",
+        )
+    unused = [name for name in bounds if name not in names]
+    if unused:
+        raise UserError(
+            f"The columns that need a range are {', '.join(map(shown, names[:_LISTED]))}.",
+            title=f"{shown(unused[0])} has a range and no use",
+        )
+
+
+def _carrying(result: Prepared[U]) -> U:
+    """Return the declarations of a table that is ready to use, with its rows; warn of the oddities of these."""
+    notes = [f"rows left out because of missing values: {result.dropped:,}"] * bool(result.dropped)
+    for note in (*notes, *result.notes):
+        warnings.warn(f"Not private, read off your rows: {note}.", stacklevel=4)
+    return result.specification.carrying(result.table)

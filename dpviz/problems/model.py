@@ -1,0 +1,197 @@
+"""A released linear model in the user's own units, with the conventions of scikit-learn."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpviz.datasets.base import DatasetFacts, DatasetSpecification
+from dpviz.datasets.uploads.columns import encode_target
+from dpviz.datasets.uploads.upload import UploadedTable
+from dpviz.errors import UserError
+from dpviz.later import pd
+
+
+@dataclass(frozen=True)
+class Score:
+    """A linear function of the features in their own units: `constant` + Σ `coefficients` (d,) × value.
+
+    proba : true if 1 / (1 + e^-score) is the probability of the positive class.
+    """
+
+    coefficients: np.ndarray
+    constant: float
+    proba: bool = False
+
+
+def unscaled(weights: np.ndarray, centres: np.ndarray, widths: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return coefficients (d,) and constant of Σ weights × (value - centre) / width as a function of the values."""
+    coefficients = weights / widths
+    return coefficients, -float(coefficients @ centres)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """The linear model that one run of a method released, in the units of the table; from `Trace.model`.
+
+    data : declarations of the table that it was learnt from. guarantee : the protection of the rows in it, with its
+    conditions; "none: …" for a reference without privacy.
+
+    Values outside of the declared ranges count as the nearest end of these, as they did in the run, and missing ones as
+    the middle.
+    """
+
+    linear_score: Score
+    data: DatasetSpecification
+    guarantee: str
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """(d,) coefficient of each feature, in the order of `names`."""
+        return self.linear_score.coefficients
+
+    @property
+    def intercept_(self) -> float:
+        """The constant."""
+        return self.linear_score.constant
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The features; of categories, one for each."""
+        return self._facts.names
+
+    def __repr__(self) -> str:
+        largest = np.argsort(-np.abs(self.coef_), kind="stable")[:3]
+        terms = ", ".join(f"{self.names[j]} {self.coef_[j]:+.3g}" for j in largest)
+        return f"<Model of {len(self.coef_)} coefficients: {terms}, …; {self.guarantee}>"
+
+    @property
+    def classes_(self) -> np.ndarray | None:
+        """[False, True] where there are two classes, else None."""
+        return None if self._facts.target is not None else np.array([False, True])
+
+    @property
+    def _facts(self) -> DatasetFacts:
+        return self.data.facts()
+
+    def decision_function(self, rows: Any) -> np.ndarray:
+        """Compute intercept + Σ coefficient × value (n,) of rows, as `predict` takes them."""
+        low, high = np.array(self._facts.bounds).T
+        values = self._features(rows)
+        values = np.where(np.isfinite(values), np.clip(values, low, high), (low + high) / 2)
+        return np.asarray(self.intercept_ + values @ self.coef_)
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """Predict the target (n,): true for the positive class, or a number in the target's own unit.
+
+        Parameters
+        ----------
+        rows : DataFrame or ndarray (n, d)
+            A table with the columns of the features, or numbers in the order of `names`.
+
+        Raises
+        ------
+        UserError
+            If a column is missing, or an array has another number of columns.
+        """
+        score = self.decision_function(rows)
+        return score if self._facts.target is not None else score > 0
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        """Predict the probabilities (n, 2) of the classes; of a logistic model only.
+
+        Raises
+        ------
+        UserError
+            If the model has no probabilities, or as `predict` does.
+        """
+        if not self.linear_score.proba:
+            raise UserError(
+                "Only a logistic model has probabilities. Use predict.", title="This model predicts no probability"
+            )
+        positive = 1 / (1 + np.exp(-np.clip(self.decision_function(rows), -700, 700)))
+        return np.column_stack([1 - positive, positive])
+
+    def score(self, rows: Any, y: Any = None) -> float:
+        """Compute the accuracy, or R² for a target that is a number, on rows that the run has not seen.
+
+        It reads the rows: it is not private, and should be computed on a test set alone.
+
+        Parameters
+        ----------
+        rows : DataFrame or ndarray (n, d)
+        y : sequence (n,), optional
+            The target. By default the column of a DataFrame that was declared as target.
+
+        Raises
+        ------
+        UserError
+            If there is no target, or as `predict` does.
+        """
+        target = self.data.target if isinstance(self.data, UploadedTable) else None
+        if y is None:
+            if not isinstance(rows, pd.DataFrame) or target not in rows.columns:
+                raise UserError(
+                    "Give y, or a DataFrame with the column of the target.", title="Nothing says what is right"
+                )
+            y = rows[target]
+        predicted, labels = self.predict(rows), pd.Series(np.asarray(y))
+        if self._facts.target is None:
+            if labels.dtype == bool or not isinstance(self.data, UploadedTable):
+                is_positive = labels.astype(float).to_numpy() > 0
+            else:
+                is_positive = encode_target(labels, self.data.positive) > 0
+            return float((predicted == is_positive).mean())
+        values = labels.to_numpy(dtype=float)
+        return float(1 - ((values - predicted) ** 2).sum() / ((values - values.mean()) ** 2).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return coefficients by name, intercept, ranges, target and guarantee: all that a prediction needs."""
+        facts = self._facts
+        return {
+            "coefficients": dict(zip(self.names, self.coef_.tolist(), strict=True)),
+            "intercept": self.intercept_,
+            "ranges": dict(zip(facts.names, facts.bounds, strict=True)),
+            "positive": getattr(self.data, "positive", None) if facts.target is None else None,
+            "predicts": "positive where the score is above 0" if facts.target is None else "the score",
+            "guarantee": self.guarantee,
+        }
+
+    def to_json(self) -> str:
+        """Return `to_dict` as JSON text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def _features(self, rows: Any) -> np.ndarray:
+        """Return rows as numbers (n, d) in the order of `names`."""
+        if isinstance(rows, pd.DataFrame):
+            return self._features_of_frame(rows)
+        values = np.asarray(rows, dtype=float)
+        if values.ndim != 2 or values.shape[1] != len(self.names):
+            raise UserError(
+                f"Rows need the shape (n, {len(self.names)}), for {', '.join(self.names[:6])}, not {values.shape}.",
+                title="These rows do not fit the model",
+            )
+        return values
+
+    def _features_of_frame(self, rows: "pd.DataFrame") -> np.ndarray:
+        data = self.data
+        if not isinstance(data, UploadedTable):
+            missing = [name for name in self.names if name not in rows.columns]
+            if missing:
+                raise UserError("Give all columns of the features.", title=f"Column {missing[0]!r} is missing")
+            return rows[list(self.names)].to_numpy(dtype=float)
+        frame = rows.reset_index(drop=True)
+        if data.target not in frame.columns:
+            frame = frame.assign(**{data.target: np.nan})
+        table = data.replaced(missing="fill").read(frame).table
+        return data.model_copy(update={"n": len(table)}).raw_rows({data.identity: table})[0]
+
+
+def to_target(score: Score, target: tuple[float, float] | None) -> Score:
+    """Return a score in [-1, 1] in the unit of the target with this range; unchanged for two classes."""
+    if target is None:
+        return score
+    low, high = target
+    half = (high - low) / 2
+    return Score(half * score.coefficients, (low + high) / 2 + half * score.constant)

@@ -1,0 +1,141 @@
+"""`dpviz.table`: one call for a table of one's own, whose rows go with the declarations."""
+
+import gc
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+
+import dpviz
+from dpviz.datasets import UploadedTable, own_table, prepare
+from dpviz.datasets.uploads.files import TableFile
+
+N = 40
+FRAME = pd.DataFrame(
+    {
+        "age": np.linspace(20, 60, N),
+        "pay": np.arange(N) % 7,
+        "town": ["A", "B"] * (N // 2),
+        "sick": ["no", "yes"] * (N // 2),
+    }
+)
+BOUNDS = {"age": (0, 100), "pay": (0, 10)}
+DECLARED: dict[str, Any] = {"target": "sick", "positive": "yes", "features": ["age", "pay"], "bounds": BOUNDS}
+EXPERIMENT: dict[str, Any] = {"arms": dpviz.Nesterov(iterations=3), "epsilon": 1, "seed": 5}
+
+
+def _as(kind: str, folder: Path) -> Any:
+    """The same table as data of another kind."""
+    if kind == "parquet":
+        FRAME.to_parquet(folder / "t.parquet")
+        return folder / "t.parquet"
+    if kind == "csv":
+        FRAME.to_csv(folder / "t.csv", index=False)
+        return str(folder / "t.csv")
+    return {"frame": FRAME, "arrow": pyarrow.Table.from_pandas(FRAME), "other index": FRAME.set_index(FRAME.age * 2)}[
+        kind
+    ]
+
+
+@pytest.mark.parametrize("kind", ["frame", "parquet", "csv", "arrow", "other index"])
+def test_a_table_of_any_kind_has_the_rows_that_its_declarations_make(kind: str, tmp_path: Path) -> None:
+    data = dpviz.table(_as(kind, tmp_path), **DECLARED)
+    expected = prepare(FRAME, "sick", "yes", ["age", "pay"], BOUNDS).table
+    np.testing.assert_allclose(data.carried[data.identity], expected)
+    assert "20" not in data.to_json().replace(data.identity, "")
+
+
+def test_runs_and_sweeps_find_the_rows_and_those_of_an_equal_text_too() -> None:
+    data = dpviz.table(FRAME, **DECLARED)
+    experiment = dpviz.Experiment(dpviz.LogisticRegression(data=data), **EXPERIMENT)
+    again = dpviz.Experiment.from_json(experiment.to_json())
+    given = experiment.run({data.identity: data.carried[data.identity]})
+    for trace in (experiment.run(), again.run()):
+        np.testing.assert_array_equal(trace.last("DP-NAG", "distance"), given.last("DP-NAG", "distance"))
+    assert dpviz.Sweep(experiment, epsilon=(0.5, 1.0)).run().finished == 2
+
+
+def test_the_rows_live_as_long_as_the_data() -> None:
+    data = dpviz.table(FRAME, **DECLARED)
+    text = data.to_json()
+    del data
+    gc.collect()
+    gone = dpviz.Experiment(dpviz.LogisticRegression(data=UploadedTable.from_json(text)), **EXPERIMENT)
+    with pytest.raises(dpviz.UserError):
+        gone.run()
+
+
+def test_arrays_have_numbered_columns_and_one_range_for_all() -> None:
+    x = np.random.default_rng(0).random((N, 3))
+    of_classes = dpviz.table((x, x[:, 0] > 0.5), positive=True, bounds=(0, 1))
+    of_numbers = dpviz.table((x, 3 * x[:, 0]), bounds={"x1": (0, 1), "x2": (0, 1), "x3": (0, 1), "y": (0, 3)})
+    assert of_classes.facts().names == of_numbers.facts().names == ("x1", "x2", "x3")
+    assert (of_classes.facts().target, of_numbers.facts().target) == (None, (0, 3))
+    rows = of_classes.carried[of_classes.identity]
+    np.testing.assert_array_equal(rows[:, -1], np.where(x[:, 0] > 0.5, 1, -1))
+
+
+def test_groups_users_and_categories_have_the_same_way() -> None:
+    frame = FRAME.assign(who=np.arange(N) // 2)
+    groups = dpviz.table(frame, **DECLARED, group="town", groups=["A", "B"], shares=[0.5, 0.5])
+    users = dpviz.table(frame, **DECLARED, user="who")
+    categories = dpviz.table(frame, categories={"town": ("A", "B"), "sick": ("no", "yes")})
+    assert [type(data).__name__ for data in (groups, users, categories)] == [
+        "GroupedUpload",
+        "UserUpload",
+        "CategoricalUpload",
+    ]
+    for data in (groups, users, categories):
+        data.load(data.carried)
+    assert users.facts().users == N // 2  # type: ignore[union-attr]
+
+
+def test_a_large_file_is_read_in_blocks_and_gives_the_same_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _as("parquet", tmp_path)
+    whole = dpviz.table(path, **DECLARED)
+    monkeypatch.setattr(own_table, "MAX_ROWS", N - 1)
+    in_blocks = dpviz.table(path, **DECLARED)
+    assert isinstance(in_blocks.carried[in_blocks.identity], TableFile) and in_blocks.n == N
+    with pytest.raises(dpviz.UserError):
+        dpviz.table(path, **DECLARED, user="age")
+    rows = [dpviz.LogisticRegression(data=data).loaded(data.carried)[0].features for data in (whole, in_blocks)]
+    np.testing.assert_array_equal(*rows)
+
+
+def test_oddities_are_warnings_and_rows_that_are_left_out_are_counted() -> None:
+    frame = FRAME.assign(pay=FRAME.pay.where(FRAME.pay > 0))
+    missing = int(frame.pay.isna().sum())
+    with pytest.warns(UserWarning, match=f"left out.*{missing}"):
+        data = dpviz.table(frame, **DECLARED, drop_missing=True)
+    assert data.n == N - missing and "left out" in repr(data)
+    with warnings.catch_warnings(action="error"):
+        dpviz.table(FRAME, **DECLARED)
+
+
+WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "no ranges": ({"bounds": {}}, ("age", "pay")),
+    "one range": ({"bounds": {"age": (0, 1)}}, ("pay",)),
+    "a range upside down": ({"bounds": BOUNDS | {"pay": (1, 0)}}, ("pay",)),
+    "a range without a column": ({"bounds": BOUNDS | {"wage": (0, 1)}}, ("wage",)),
+    "another column": ({"features": ["wage"]}, ("wage",)),
+    "no target": ({"target": None}, ("target",)),
+    "another target": ({"target": "ill"}, ("ill",)),
+    "a number of texts": ({"positive": None}, ("sick",)),
+    "texts as features": ({"features": None}, ("town",)),
+    "another file": ({"data": "nowhere.csv"}, ("nowhere.csv",)),
+    "no table": ({"data": 3}, ("int",)),
+    "arrays of other lengths": ({"data": (np.ones((30, 2)), np.ones(3))}, ("(3,)",)),
+    "groups and users": ({"group": "town", "user": "pay"}, ("user",)),
+}
+
+
+def test_what_is_wrong_is_named() -> None:
+    for changes, named in WRONG.values():
+        with pytest.raises(dpviz.UserError) as caught:
+            dpviz.table(**({"data": FRAME} | DECLARED | changes))
+        for word in named:
+            assert word in f"{caught.value.title} {caught.value}"
