@@ -200,7 +200,7 @@ def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequenc
 
 
 def is_range(low: float, high: float) -> bool:
-    """Return whether [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
+    """Return true if [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
     return math.isfinite(low) and math.isfinite(high) and -MAX_BOUND <= low < high <= MAX_BOUND
 
 

@@ -62,6 +62,7 @@ class BundledTable(DatasetSpecification):
     )
 
     def facts(self) -> DatasetFacts:
+        """Return the facts that `bundled.toml` declares; no file is read."""
         declared, bounds = DECLARED[self.table], self._bounds
         return DatasetFacts(declared["rows"], tuple(bounds.values()), tuple(bounds))
 
@@ -73,6 +74,7 @@ class BundledTable(DatasetSpecification):
         return {name: (low, high) for name, (low, high) in DECLARED[self.table]["bounds"].items()}
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features (n, d) in their own units, and labels (n,): +1 where the target passes the table's test."""
         frame = pd.read_parquet(data_file(f"{self.table}.parquet"))
         features = np.array(frame[list(self._bounds)], dtype=np.float64, order="C")
         target = frame[DECLARED[self.table]["target"]].to_numpy()
@@ -142,6 +144,7 @@ class CovertypeLike(_Covertype):
         return self.facts_of(self.rows)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Draw features (n, 54), on the scale of the standardised table, and labels (n,)."""
         generator, n = np.random.default_rng(self.seed), self.rows
         factors = generator.standard_normal((n, _FACTORS.shape[1]))
         features = np.zeros((n, WIDTH))
@@ -194,6 +197,7 @@ class CovertypeUpload(Upload, _Covertype):
         return RowsRead(table, is_used)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features (n, 54), standardised and divided by _SCALE, and labels (n,)."""
         table = self.table(tables, WIDTH + 1)
         features = table[:, :-1].copy()
         centres, scales = np.array(list(STANDARD.values())).T

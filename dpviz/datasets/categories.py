@@ -122,6 +122,7 @@ class CategoricalGenerator(CategoricalData):
         return CategoricalFacts(self.rows, _SURVEY)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+        """Draw the codes (n, columns) of all answers."""
         generator = np.random.default_rng(self.seed)
         # One array (kinds, answers) per column: the cumulative probabilities of its answers for each kind of person.
         distributions = [
@@ -152,6 +153,7 @@ class CategoricalBundled(CategoricalData):
         return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+        """Return the codes (n, columns): each source column is cut into categories at its edges."""
         frame = pd.read_parquet(data_file("health_insurance.parquet"))
         codes = [np.digitize(frame[source], edges) for _, source, edges, _ in _INSURANCE]
         # Health is good, fair or poor where one of these columns is 1, and excellent where all are 0.

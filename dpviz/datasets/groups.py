@@ -92,7 +92,10 @@ class GroupedDataset:
 
 
 class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
-    """A source of a table whose rows have features, a label and the position of a group."""
+    """A source of a table whose rows have features, a label and a group.
+
+    Its `raw_rows` are features (n, d), labels (n,), and the position of each row's group (n,) as a float.
+    """
 
     def enforced(self, facts: GroupedFacts, *rows: np.ndarray) -> GroupedDataset:
         """Return the data set after all declared facts were enforced on features (n, d), labels (n,) and groups (n,).
@@ -227,6 +230,7 @@ class GroupedBundled(GroupedSpecification):
         )
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the features without those of health, the labels, and the positions of the groups (n,)."""
         table = BundledTable(table="health_insurance")
         features, labels = table.raw_rows(tables)
         names = table.facts().names
@@ -285,6 +289,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return features (n, d), labels (n,) and positions of groups (n,), from the columns that `read` makes."""
         table = self.table(tables, len(self.bounds) + 2)
         features = np.ones((self.n, len(self.bounds) + self.constant))  # a constant feature keeps the ones
         features[:, : len(self.bounds)] = table[:, :-2]

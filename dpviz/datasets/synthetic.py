@@ -1,6 +1,8 @@
 """Data sets drawn from a seed: the same rows on every machine, independent of all other random numbers.
 
-The last four are for private tuning: models that are fitted to them have parameters to tune.
+Each class describes in its docstring how a row is drawn. Its `facts` returns the public facts without drawing a row;
+its `raw_rows` draws features (n, d) and labels or targets (n,), and needs no `tables`. The last four classes are for
+private tuning: models that are fitted to them have parameters to tune.
 """
 
 import math
@@ -83,6 +85,7 @@ class Signs:
         # The first and the last word may hold bits of other rows, too; the mask removes them.
         inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
+        # A block of products packs at most _WORDS words, of `group` columns of `other` and a block of this matrix.
         group = max(1, min(16, _WORDS // (last - first)))
         for chunk in _blocks(len(theirs), group):
             for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
@@ -464,7 +467,8 @@ class Saddle(DatasetSpecification):
         signs = generator.choice([-1.0, 1.0], self.rows)
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
-        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):  # the same numbers for any parts
+        # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
+        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -501,7 +505,8 @@ class HeavyTailed(DatasetSpecification):
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
-        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):  # the same numbers for any parts
+        # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
+        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)

@@ -55,6 +55,7 @@ class UserUpload(UploadedTable):
         return tuple(f"{ROWS} and of users" if phrase == ROWS else phrase for phrase in super().read_from_rows)
 
     def facts(self) -> UserFacts:
+        """Return the facts of `UploadedTable`, with the number of users."""
         facts = super().facts()
         return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target, self.users)
 
@@ -69,6 +70,7 @@ class UserUpload(UploadedTable):
         return table
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
+        """Make the array of `UploadedTable.read`, with the number of each row's user in one more column at its end."""
         rows_read = super().read(frame)
         check_columns(frame, (self.user,))
         table = np.column_stack([rows_read.table, _user_numbers(frame[self.user][rows_read.kept])])
@@ -76,6 +78,7 @@ class UserUpload(UploadedTable):
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:  # type: ignore[override]
+        """Return features (n, d), targets (n,) and the numbers of the users (n,), from the columns of `rows`."""
         table = self.table(tables, len(self.bounds) + len(self.categories) + 2)
         return (*super().raw_rows({self.identity: table[:, :-1]}), table[:, -1].copy())
 

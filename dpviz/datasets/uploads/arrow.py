@@ -36,9 +36,9 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     times that cannot be written as texts.
     """
     kind = array.type
-    if isinstance(kind, pyarrow.BaseExtensionType):
+    if isinstance(kind, pyarrow.BaseExtensionType):  # a type made from a usual one, which stores the cells
         return plain(array.storage, name)
-    if types.is_dictionary(kind):
+    if types.is_dictionary(kind):  # convert each distinct value once
         indices, values = _without_unused(array)
         return take_values(plain(values, name), indices)
     if types.is_boolean(kind):
@@ -53,11 +53,12 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
         encoded = array.dictionary_encode()
+        # As texts, without a fraction of a second that is 0.
         texts = pyarrow.compute.replace_substring_regex(encoded.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
         return take_values(as_texts(texts), encoded.indices)
     if types.is_timestamp(kind):
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
-    if types.is_int64(kind) or types.is_uint64(kind):
+    if types.is_int64(kind) or types.is_uint64(kind):  # `Column.whole` decides if float64 can hold them
         return array
     return _as_float(array, name)
 
@@ -65,6 +66,7 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
 def _check_times(array: "pyarrow.Array", name: str) -> None:
     """Raise UserError for dates outside the years 0 to 9999, and times of day beyond 24 hours: they have no text."""
     kind = array.type
+    # The array holds ticks: days, or parts of a second. They are compared with those of the first and the last moment.
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     first, last = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
     if unit == "ns" and not types.is_time(kind):  # such timestamps lie between the years 1677 and 2262

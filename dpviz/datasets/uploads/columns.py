@@ -30,7 +30,7 @@ class ColumnInfo:
     numeric: bool  # as declared; without a declaration: at least half of the cells that are not missing are numbers
     missing: int  # cells
     infinite: int  # cells
-    distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
+    distinct: int  # different values that are not missing; DISTINCT_CAP means "this many or more"
     repeated: int = field(default=0, compare=False)  # different values that occur in more than one row
 
     @property
@@ -43,8 +43,7 @@ def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple
     """Describe each column, for the choice of target and features. Looks at the data: not private.
 
     kinds : the kind of each column of the file, as declared in a `Reading`; the frame has no unused ones. Without
-        kinds,
-    the cells decide which columns are numeric.
+        kinds, the cells decide which columns are numeric.
     """
     columns = tuple(_describe(str(name), frame[name]) for name in frame.columns)
     if not kinds:
@@ -147,7 +146,7 @@ def _describe(name: str, series: "pd.Series") -> ColumnInfo:
     values = numbers(series)
     missing = int(is_empty(series).sum())
     number_count = int((~np.isnan(values)).sum())
-    numeric = 0 < len(series) - missing <= 2 * number_count
+    numeric = 0 < len(series) - missing <= 2 * number_count  # at least half of the cells that are not missing
     infinite = int(np.isinf(values).sum()) if numeric else 0
     counts = _counts(series)
     distinct = min(int((counts > 0).sum()), DISTINCT_CAP)

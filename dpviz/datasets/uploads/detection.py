@@ -57,8 +57,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     A single row among many decides nothing, unless it opens a quote: then a question says so.
 
     given : the reading that the user has chosen, if any. Then only its kinds of columns and the number of lines left
-        out
-    at the end are detected again, and whether rows are lines or records.
+        out at the end are detected again, and whether rows are lines or records.
     """
     if given is None:
         _check_text(data)
@@ -97,7 +96,7 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
 
 
 def _check_text(data: bytes) -> None:
-    """Raise UserError for a file that is no text: a tenth of its start is control characters or no UTF-8."""
+    """Raise UserError for a file that is no text: over a tenth of its start is control characters or no UTF-8."""
     start = data[:_START].decode("utf-8", "replace")
     odd = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
     if 10 * odd > len(start):

@@ -188,8 +188,7 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
     """Read a Parquet file into a table whose columns have the few types of `arrow.plain`.
 
     max_rows : a longer table is refused; None reads as many rows as MAX_CELLS allows. min_columns, max_columns : a
-        table
-    with fewer or more columns is refused. Raises UserError for a file that is refused or cannot be read.
+        table with fewer or more columns is refused. Raises UserError for a file that is refused or cannot be read.
     """
     try:
         return _read_parquet(data, max_rows, min_columns, max_columns)

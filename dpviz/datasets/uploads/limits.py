@@ -105,7 +105,7 @@ def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
 
 
 def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | None, features: Sequence[str]) -> None:
-    """Raise UserError if the table lacks the column that names the group or user, or if that column has another use.
+    """Raise UserError if a table lacks the column that names the group or user, or if that column has another use.
 
     what : "group" or "user", for the error. column : the column that names it. target, features : the other columns in
     use; no target if None.

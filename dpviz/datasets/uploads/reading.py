@@ -132,7 +132,7 @@ def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, p
 
 
 def _read_cell(text: str, decimal: str) -> float | str:
-    """Return a text as a number if that loses nothing: if the float has the same class. Else return the class."""
+    """Return a text as a float if `class_label` writes both alike, so that nothing is lost; else what it writes."""
     label = class_label(plain_number(text, decimal))
     value = as_number(label)
     return value if class_label(value) == label else label

@@ -322,8 +322,7 @@ def read_text(
     Each used column of the file becomes a column of numbers, one of texts, or both, under the same name.
 
     max_rows : a longer table is refused, unless it is None. min_columns, max_columns : a table with fewer used columns
-        or
-    more columns is refused. Raises UserError for a text that is refused or cannot be read.
+        or more columns is refused. Raises UserError for a text that is refused or cannot be read.
     """
     header, rows = layout(data, reading)
     if not reading.header:
@@ -356,6 +355,7 @@ def read_text(
 def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
     """Read the cells of all rows, block by block; `names` and `kinds` are those of the file's columns."""
     used = [index for index, kind in enumerate(kinds) if kind != "unused"]
+    # By the index of a used column: the numbers of its cells, block by block, and its texts.
     numbers = {index: [np.empty(0)] for index in used}
     texts = {index: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used}
     wide = 0

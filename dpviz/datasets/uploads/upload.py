@@ -158,6 +158,7 @@ class UploadedTable(Upload, DatasetSpecification):
         return self
 
     def facts(self) -> DatasetFacts:
+        """Return the facts: first the numeric features, then the constant one, then one for each category."""
         bounds, names = self.bounds, self.names
         if self.constant:
             bounds, names = (*bounds, CONSTANT_RANGE), (*names, CONSTANT)
@@ -194,6 +195,7 @@ class UploadedTable(Upload, DatasetSpecification):
         return replace(result, table=table, notes=notes)
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
+        """Yield the data set in blocks of rows if its table is a file, else as a whole."""
         file: Any = tables.get(self.identity)
         if not isinstance(file, TableFile):
             yield self.load(tables)
@@ -202,6 +204,10 @@ class UploadedTable(Upload, DatasetSpecification):
             yield self.model_copy(update={"n": len(block)}).load({self.identity: block})
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features (n, d) and targets (n,), from the columns that `read` makes.
+
+        Each column of positions of categories becomes a block of features that are 0 or 1.
+        """
         numeric = len(self.bounds)
         table = self.table(tables, numeric + len(self.categories) + 1)
         features = np.zeros((self.n, self.facts().d))
