@@ -1,4 +1,4 @@
-"""Settings and files of the commands: their options, the tables they read, the texts they print, the files they
+"""Everything the commands share: options, settings and tables that they read, texts that they print, files that they
 write."""
 
 import difflib
@@ -30,13 +30,16 @@ from dpviz.privacy.budgets import ApproximateDP
 from dpviz.sweeps.sweep import settings, with_numbers
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-DELTA = ApproximateDP().delta  # δ of ε where a budget has no δ of its own
+DELTA = ApproximateDP().delta  # the δ at which ε is read where a budget has no δ of its own
 DIGITS = 6  # significant digits of a number in a table
 ENDINGS = (".csv", ".parquet")
 
 
 def settings_options(command: Command) -> Command:
-    """Add the argument EXPERIMENT and the options --preset and --set; the command takes `experiment`."""
+    """Add the argument EXPERIMENT and the options --preset and --set to a command.
+
+    The command gets the experiment that they describe, as its parameter `experiment`.
+    """
 
     @wraps(command)
     def with_experiment(*, file: str | None, preset: str | None, changes: tuple[str, ...], **others: Any) -> Any:
@@ -50,13 +53,13 @@ def settings_options(command: Command) -> Command:
 
 
 def table_option(command: Command) -> Command:
-    """Add the option --table; `tables_of` reads it."""
+    """Add the option --table to a command: the path of the user's file, which `tables_of` reads."""
     path = click.Path(exists=True, dir_okay=False, path_type=Path)
     return click.option("--table", type=path, help="Your own file, for settings that were made for one.")(command)
 
 
 def delta_option(command: Command) -> Command:
-    """Add the option --delta."""
+    """Add the option --delta to a command."""
     return click.option(
         "--delta",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -68,31 +71,40 @@ def delta_option(command: Command) -> Command:
 
 
 def _delta(_: click.Context, __: click.Parameter, delta: float) -> float:
-    if math.isnan(delta):  # click finds nan within every range
+    """Return the value of --delta, unless it is nan, which click takes to be within every range."""
+    if math.isnan(delta):
         raise click.BadParameter("nan is not a number.")
     return delta
 
 
 def experiment_of(file: str | None, preset: str | None, changes: Sequence[str] = ()) -> Experiment:
-    """Return the experiment of a file, "-" for the standard input, or of a preset, with numbers changed. Raises
-    UserError."""
+    """Return the experiment that the options of a command describe.
+
+    file : the argument EXPERIMENT: a file with settings, "-" for the standard input, or the name of a preset. preset :
+        the name of a preset, if there is no `file`. changes : texts such as "epsilon=0.5", each of which changes a
+        number.
+
+    Raises UserError for settings that cannot be used, and click's UsageError for options that do not go together.
+    """
     if (file is None) == (preset is None):
         raise click.UsageError("Give a file with settings, or the name of a preset (dpviz presets lists them).")
-    if preset is None and file is not None and (file == "-" or Path(file).exists()):
+    is_file = file is not None and (file == "-" or Path(file).exists())
+    if file is not None and is_file:
         experiment = _read(file)
     elif file is not None and file.endswith(".json"):
         raise click.UsageError(f"There is no file {file}.")
     else:
         experiment = preset_named(preset or file or "").experiment
     for text in changes:
-        fields, values = varied(experiment, text)
+        addresses, values = varied(experiment, text)
         if len(values) > 1:
             raise UserError(f"'{text}' has several values. `dpviz sweep --grid` runs them all.")
-        experiment = with_numbers(experiment, [(field.split("."), values[0]) for field in fields])
+        experiment = with_numbers(experiment, [(address.split("."), values[0]) for address in addresses])
     return experiment
 
 
 def _read(file: str) -> Experiment:
+    """Return the experiment of a file with settings in JSON, "-" for the standard input."""
     try:
         with click.open_file(file, "rb") as stream:
             text = stream.read().decode("utf-8-sig")
@@ -104,8 +116,11 @@ def _read(file: str) -> Experiment:
 
 
 def preset_named(name: str) -> Preset:
-    """Return the preset of this name, or the only one whose name contains it. Raises UserError."""
-    names = list(families.preset_names())
+    """Return the preset with this name, or the only one whose name contains it; capitals do not count.
+
+    Raises UserError if there is no such preset, or more than one.
+    """
+    names = list(families.preset_names())  # (family, name of a preset)
     exact = [(family, full) for family, full in names if full.casefold() == name.casefold()]
     matches = exact or [(family, full) for family, full in names if name.casefold() in full.casefold()]
     if len(matches) == 1:
@@ -116,15 +131,18 @@ def preset_named(name: str) -> Preset:
 
 
 def print_refusals(reasons: Mapping[str, UserError]) -> None:
-    """Print the methods that are left out, with the reasons."""
+    """Print a line for every method that is left out. reasons : the cause by the label of the method."""
     for label, error in reasons.items():
         click.echo(f"Left out: {label}. {error}", err=True)
 
 
 def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = False) -> Mapping[str, Any]:
-    """Return the table that the experiment was made for, from the user's file.
+    """Return the tables that an experiment is run with: that of the user's file, by its identity, or none.
 
-    in_blocks : return the file itself if it is a large one. Raises UserError.
+    table : path of the file, None without one. in_blocks : true to return a large file as it is, to be read in blocks,
+    instead of refusing it.
+
+    Raises UserError where a file is missing or not wanted, is too large, or does not fit the settings.
     """
     data = experiment.problem.dataset
     if not isinstance(data, Upload):
@@ -152,9 +170,12 @@ def tables_of(experiment: Experiment, table: Path | None, in_blocks: bool = Fals
 
 
 def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Return addresses and values of "epsilon=0.1,0.3": a name of `sweep.settings`, or an address of one number.
+    """Return the addresses and the values of an option such as "epsilon=0.1,0.3".
 
-    Raises UserError.
+    The name on the left is one of `sweep.settings`, which may set several numbers, or the address of one number within
+    the settings, such as "budget.epsilon".
+
+    Raises UserError for a text of another form, an unknown name, and values that are no numbers.
     """
     name, separator, values = (part.strip() for part in text.partition("="))
     if not separator or not values:
@@ -170,7 +191,7 @@ def varied(experiment: Experiment, text: str) -> tuple[tuple[str, ...], tuple[fl
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return the numbers of "0.1,0.3". Raises UserError."""
+    """Return the numbers of a text such as "0.1,0.3". Raises UserError unless all are finite numbers."""
     return tuple(_number(word) for word in text.split(","))
 
 
@@ -185,12 +206,15 @@ def _number(word: str) -> float:
 
 
 def out_option(help: str) -> Callable[[Command], Command]:
-    """Add the option --out, a path that can be written, whose ending gives the format; checked before anything is
-    computed."""
+    """Return a decorator that adds the option --out to a command: the path of a file to write.
+
+    Its ending says the format. Both the ending and the right to write there are checked before anything is computed.
+    """
     return click.option("--out", type=click.Path(dir_okay=False, path_type=Path), callback=_writable, help=help)
 
 
 def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path | None:
+    """Return the value of --out. Raises click's error for another ending, or a folder that cannot be written to."""
     if path is not None and path.suffix.lower() not in ENDINGS:
         raise click.BadParameter(f"'{path}' must end in {' or '.join(ENDINGS)}.")
     if path is not None and not os.access(path.parent, os.W_OK):
@@ -199,8 +223,11 @@ def _writable(_: click.Context, __: click.Parameter, path: Path | None) -> Path 
 
 
 def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:
-    """Write the table as CSV, below the lines of `about` with "#", or as Parquet, which keeps them as an attribute:
-    `pandas.read_parquet(path).attrs["dpviz"]`."""
+    """Write a table to `path`, as CSV or as Parquet by its ending, with the lines of `about`.
+
+    In CSV these lines come first, and begin with "#"; Parquet keeps them as an attribute,
+    `pandas.read_parquet(path).attrs["dpviz"]`.
+    """
     with _in_one_piece(path) as part:
         if path.suffix.lower() == ".csv":
             part.write_text(as_csv(frame, about), encoding="utf-8", newline="")
@@ -210,32 +237,40 @@ def write(frame: "pd.DataFrame", about: Iterable[str], path: Path) -> None:
 
 
 def rows_as_text(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return rows of texts in aligned columns, with the columns' names above."""
-    columns = [[name, *(row[name] for row in rows)] for name in rows[0]] if rows else []
-    widths = [max(map(len, column)) for column in columns]
-    lines = zip(*columns, strict=True)
+    """Return rows of texts, each by the name of its column, as lines in aligned columns below these names."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    widths = [max(len(name), *(len(row[name]) for row in rows)) for name in names]
+    lines = [names, *([row[name] for name in names] for row in rows)]
     return "\n".join(
-        " ".join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines
+        " ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 
 def table_as_text(frame: "pd.DataFrame") -> str:
-    """Return a table in aligned columns: words to the left, numbers to the right; missing entries are blank."""
+    """Return a table as lines in aligned columns: texts to the left, numbers to the right; missing entries are blank.
+
+    Numbers that are upper limits, such as ε, are rounded up.
+    """
     columns: dict[str, Any] = {}
     for name, values in frame.items():
         if pd.api.types.is_numeric_dtype(values):
             columns[str(name)] = [rounded_up(value, DIGITS) for value in values] if name in UPPER else values
             continue
-        words = ["" if pd.isna(value) else str(value) for value in values]
-        width = max(len(str(name)), *map(len, words)) if words else 0
-        columns[str(name).ljust(width)] = [word.ljust(width) for word in words]
+        texts = ["" if pd.isna(value) else str(value) for value in values]
+        width = max(len(str(name)), *map(len, texts)) if texts else 0
+        columns[str(name).ljust(width)] = [text.ljust(width) for text in texts]
     return pd.DataFrame(columns).to_string(index=False, float_format=f"{{:.{DIGITS}g}}".format, na_rep="")
 
 
 @contextmanager
 def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
-    """Run the body, which prints a result. If it fails, write all numbers to a new file that only this user may
-    read."""
+    """Run the body, which prints a result, so that no result is lost if that fails.
+
+    In that case the table that `numbers` returns is written to a new file, which only this user may read, and the error
+    is raised again.
+    """
     try:
         yield
     except BrokenPipeError:  # the reading program has ended, as `head` does
@@ -251,8 +286,11 @@ def rescued(numbers: "Callable[[], pd.DataFrame]") -> Iterator[None]:
 
 @contextmanager
 def _in_one_piece(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; its file replaces the one at `path` when all is written."""
-    target = path.resolve()  # a link stays, and its target is written
+    """Yield a temporary path for the body to write to; its file replaces that at `path` when the body has ended.
+
+    Raises click's error if it could not be written.
+    """
+    target = path.resolve()  # a symbolic link stays, and the file that it names is written
     part = target.with_name(f".{os.getpid()}.part")
     try:
         yield part

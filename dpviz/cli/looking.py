@@ -27,9 +27,9 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
     """
     planned = experiment.planned()
     experiment = planned.ready()
-    own_delta = experiment.budget.own_delta(delta)
-    methods = [_numbers(label, method_plan, own_delta) for label, method_plan in planned.plans.items()]
-    costs = results.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, own_delta)
+    delta = experiment.budget.own_delta(delta)  # that of the budget, if it has one
+    methods = [_numbers(label, method_plan, delta) for label, method_plan in planned.plans.items()]
+    costs = results.costs(planned.plans, planned.plans, experiment.budget, experiment.replicates, delta)
     if as_json:
         document = {
             "guarantee": json.loads(experiment.budget.to_json()),
@@ -52,12 +52,15 @@ def plan(experiment: Experiment, delta: float, as_json: bool) -> int:
 
 
 def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
-    """Return the numbers of a method's plan; None where there is no such number."""
-    noise = {
-        name: {"first": float(nonzero[0]), "last": float(nonzero[-1])}
-        for name, scale in plan.noise.items()
-        if len(nonzero := scale[scale > 0])
-    }
+    """Return the numbers of a method's plan for the JSON of `plan`; None where there is no such number.
+
+    noise : for each kind of noise, its scale in the first and in the last step that has any.
+    """
+    noise = {}
+    for name, scale in plan.noise.items():
+        nonzero = scale[scale > 0]
+        if len(nonzero):
+            noise[name] = {"first": float(nonzero[0]), "last": float(nonzero[-1])}
     result: dict[str, Any] = {"method": label, "steps": plan.iterations, "stops_by_itself": plan.stops, "noise": noise}
     if not plan.private:
         return result | {"epsilon": None, "delta": None, "accountant": None}
@@ -71,11 +74,12 @@ def _numbers(label: str, plan: Plan, delta: float) -> dict[str, Any]:
 
 
 def _row(method: dict[str, Any]) -> dict[str, str]:
-    """Return the numbers of a method as a row of the printed table."""
-    noise = "; ".join(
-        f"{name} {short(ends['first'])}" + (f" to {short(ends['last'])}" if ends["last"] != ends["first"] else "")
-        for name, ends in method["noise"].items()
-    )
+    """Return the numbers of a method, as of `_numbers`, as a row of the printed table."""
+    phrases = []
+    for name, ends in method["noise"].items():
+        until = f" to {short(ends['last'])}" if ends["last"] != ends["first"] else ""
+        phrases.append(f"{name} {short(ends['first'])}{until}")
+    noise = "; ".join(phrases)
     at_most = "at most " if method["stops_by_itself"] else ""
     reading = "none"
     if method["epsilon"] is not None:
@@ -97,9 +101,8 @@ def presets(name: str | None) -> int:
     With a NAME, or enough of it to be clear, its settings as JSON, to be changed.
     """
     if name is not None:
-        export = import_module(
-            "dpviz.exports.export"
-        )  # imports the templates, which no other command of this module needs
+        # Imported here, with its templates, since no other command of this module needs them.
+        export = import_module("dpviz.exports.export")
         click.echo(export.to_settings(preset_named(name).experiment), nl=False)
         return 0
     for family, family_presets in families.presets().items():

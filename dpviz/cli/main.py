@@ -36,8 +36,11 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
 
     Its settings are those of .streamlit/config.toml; variables named STREAMLIT_… override them.
     """
-    variables = {"DPVIZ_WORKERS": workers, "DPVIZ_STORE": store if store in (None, "off") else os.path.abspath(store)}
-    environment = {**os.environ, **{name: str(value) for name, value in variables.items() if value is not None}}
+    environment = dict(os.environ)
+    if workers is not None:
+        environment["DPVIZ_WORKERS"] = str(workers)
+    if store is not None:
+        environment["DPVIZ_STORE"] = store if store == "off" else os.path.abspath(store)
     options = [f"--server.port={port}", f"--server.headless={str(not browser).lower()}"]
     program = [sys.executable, "-m", "streamlit", "run", "app.py", *options]
     try:
@@ -52,15 +55,16 @@ def serve(port: int, workers: int | None, store: str | None, browser: bool) -> i
 # --------------------------------------------------------------------------------------------------------- all commands
 
 _TEXTS = resources.data(__package__, "commands.toml")
-COMMANDS = _TEXTS["commands"]
+COMMANDS = _TEXTS["commands"]  # by name: where the command is defined, and its texts
 
 
 def _examples(lines: str) -> str:
+    """Return the end of a help text with examples, after the sign that keeps click from filling its lines."""
     return "\b\nExample:\n" + textwrap.indent(lines.strip(), "  ")
 
 
 def command(name: str) -> click.Command:
-    """Return the command of this name, imported."""
+    """Import the command of this name and return it, with its examples."""
     module, _, attribute = COMMANDS[name]["at"].partition(".")
     result: click.Command = getattr(import_module(f"dpviz.cli.{module}"), attribute)
     result.epilog = _examples(COMMANDS[name]["examples"])
@@ -68,16 +72,23 @@ def command(name: str) -> click.Command:
 
 
 class _Commands(click.Group):
+    """A group whose commands are listed without being imported; a command is imported when it is called."""
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the name of the called command, the imported command, and its arguments, as click expects it.
+
+        Missing files are reported before the command's imports, which take a second.
+        """
         name, listed_command, rest = super().resolve_command(ctx, args)
-        first = [arg for arg in rest[:1] if arg.endswith(".json")]
+        settings_files = [arg for arg in rest[:1] if arg.endswith(".json")]
         tables = [path for option, path in pairwise(rest) if option == "--table"]
-        for path in first + tables:
+        for path in settings_files + tables:
             if not Path(path).exists():
-                raise click.UsageError(f"There is no file {path}.")  # before the command's imports, which take a second
-        return name, command(name) if name and listed_command else None, rest
+                raise click.UsageError(f"There is no file {path}.")
+        imported = command(name) if name and listed_command else None
+        return name, imported, rest
 
 
 @click.group(
@@ -103,7 +114,7 @@ for name, entry in COMMANDS.items():
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command in the arguments; return the exit code."""
+    """Run the command that the arguments of the shell name; return the exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console without "ε" prints another sign
@@ -121,7 +132,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reading program has ended, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:  # a full disk behind the output, mostly
+    except OSError as error:  # mostly because the disk is full to which the output goes
         click.echo(traceback.format_exc() if "--debug" in arguments else f"{error.strerror or error}.", err=True)
         return 1
     except Exception:

@@ -1,4 +1,5 @@
-"""`dpviz run`, one experiment to its end; `dpviz sweep`, one at several values of one setting or two."""
+"""The commands `dpviz run`, which runs one experiment to its end, and `dpviz sweep`, which runs one at several values
+of one or two settings."""
 
 import math
 import signal
@@ -38,11 +39,11 @@ from dpviz.sweeps.sweep_result import SweepResult, by_reason
 
 # ------------------------------------------------------------------------------- the executor, the progress, and Ctrl+C
 
-STEPS = 1000  # resolution of the bar
+STEPS = 1000  # units into which the progress bar is divided
 
 
 def common_options(command: Command) -> Command:
-    """Add --diagnostics, --store, --max-seconds and --quiet."""
+    """Add the options --diagnostics, --store, --max-seconds and --quiet to a command."""
     for option in (
         click.option(
             "--max-seconds",
@@ -70,42 +71,48 @@ def common_options(command: Command) -> Command:
 
 @dataclass(frozen=True)
 class Backend:
-    """The executor of a command, and the store that it reads and writes."""
+    """The executor that runs the cells of a command, and the store that it reads and writes; None for no store."""
 
     executor: Executor
     store: Store | None
 
     def keeps(self, repeatable: bool) -> bool:
-        """Return whether finished cells stay in the store."""
+        """Return true if finished cells stay in the store. repeatable : true if a new run would repeat them exactly."""
         return repeatable and self.store is not None and not self.store.note
 
 
 @contextmanager
 def computing(store: str, max_seconds: float, workers: int = 1, cluster: str = "") -> Iterator[Backend]:
-    """Yield executor and store of these options; at the end, print the problems of the store.
+    """Yield the executor and the store that options of a command describe; at the end, print problems of the store.
 
-    workers : processes; 1 is this process. Raises UserError for an address that is none, and for a time limit on a
-        cluster.
+    store : the option --store, as `usual` takes it. max_seconds : limit of computing time; infinity for none. workers :
+    number of processes that compute; with 1, this process does. cluster : address of a Dask scheduler; "" for none.
+
+    Raises UserError for an address that is malformed, and for a time limit on a cluster.
     """
     if cluster and max_seconds < math.inf:
         raise UserError("A cluster knows no limit of time. Leave --max-seconds out.")
     executor: Executor = Cluster(cluster) if cluster else InThread(max_seconds)
-    finished = usual(store)
+    finished_cells = usual(store)
     slots = Slots(workers, processes=True, max_bytes=math.inf) if workers > 1 and not cluster else None
-    executor = executor if slots is None else slots.executor(max_seconds=max_seconds)
+    if slots is not None:
+        executor = slots.executor(max_seconds=max_seconds)
+    if finished_cells is not None:
+        executor = Stored(executor, finished_cells)
     try:
-        yield Backend(executor if finished is None else Stored(executor, finished), finished)
+        yield Backend(executor, finished_cells)
     finally:
         if slots is not None:
             slots.close()
-        if finished is not None and finished.note:
-            click.echo(finished.note, err=True)
+        if finished_cells is not None and finished_cells.note:
+            click.echo(finished_cells.note, err=True)
 
 
 class Progress:
-    """A bar on a terminal; elsewhere a line whenever it changes; nothing if quiet. Any thread may call it.
+    """The progress of a command: a bar on a terminal, elsewhere a line whenever the line changes.
 
-    timed : whether the remaining time may be printed, which is a function of the data.
+    Any thread may call it. quiet : true to print nothing. timed : true if the remaining time may be printed; it depends
+    on the data.
     """
 
     def __init__(self, quiet: bool, timed: bool) -> None:
@@ -132,14 +139,20 @@ class Progress:
             self._bar.render_finish()
 
     def time_left(self, share: float, restored: float = 0.0) -> str:
-        """Return a text such as "8 seconds left"; empty while there is no estimate. Arguments as of `seconds_left`."""
+        """Return a text such as "8 seconds left"; empty while there is no estimate.
+
+        share : progress in [0, 1]. restored : the part of it that came from the store and took no time.
+        """
         elapsed = time.monotonic() - self._began
         remaining = seconds_left(elapsed, share, restored) if self._timed else None
         return f"{duration(remaining)} left" if remaining and elapsed > 1 else ""
 
     def update(self, share: float, text: str, line: str) -> None:
-        """Show the progress. share : in [0, 1]. text : next to the bar. line : printed instead of the bar where
-        there is no terminal."""
+        """Show the progress.
+
+        share : progress in [0, 1]. text : printed next to the bar. line : printed instead of the bar where there is no
+            terminal.
+        """
         with self._lock:
             if self._bar is not None:
                 self._bar.update(round(share * STEPS) - self._bar.pos, text)
@@ -150,7 +163,7 @@ class Progress:
 
 @contextmanager
 def stopped_by_ctrl_c() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl+C sets. The second one ends the program."""
+    """Yield an event that the first Ctrl+C during the body sets; the second one ends the program."""
     stopping = threading.Event()
 
     def interrupt(_: int, __: FrameType | None) -> None:
@@ -201,7 +214,8 @@ def run(
     if not experiment.public and not quiet:
         runs = [(plan, experiment.replicates) for plan in planned.plans.values()]
         click.echo(f"This run makes {results.releases(runs, experiment.budget)}.", err=True)
-    if (size := experiment.estimated_bytes(planned.plans)) > LARGE and not quiet:
+    size = experiment.estimated_bytes(planned.plans)
+    if size > LARGE and not quiet:
         click.echo(f"Needs at most about {short_up(size / 1e9, 2)} GB of memory.", err=True)
     with computing(store, max_seconds) as backend:
         outcome = _run(backend, cell, quiet)
@@ -221,14 +235,14 @@ def run(
 
 
 def _cut(state: Ending, experiment: Experiment) -> str:
-    """Return the reason for an incomplete run, in a sentence or two."""
+    """Return a sentence or two about the reason why a run did not end by itself. state : its state at the end."""
     if state != "timeout":
         return "Stopped before the end."
     return f"{AT_LIMIT}." if experiment.public else f"{AT_LIMIT}. {DEPENDS}"
 
 
 def _run(backend: Backend, cell: Cell, quiet: bool) -> Outcome:
-    """Run a cell and show its progress."""
+    """Run a cell, show its progress, and return the outcome."""
     with stopped_by_ctrl_c() as stopping, Progress(quiet, cell.experiment.public) as progress:
 
         def on_progress(_: int, trace: Trace | None, share: float) -> None:
@@ -243,16 +257,16 @@ def _run(backend: Backend, cell: Cell, quiet: bool) -> Outcome:
 def _print_results(
     trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float, out: Path | None
 ) -> None:
-    """Write the file, and print the final table and the cost of publishing."""
+    """Write the file `out`, if there is one, and print the final table and the cost of publishing the results."""
     with rescued(trace.to_frame):
         try:
             if out is not None:
                 write(export.to_table(trace, plans), export.header(trace, experiment, plans, delta), out)
         finally:  # the table is printed even if the file cannot be written
             table = final_table(trace, plans, delta=delta).drop(columns="seconds", errors="ignore")
-            click.echo(
-                table_as_text(_as_on_the_page(table if experiment.problem.public else marked(table, trace), trace))
-            )
+            if not experiment.problem.public:
+                table = marked(table, trace)
+            click.echo(table_as_text(_as_on_the_page(table, trace)))
     costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
     for sentence in results.sentences(costs):
         click.echo(f"Publishing {sentence}")
@@ -261,7 +275,7 @@ def _print_results(
 
 
 def _as_on_the_page(table: "pd.DataFrame", trace: Trace) -> "pd.DataFrame":
-    """Return the table with the headings of the page."""
+    """Return a table whose columns have names of metrics, with the headings of the page instead."""
     labels = {name: column.label for name, column in results.columns(trace).items()}
     marks = ("", results.NOT_PRIVATE)  # headings with the mark of values that are not private, too
     return table.rename(columns={name + mark: label + mark for name, label in labels.items() for mark in marks})
@@ -322,14 +336,14 @@ def sweep(
     lose the machine: the same command goes on from there, and a sweep that is repeated is there at once.
     """
     tables = files.tables_of(experiment, table)
-    everything = diagnostics or experiment.problem.public
+    everything = diagnostics or experiment.problem.public  # true if values that read the raw data may be shown
     grid_sweep = _sweep(experiment, grid, seeds, _metric(experiment, metric, everything))
     price = grid_sweep.price(grid_sweep.planned())  # raises errors in the settings before anything runs
     if price and not quiet:
         click.echo(f"This sweep makes {price}.", err=True)
-    operators = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
+    operators_address = cluster.asked() if cluster.asked() != cluster.ASK and not tables else ""
     with (
-        computing(store, max_seconds, workers, dask or operators) as backend,
+        computing(store, max_seconds, workers, dask or operators_address) as backend,
         stopped_by_ctrl_c() as stopping,
         Progress(quiet, experiment.public) as progress,
     ):
@@ -338,49 +352,58 @@ def sweep(
     result = result.visible(everything)
     _print_sweep(grid_sweep, [text.partition("=")[0].strip() for text in grid], result, out)
     if result.cut:
-        again = "goes on from there" if is_kept else "begins again, because nothing is kept in a store"
-        again = f"The same command {again}."
+        next_time = "goes on from there" if is_kept else "begins again, because nothing is kept in a store"
+        again = f"The same command {next_time}."
         done = f"{result.finished} of {result.points} points are finished."
         click.echo(f"{_cut(result.cut, experiment)} {done} {again}", err=True)
         return INTERRUPTED
-    return int(result.finished < result.points)  # those that failed were printed above
+    return int(result.finished < result.points)  # 1 if points failed, which were printed above
 
 
 def _sweep(experiment: Experiment, grid: Sequence[str], seeds: str | None, metric: str) -> Sweep:
-    """Return the sweep that the options describe. Raises UserError, or click's UsageError, for options that make
-    none."""
+    """Return the sweep that the options of the command describe.
+
+    grid : one or two texts such as "epsilon=0.1,0.3". seeds : such as "0,1,2", for the seed of the data, or with the
+        name of another seed, "name=0,1,2"; None without them. metric : name of the metric whose last value is kept.
+
+    Raises UserError, or click's UsageError, for options that make no sweep.
+    """
     if len(grid) > 2:
         raise click.UsageError("A sweep has one --grid, or two.")
     (fields, values), *others = (files.varied(experiment, text) for text in grid)
-    seed, _, numbers = (seeds or "").rpartition("=")
-    seed = seed or data_seed(experiment)
-    seed_values = files.numbers(numbers) if seeds else ()
-    if seeds and not seed:
+    seed_name, _, seed_numbers = (seeds or "").rpartition("=")
+    seed_name = seed_name or data_seed(experiment)
+    seed_values = files.numbers(seed_numbers) if seeds else ()
+    if seeds and not seed_name:
         raise UserError("The data of these settings are not generated, so they have no seed. Leave --seeds out.")
     if not all(number.is_integer() for number in seed_values):
         raise UserError("Seeds are whole numbers, such as --seeds 0,1,2.")
     with sentences(Sweep):
-        second = Axis(fields=others[0][0], values=others[0][1]) if others else None
+        second = None
+        if others:
+            second_fields, second_values = others[0]
+            second = Axis(fields=second_fields, values=second_values)
         return Sweep(
             experiment=experiment,
             fields=fields,
             values=values,
             second=second,
             metric=metric,
-            data_seed=seed if seeds else "",
+            data_seed=seed_name if seeds else "",
             data_seeds=tuple(int(number) for number in seed_values),
         )
 
 
 def _metric(experiment: Experiment, name: str, everything: bool) -> str:
-    """Return the name of the metric that the user gave by name or label, or else the first one of the page.
+    """Return the name of the metric that the user gave by name or label; for "", the first one of the page.
 
-    Raises UserError for a metric that is not recorded, or may not be shown of the user's file: all that is not released
-    reads the raw data.
+    everything : true if metrics that read the raw data may be shown, as all do that are not released.
+
+    Raises UserError for a metric that is not recorded or may not be shown.
     """
     recorded = experiment.metrics()
     name = next((key for key, metric in recorded.items() if name in (key, metric.label)), name)
-    visible = [name for name, metric in recorded.items() if everything or metric.released]
+    visible = [key for key, metric in recorded.items() if everything or metric.released]
     if not visible:
         raise UserError("These methods release no series. --diagnostics shows what reads your raw data.")
     if name and name not in visible:
@@ -392,13 +415,14 @@ def _metric(experiment: Experiment, name: str, everything: bool) -> str:
 def _run_sweep(
     sweep: Sweep, tables: Mapping[str, np.ndarray], backend: Backend, stopping: threading.Event, progress: Progress
 ) -> SweepResult:
-    """Run a sweep and show its progress."""
+    """Run a sweep, show its progress, and return the results."""
     result = None
 
     def on_step(step: SweepStep) -> None:
         points = f"{step.result.finished} of {step.result.points} points"
         remaining = progress.time_left(step.progress, step.restored)
-        progress.update(step.progress, points + (remaining and f", {remaining}"), points)
+        text = f"{points}, {remaining}" if remaining else points
+        progress.update(step.progress, text, points)
 
     try:
         for step in sweep.stream(tables, backend.executor, stopping, on_step):
@@ -410,8 +434,10 @@ def _run_sweep(
 
 
 def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out: Path | None) -> None:
-    """Write the file, print the medians, and list missing results. settings : names of the varied settings, as the
-    user wrote them."""
+    """Write the file `out`, if there is one, print the medians and the price, and list missing results.
+
+    settings : names of the varied settings, as the user wrote them.
+    """
     frame = result.to_frame()
     if not sweep.experiment.problem.public:
         released = [label for label, curve in result.curves.items() if curve.status != "not private"]
@@ -425,7 +451,8 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
                 label = result.metric.label if result.metric else result.metric_name
                 click.echo(f"{label}, median over all runs and data sets")
                 click.echo(table_as_text(_medians(frame, settings)))
-        if condition := sweep.experiment.condition:
+        condition = sweep.experiment.condition
+        if condition:
             click.echo(f"What private methods release is private at the budget of its point{condition}.")
         if result.price:
             click.echo(f"Publishing all of it: {result.price}.")
@@ -434,7 +461,12 @@ def _print_sweep(sweep: Sweep, settings: Sequence[str], result: SweepResult, out
 
 
 def _medians(frame: "pd.DataFrame", settings: Sequence[str]) -> "pd.DataFrame":
-    """Return a row for every value of the setting, or pair of values; a column for every method."""
+    """Return a table of medians with a column for every method.
+
+    It has a row for every value of the varied setting, or for every pair of values of two settings.
+
+    frame : the results of `SweepResult.to_frame`. settings : names of the varied settings.
+    """
     names = dict(zip(("setting", "second_setting"), settings, strict=False))
     medians = frame.groupby([*names, "algorithm"])["value"].median().unstack("algorithm")
     methods = list(dict.fromkeys(frame["algorithm"]))

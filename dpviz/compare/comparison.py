@@ -16,10 +16,11 @@ from dpviz.privacy.accounting import accountants
 from dpviz.privacy.accounting.currencies import UNITS, Currency
 from dpviz.problems.base import Condition
 
-STEPS, PRIVACY, SHARE = "steps", "privacy", "share"
+STEPS, PRIVACY = "steps", "privacy"  # names of horizontal axes, besides those of the runs
+SHARE = "share"  # in place of a metric's name: the remaining share of the value at the start, of each side's own metric
 MOST = 6  # largest number of sides of a comparison: more names do not fit the chart
 POINTS = 24  # largest number of points of a curve of ε at δ
-QUICK = tuple(method for method in accountants.METHODS if method != "pld")
+QUICK = tuple(method for method in accountants.METHODS if method != "pld")  # accountants that take little time
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +35,11 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One method of one side: x (k,) and its quantiles (k, 3) there.
+    """The curve of one method of one side.
 
-    status : privacy of its values. private : whether the method has a budget. arm : the method; None for the level of a
+    side, method : name of the side, label of the method.
+    x, quantiles : the points (k,), and there 10 % quantile, median and 90 % quantile over the replicates (k, 3).
+    status : privacy of its values. private : true if the method has a budget. arm : the method; None for the level of a
         constant guess.
     """
 
@@ -50,7 +53,7 @@ class Curve:
 
     @property
     def released(self) -> bool:
-        """True if it may be published, on no condition."""
+        """True if its values may be published without a condition."""
         return self.status == "private"
 
 
@@ -62,16 +65,21 @@ def metrics(sides: Sequence[Side]) -> dict[str, str]:
     labels: dict[str, list[str]] = {}
     for side in sides:
         for name, metric in side.summary.metrics.items():
-            if metric.beside:
-                continue
-            labels.setdefault(name, []).append(metric.label)
-    plain = {name: name.replace("_", " ").capitalize() for name in labels}
-    order = sorted(labels, key=lambda name: -len(labels[name]))
-    return {name: labels[name][0] if len(set(labels[name])) == 1 else plain[name] for name in order}
+            if not metric.beside:  # those of a constant guess are drawn next to another metric
+                labels.setdefault(name, []).append(metric.label)
+    result = {}
+    for name in sorted(labels, key=lambda name: -len(labels[name])):
+        is_unique = len(set(labels[name])) == 1
+        result[name] = labels[name][0] if is_unique else name.replace("_", " ").capitalize()
+    return result
 
 
 def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
-    """Return the methods of a side that are drawn: all that recorded the metric, or the private one that ends best."""
+    """Return the labels of the methods of a side that are drawn in a metric.
+
+    These are all that recorded the metric. Without `every`, only the private one that ends best is drawn, if there is
+    a private one.
+    """
     name = _name(side, metric)
     if name is None or name not in side.summary.metrics:
         return ()
@@ -85,7 +93,7 @@ def methods(side: Side, metric: str, every: bool) -> tuple[str, ...]:
 class Ranking:
     """The best private method of each side, best first, with its last median.
 
-    higher : whether the highest is best.
+    higher : true if the highest value is best.
     """
 
     ends: tuple[tuple[Side, str, float], ...]  # side, method, end
@@ -93,9 +101,10 @@ class Ranking:
 
 
 def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
-    """Rank the best private methods of the sides in a metric, or in the remaining share of the start.
+    """Rank the sides by the last median of their best private method.
 
-    None without a private method, and where the sides disagree whether lower or higher is better.
+    metric : a name, or SHARE. Returns None if no side has a private method, and where the sides disagree whether lower
+        or higher is better.
     """
     ends, better = [], set()
     for side in sides:
@@ -111,11 +120,12 @@ def ranking(sides: Sequence[Side], metric: str) -> Ranking | None:
     if not ends or len(better) > 1 or better == {""}:
         return None
     higher = better == {"higher"}
-    return Ranking(tuple(sorted(ends, key=lambda end: -end[2] if higher else end[2])), higher)
+    ends.sort(key=lambda end: -end[2] if higher else end[2])
+    return Ranking(tuple(ends), higher)
 
 
 def logarithmic(sides: Sequence[Side], metric: str) -> bool:
-    """Return whether a metric is drawn on a log axis."""
+    """Return true if a metric is drawn on a logarithmic axis, as it is if any side records it so."""
     return any(side.summary.metrics[metric].scale == "log" for side in sides if metric in side.summary.metrics)
 
 
@@ -130,8 +140,10 @@ def axes(sides: Sequence[Side]) -> dict[str, str]:
 
 
 def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
-    """Return the currencies that add up and have a finite total for every private method, the strictest first; may
-    be empty."""
+    """Return the currencies of privacy in which every private method has a finite total, the strictest first.
+
+    There may be none. Losses in one of these currencies add up over runs.
+    """
     plans = [plan for side in sides for plan in side.plans.values() if plan.private]
     return tuple(currency for currency in UNITS if all(np.isfinite(plan.spent(currency)[-1]) for plan in plans))
 
@@ -139,10 +151,15 @@ def currencies(sides: Sequence[Side]) -> tuple[Currency, ...]:
 def curves(
     sides: Sequence[Side], metric: str, axis: str, every: bool, currency: Currency | None = None, delta: float = 1e-6
 ) -> list[Curve]:
-    """Return the curves of a metric, or of the remaining share of the start, along an axis.
+    """Return the curves of a metric along an axis, for all sides.
 
-    currency, delta : the unit of the privacy used; None is ε at this δ. Methods without the axis are left out, and so
-        are points without a value on it. A level curve shows the value of a constant guess.
+    metric : a name, or SHARE.
+    axis : a name of `axes`.
+    every : true for all methods, as for `methods`.
+    currency, delta : the unit of the axis of privacy; without a currency it is ε at this δ.
+
+    Methods without the axis are left out, and so are points without a value on it. For each side in whose metric a
+    constant guess has a value, a level curve shows it.
     """
     result = []
     for side in sides:
@@ -157,43 +174,53 @@ def curves(
                 private, status = label in side.summary.private, side.summary.status[label][name]
                 has_x = ~np.isnan(x)
                 result.append(Curve(side.name, label, x[has_x], values.quantiles[has_x], status, private, arms[label]))
-        of_side = [curve for curve in result if curve.side == side.name and len(curve.x)]
+        side_curves = [curve for curve in result if curve.side == side.name and len(curve.x)]
         guess = side.summary.guess(metric)
-        if of_side and guess is not None:
-            ends = np.array([min(curve.x[0] for curve in of_side), max(curve.x[-1] for curve in of_side)])
-            result.append(
-                Curve(side.name, guess[0].label.lower(), ends, np.full((2, 3), guess[1]), "not private", False)
-            )
+        if side_curves and guess is not None:
+            guess_metric, level = guess
+            x_ends = np.array([min(curve.x[0] for curve in side_curves), max(curve.x[-1] for curve in side_curves)])
+            method = guess_metric.label.lower()
+            result.append(Curve(side.name, method, x_ends, np.full((2, 3), level), "not private", False))
     return result
 
 
 def _name(side: Side, metric: str) -> str | None:
-    """Return the name of the recorded metric; for a share, that of the side's most telling metric."""
+    """Return the name of the recorded metric to draw for a side.
+
+    For SHARE it is the most telling metric of the side; None if it recorded none. Else it is `metric` itself.
+    """
+    if metric != SHARE:
+        return metric
     headline = side.summary.headline
-    return metric if metric != SHARE else None if headline is None else headline.name
+    return None if headline is None else headline.name
 
 
 def _along(
     side: Side, label: str, series: Series, axis: str, currency: Currency | None, delta: float
 ) -> np.ndarray | None:
-    """Return (k,) the positions of a series' points on an axis; None for a method that does not have the axis."""
+    """Return the positions of the k points of a series on an axis, (k,), of which some may be nan.
+
+    None for a method that does not have the axis. label : the method. currency, delta : as for `curves`.
+    """
     plan, iterations = side.plans[label], series.iterations
     if axis == PRIVACY:
-        used = _used(plan, iterations, currency, delta) if plan.private else None
-        return used if used is not None and np.isfinite(used[-1]) else None
+        if not plan.private:
+            return None
+        used = _used(plan, iterations, currency, delta)
+        return used if np.isfinite(used[-1]) else None
     if axis == STEPS:
         return iterations
     if axis == PASSES:
         return None if plan.passes is None else plan.passes[iterations]
-    other = side.summary.series[label].get(axis)
+    other = side.summary.series[label].get(axis)  # the axis is a recorded metric; its median is the position
     return None if other is None else np.interp(iterations, other.iterations, other.quantiles[:, 1])
 
 
 def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: float) -> np.ndarray:
-    """Compute (k,) the privacy used by these iterations, at most.
+    """Compute the privacy that a method has used at most by each of k iterations, (k,).
 
-    Without a currency it is ε at δ at up to POINTS of them, else nan: it rises like a root, so that lines between two
-    of them are below it.
+    Without a currency it is ε at δ, computed for up to POINTS of the iterations and nan for the others. It rises like a
+    root, so that a line between two of these points is below it.
     """
     if currency is not None:
         return plan.spent(currency)[iterations]
@@ -204,12 +231,13 @@ def _used(plan: Plan, iterations: np.ndarray, currency: Currency | None, delta: 
 
 
 def _epsilon(plan: Plan, iteration: int, delta: float) -> float:
+    """Compute ε at δ of the first iterations of a plan by quick accountants, of which the best counts."""
     events = plan.charged(iteration)
     return min(accountants.epsilon(events, delta, method) for method in QUICK) if events else 0.0
 
 
 def readings(side: Side, delta: float) -> dict[str, float]:
-    """Compute ε at δ of one run of every private method of a side, by the tightest accountant."""
+    """Compute ε at δ of one run of every private method of a side by the tightest accountant, by the method's label."""
     return {
         label: accountants.tightest(plan.events, delta, plan.facts.released).epsilon
         for label, plan in side.plans.items()
@@ -218,8 +246,11 @@ def readings(side: Side, delta: float) -> dict[str, float]:
 
 
 def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
-    """Return a table of the end of every method: median, its interval, 10-90 % over the replicates, a constant
-    guess's value, share of the start, and budget."""
+    """Return a table with a row for the last value of every method that `methods` returns.
+
+    Its columns are the median over the replicates with its interval, the 10 and 90 % quantiles, the value of a constant
+    guess, the remaining share of the start, the budget, and the privacy of the value.
+    """
     rows = []
     for side in sides:
         for label in methods(side, metric, every):
@@ -250,26 +281,32 @@ def ends(sides: Sequence[Side], metric: str, every: bool) -> "pd.DataFrame":
 
 
 def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = False) -> Cost | None:
-    """Compute the cost of publishing one run of every private method of all sides, or all their repeats; None without
-    any.
+    """Compute the privacy cost of publishing one run of every private method of all sides; None if there is none.
 
     All tables count as one, about the same people: one unit of protection of each table loses no more than that.
-    fixed : all settings were chosen before any of these runs, so the tightest accountant composes them. Otherwise later
-        settings may depend on earlier results, and only basic composition holds: pure ε add up; without it, so do each
-        side's ε at δ / MOST, a δ that does not depend on the number of later runs. ρ and μ² add up where their total
-        was fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse et al. 2023).
+
+    delta : the δ at which ε is read. repeats : true to publish all replicates of each method.
+    fixed : true if all settings were chosen before any of these runs, so that the tightest accountant may compose them.
+        Otherwise later settings may depend on earlier results, and only basic composition holds: pure ε add up; without
+        pure ε, each side's ε at δ / MOST add up, since that δ does not depend on the number of later runs. ρ and μ² add
+        up where their total was fixed beforehand (Rogers, Roth, Ullman, Vadhan 2016; Whitehouse et al. 2023).
     """
-    problems = {side.experiment.problem.to_json(): side for side in sides}
-    earlier = [event for side in problems.values() for event in next(iter(side.plans.values())).facts.released]
-    runs_by_side = [
-        [(plan, side.experiment.replicates if repeats else 1) for plan in side.plans.values() if plan.private]
-        for side in sides
-    ]
-    runs_by_side = [runs for runs in runs_by_side if runs]
+    # Releases by which facts of a problem were learned count once, also if several sides have this problem.
+    side_by_problem = {side.experiment.problem.to_json(): side for side in sides}
+    # All plans of a side have these facts in common, so that its first one is enough.
+    first_plans = [next(iter(side.plans.values())) for side in side_by_problem.values()]
+    earlier = [event for plan in first_plans for event in plan.facts.released]
+    runs_by_side = []  # for each side with private methods, their plans and numbers of runs
+    for side in sides:
+        count = side.experiment.replicates if repeats else 1
+        runs = [(plan, count) for plan in side.plans.values() if plan.private]
+        if runs:
+            runs_by_side.append(runs)
     all_runs = list(chain(*runs_by_side))
     if not all_runs:
         return None
-    currency = next(iter(currencies(sides)), None)
+    finite = currencies(sides)
+    currency = finite[0] if finite else None
     if fixed or len(runs_by_side) == 1:
         return composed(all_runs, earlier, currency, delta)
     total = spent(all_runs, earlier, currency) if currency else None
@@ -292,6 +329,10 @@ def together(sides: Sequence[Side], delta: float, repeats: bool, fixed: bool = F
 
 
 def publishable(sides: Sequence[Side]) -> tuple[int, int]:
-    """Return the number of all private methods, and the number of their runs."""
-    private = [(side, sum(plan.private for plan in side.plans.values())) for side in sides]
-    return sum(count for _, count in private), sum(count * side.experiment.replicates for side, count in private)
+    """Return the number of private methods of all sides, and the number of their runs."""
+    methods_count = runs_count = 0
+    for side in sides:
+        private_count = sum(plan.private for plan in side.plans.values())
+        methods_count += private_count
+        runs_count += private_count * side.experiment.replicates
+    return methods_count, runs_count

@@ -1,5 +1,4 @@
-"""Pins: runs that are kept for comparison with later ones, as settings with a name; their text in links and in
-files."""
+"""Pins: settings with a name, kept to compare their runs with later ones; and their texts in links and files."""
 
 import base64
 import json
@@ -13,15 +12,16 @@ import dpviz
 from dpviz.errors import UserError
 from dpviz.experiments.experiment import Experiment
 
-MOST_PACKED, MOST_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text, in bytes
-MOST = 3  # pins of a page
-MOST_NAME = 30  # characters
-MOST_IN_ALL = 15  # in a file
-MOST_FILE = MOST_IN_ALL * MOST_TEXT  # bytes
+MOST_PACKED, MOST_TEXT = 16_000, 64_000  # largest link that is unpacked, in characters; largest text in it, in bytes
+MOST = 3  # largest number of pins of a page
+MOST_NAME = 30  # characters of a name
+MOST_IN_ALL = 15  # largest number of pins in a file
+MOST_FILE = MOST_IN_ALL * MOST_TEXT  # bytes of a file
 FORMAT = "dpviz pins"
-# Prefixes of the kinds of an experiment's settings: a text from a stranger makes no other module be imported.
+# The `kind` of settings names the module that defines them. Only kinds with these prefixes are read from a text, so
+# that a stranger's text makes no other module be imported.
 _ROOMS = ("datasets.", "experiments.experiment.", "families.", "privacy.", "problems.")
-_MARKUP = re.compile(r"[<>&\[\]$`\\|]")  # of the languages that pages and charts are written in
+_MARKUP = re.compile(r"[<>&\[\]$`\\|]")  # characters with a meaning in the languages of pages and charts
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Pin:
         return self.experiment.problem.public
 
     def to_link(self) -> str:
-        """Return the pin as text for an address."""
+        """Return the pin as a text for an address, which `from_link` reads."""
         return pack(json.dumps(_to_json_dict(self), separators=(",", ":"), ensure_ascii=False))
 
 
 def clean(name: str) -> str:
-    """Return a name that charts and texts may show: one line, without markup, at most MOST_NAME characters."""
+    """Return a name as charts and texts may show it: one line without markup, of at most MOST_NAME characters."""
     return _without_markup(name)[:MOST_NAME]
 
 
@@ -52,28 +52,31 @@ def _without_markup(name: str) -> str:
 
 
 def from_link(packed: str) -> Pin:
-    """Return the pin of an address. Raises UserError for any other text."""
+    """Return the pin that `Pin.to_link` wrote. Raises UserError for any other text."""
     return _pin(_parsed(unpack(packed)))
 
 
 def together(packed: Sequence[str]) -> str:
-    """Return the texts of several pins as one, for another address; what they have in common is compressed."""
+    """Return a single text for an address from the texts of several pins, as `Pin.to_link` wrote them.
+
+    It is shorter than these together, since the parts that they have in common are compressed.
+    """
     return pack(f"[{','.join(map(unpack, packed))}]")
 
 
 def from_together(packed: str) -> tuple[Pin, ...]:
-    """Return the pins of `together`. Raises UserError for any other text."""
+    """Return the pins in a text that `together` wrote. Raises UserError for any other text."""
     return _pins(_parsed(unpack(packed)), "It holds no pins. Copy all of the link.")
 
 
 def to_file(pins: Sequence[Pin]) -> str:
-    """Return pins as the text of a file; those that may not travel are left out."""
+    """Return pins as the text of a file, without those of a visitor's file."""
     parts = [_to_json_dict(pin) for pin in pins if pin.travels]
     return json.dumps({"format": FORMAT, "version": dpviz.__version__, "pins": parts}, indent=2, ensure_ascii=False)
 
 
 def from_file(content: bytes) -> tuple[Pin, ...]:
-    """Return the pins of a file. Raises UserError if it holds anything else."""
+    """Return the pins of a file that `to_file` wrote. Raises UserError if it holds anything else."""
     if len(content) > MOST_FILE:
         raise UserError(f"It is larger than {MOST_FILE / 1e3:.0f} kB, which no file of pins is.", title="File not read")
     try:
@@ -90,7 +93,7 @@ def _to_json_dict(pin: Pin) -> dict[str, Any]:
 
 
 def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
-    """Return the pins of a parsed list; raises UserError with the sentence `error` if it is none."""
+    """Return the pins of parsed JSON, a list. Raises UserError, with the sentence `error` if it is no list or empty."""
     if not isinstance(parts, list) or not parts:
         raise UserError(error, title="Pins not read")
     if len(parts) > MOST_IN_ALL:
@@ -99,7 +102,7 @@ def _pins(parts: Any, error: str) -> tuple[Pin, ...]:
 
 
 def _parsed(text: str) -> Any:
-    """Parse JSON. Raises UserError."""
+    """Parse a text as JSON. Raises UserError if it is not valid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -107,7 +110,7 @@ def _parsed(text: str) -> Any:
 
 
 def _pin(part: Any) -> Pin:
-    """Return the pin of a parsed text. Raises UserError for anything that is no pin, or may not be shown."""
+    """Return a pin from parsed JSON. Raises UserError for anything that is no pin, or may not be shown."""
     expected = {"name": str, "experiment": dict}
     if not isinstance(part, Mapping) or {key: type(value) for key, value in part.items()} != expected:
         raise UserError("A pin has a name and an experiment, and nothing else.", title="Pin not read")
@@ -122,12 +125,13 @@ def _pin(part: Any) -> Pin:
 
 
 def _kinds(tree: Any) -> Iterator[Any]:
-    """Yield all kinds that a JSON tree names, at any depth."""
+    """Yield the values of all keys "kind" in parsed JSON, at any depth."""
     remaining = [tree]
     while remaining:
         part = remaining.pop()
         if isinstance(part, Mapping):
-            yield from (part[key] for key in part if key == "kind")
+            if "kind" in part:
+                yield part["kind"]
             remaining += part.values()
         elif isinstance(part, list):
             remaining += part
@@ -139,13 +143,15 @@ def pack(text: str) -> str:
 
 
 def unpack(packed: str) -> str:
-    """Return the text that `pack` packed. Raises UserError for any other text, and for one that is too long."""
+    """Return the text that `pack` compressed. Raises UserError for any other text, and for one that is too long."""
     if len(packed) > MOST_PACKED:
         raise UserError("It is longer than what this page writes. Ask for a new link.", title="Link not read")
     try:
+        padding = "=" * (-len(packed) % 4)
+        compressed = base64.b64decode(packed + padding, b"-_", validate=True)
         stream = zlib.decompressobj()
-        text = stream.decompress(base64.b64decode(packed + "=" * (-len(packed) % 4), b"-_", validate=True), MOST_TEXT)
-        if stream.eof and not stream.unused_data:
+        text = stream.decompress(compressed, MOST_TEXT)
+        if stream.eof and not stream.unused_data:  # all of the text, and nothing behind it
             return text.decode()
     except (ValueError, zlib.error):
         pass

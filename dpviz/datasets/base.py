@@ -15,22 +15,22 @@ from dpviz.specification import Specification, number
 
 MAX_BOUND = 1e100  # squares and sums of features this large still fit into float64
 NO_TABLES: Mapping[str, np.ndarray] = MappingProxyType({})
-SECONDS_PER_LOADED = 30e-9  # per number of a table: drawn or read, scaled and clipped
+SECONDS_PER_LOADED = 30e-9  # to draw or read, scale and clip one number of a table
 _BLOCK = 1 << 18  # elements per row block when enforcing bounds: temporaries stay near 2 MB
 
 
 def rows_number(default: int, low: int, high: int, help: str = "More rows need less noise each.") -> Any:
-    """Declare the number of rows of a data set that is drawn."""
+    """Declare the field for the number of rows of a data set that is drawn from a seed."""
     return number(default, low, high, label="Rows", symbol="n", scale="log", help=help)
 
 
 def data_seed(default: int = 0) -> Any:
-    """Declare the seed that a data set is drawn from."""
+    """Declare the field for the seed that a data set is drawn from."""
     return number(default, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
 class Declared(Protocol):
-    """Facts of any data set: its rows n, which are public, and the columns of an array of them."""
+    """The part of the public facts that every kind of data set has: its array has n rows and d columns."""
 
     @property
     def n(self) -> int:
@@ -41,8 +41,8 @@ class Declared(Protocol):
         """Number of columns, or of strategies."""
 
 
-F = TypeVar("F", bound=Declared)
-Loaded = TypeVar("Loaded")
+F = TypeVar("F", bound=Declared)  # the facts of one kind of data set
+Loaded = TypeVar("Loaded")  # its rows, as `load` returns them
 
 
 class DataSpecification(Specification, Generic[F, Loaded]):
@@ -60,7 +60,7 @@ class DataSpecification(Specification, Generic[F, Loaded]):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """Facts that were read from the rows, in words; no budget pays for that."""
+        """Phrases that name the facts which were read from the rows: a loss of privacy that no budget accounts for."""
         return ()
 
     @property
@@ -70,11 +70,17 @@ class DataSpecification(Specification, Generic[F, Loaded]):
 
     @abstractmethod
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
-        """Return the rows of the source, unchanged and in fresh arrays: (n, d), then (n,) each."""
+        """Return the rows as the source has them: an array (n, d), and an array (n,) for each further column.
+
+        The arrays are fresh, since `enforced` may overwrite them. tables : as in `load`.
+        """
 
     @abstractmethod
     def enforced(self, facts: F, *rows: np.ndarray) -> Loaded:
-        """Return the rows, changed so that they keep to the facts for any content; it may write into the arrays."""
+        """Force the `rows` of `raw_rows` into the ranges that `facts` declares, and return them as one object.
+
+        Every guarantee rests on these ranges, so this must hold for any content. It may write into the arrays.
+        """
 
     def load(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> Loaded:
         """Return the rows as read-only arrays, with all declared facts enforced for any content.
@@ -84,7 +90,7 @@ class DataSpecification(Specification, Generic[F, Loaded]):
         facts, rows = self.facts(), self.raw_rows(tables)
         checkpoint()
         if rows[0].shape != (facts.n, facts.d) or any(column.shape != (facts.n,) for column in rows[1:]):
-            raise ValueError(f"{self.kind} delivered {[part.shape for part in rows]}, its facts say otherwise")
+            raise ValueError(f"{self.kind} delivered {[array.shape for array in rows]}, its facts say otherwise")
         return self.enforced(facts, *rows)
 
 
@@ -101,8 +107,8 @@ class DatasetFacts:
     names : tuple of str
         The feature names, in the order of `bounds`.
     blocks : tuple of int
-        Numbers of features for the categories of one column, for each such column; they are the last features. In every
-        row, one of them is 1 and the others are 0.
+        The number of categories of each categorical column. Such a column makes a block of features, one per category,
+        of which one is 1 and the others are 0 in every row. The blocks are the last features.
     target : (low, high), optional
         The declared range of the target, in its own unit; None where it is one of two classes.
     """
@@ -127,7 +133,7 @@ class DatasetFacts:
 
     @property
     def numeric(self) -> int:
-        """Number of features that are not for a category; they come first."""
+        """Number of features that do not belong to a category; they come first."""
         return len(self.bounds) - sum(self.blocks)
 
 
@@ -159,13 +165,18 @@ class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
     scaled: ClassVar[bool] = False
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
-        """Yield the data set of `load` in blocks of rows where the table is a file: each row as it is in the whole."""
+        """Yield the data set of `load` in consecutive blocks of rows; each row is the same as in the whole.
+
+        There is one block, unless a subclass reads a file that is too large for memory.
+        """
         yield self.load(tables)
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> Dataset:
-        """Return the data set after enforcement: non-finite features become 0 and a non-finite target the middle of its
-        range; all are clipped, and of the features of a categorical column the largest, or first of the largest,
-        becomes 1 and the others 0.
+        """Return the data set after all declared facts were enforced on features (n, d) and labels (n,).
+
+        A feature that is not finite becomes 0, then all features are clipped into their ranges. In each block of a
+        categorical column the largest feature, or the first of several, becomes 1 and the others become 0. A target
+        that is not finite becomes the middle of its range, then it is clipped, too.
 
         Raises UserError for classes other than -1 and +1.
         """
@@ -186,7 +197,7 @@ class DatasetSpecification(DataSpecification[DatasetFacts, Dataset]):
 
 
 def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequence[str]) -> None:
-    """Raise ValueError unless there are rows, and features with a name and a range each."""
+    """Raise ValueError unless there is a row, and at least one feature, each with a name and a range."""
     if n < 1 or not bounds or len(names) != len(bounds):
         raise ValueError(f"facts need rows and a name for every bound, got n={n}, d={len(bounds)}")
     if not all(is_range(low, high) for low, high in bounds):
@@ -194,7 +205,7 @@ def check_features(n: int, bounds: Sequence[tuple[float, float]], names: Sequenc
 
 
 def is_range(low: float, high: float) -> bool:
-    """Return whether [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
+    """Return true if [low, high] can be a declared range: low < high, both finite and within ±MAX_BOUND."""
     return math.isfinite(low) and math.isfinite(high) and -MAX_BOUND <= low < high <= MAX_BOUND
 
 
@@ -204,18 +215,22 @@ def enforce_bounds(features: np.ndarray, bounds: tuple[tuple[float, float], ...]
     Clipping alone would leave NaN as it is, and every sensitivity that follows from the bounds would be wrong.
     """
     low, high = np.asarray(bounds, dtype=np.float64).T
-    step = max(1, _BLOCK // len(bounds))
-    for start in range(0, len(features), step):
-        block = features[start : start + step]
+    block_rows = max(1, _BLOCK // len(bounds))
+    for start in range(0, len(features), block_rows):
+        block = features[start : start + block_rows]
         block[~np.isfinite(block)] = 0.0
         np.clip(block, low, high, out=block)
 
 
 def enforce_blocks(features: np.ndarray, first: int, blocks: Sequence[int]) -> None:
-    """Put 1 at the largest entry of each row in each block of columns from `first` on, and 0 elsewhere; in place."""
+    """Make each block of features (n, d) 1 at the largest entry of a row and 0 elsewhere; in place.
+
+    first : the column where the first block begins. blocks : numbers of columns of the blocks, which follow each other.
+    """
+    start = first
     for size in blocks:
-        block = features[:, first : first + size]
+        block = features[:, start : start + size]
         largest = block.argmax(axis=1)
         block[:] = 0.0
         block[np.arange(len(block)), largest] = 1.0
-        first += size
+        start += size

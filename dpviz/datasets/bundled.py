@@ -20,7 +20,8 @@ from dpviz.later import pd
 from dpviz.specification import choice
 
 DECLARED = resources.data(__package__, "bundled.toml")
-_POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {  # True for values of the target in the class +1
+# For each table, the test of its target's values: those that pass are the class +1.
+_POSITIVE: Mapping[str, Callable[[np.ndarray], np.ndarray]] = {
     "breast_cancer": lambda value: value == 1,
     "digits": lambda value: value % 2 == 0,
     "health_insurance": lambda value: value > 0,
@@ -61,6 +62,7 @@ class BundledTable(DatasetSpecification):
     )
 
     def facts(self) -> DatasetFacts:
+        """Return the facts that `bundled.toml` declares; no file is read."""
         declared, bounds = DECLARED[self.table], self._bounds
         return DatasetFacts(declared["rows"], tuple(bounds.values()), tuple(bounds))
 
@@ -72,6 +74,7 @@ class BundledTable(DatasetSpecification):
         return {name: (low, high) for name, (low, high) in DECLARED[self.table]["bounds"].items()}
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features (n, d) in their own units, and labels (n,): +1 where the target passes the table's test."""
         frame = pd.read_parquet(data_file(f"{self.table}.parquet"))
         features = np.array(frame[list(self._bounds)], dtype=np.float64, order="C")
         target = frame[DECLARED[self.table]["target"]].to_numpy()
@@ -90,11 +93,12 @@ STANDARD: Mapping[str, tuple[float, float]] = {
 }
 AREAS, SOILS = 4, 40
 NUMBERS, WIDTH = len(STANDARD), len(STANDARD) + AREAS + SOILS
-_SCALE, _FAR = 4.0, 10.0  # no row of the table has a feature beyond 2.4 after the division; hostile ones are cut
-SPRUCE, PINE = 1.0, 2.0  # classes of the last column that become the labels +1 and -1
+_SCALE = 4.0  # divides every feature
+_FAR = 10.0  # declared range ±_FAR: after the division the published rows reach 2.4 at most; hostile rows are clipped
+SPRUCE, PINE = 1.0, 2.0  # numbers of the classes in the file's last column; their labels are +1 and -1
 
-# Of the stand-in: loadings of the standardised numbers on four common factors (sun, steepness, water, remoteness), and
-# frequencies of areas and soils, in thousandths.
+# The stand-in draws from these: loadings of the standardised numbers, in the order of STANDARD, on four common factors
+# (sun, steepness, water, remoteness), and frequencies of areas and soils, written in thousandths.
 _FACTORS = np.zeros((NUMBERS, 4))
 _FACTORS[[1, 6, 7, 8], 0] = 0.65, -0.85, 0.55, 0.95
 _FACTORS[[2, 6, 7], 1] = 0.7, -0.35, -0.65
@@ -105,19 +109,20 @@ _SOILS = np.zeros(SOILS)
 _SOILS[[3, 9, 10, 11, 12, 15, 17, 18, 19, 21, 22, 23, 25, 28, 29, 30, 31, 32, 37, 38, 39]] = (
     *(10, 25, 20, 60, 30, 5, 5, 10, 20, 70, 115, 45, 10, 230, 55, 50, 100, 90, 20, 20, 10),
 )
-_SPREAD, _RISE, _HEIGHT = 0.967, 2.3, (0.2, 0.75)  # of all numbers; of the odds with elevation; of elevation
+_SPREAD = 0.967  # standard deviation of the numbers
+_RISE = 2.3  # of the log-odds of the label +1, per unit of elevation
+_HEIGHT = (0.2, 0.75)  # mean and scale of elevation, the first number
 
 
 class _Covertype(DatasetSpecification):
-    """Features that are scaled already, bounded far out, and two classes."""
+    """Base of both sources: features that are scaled already, with a wide declared range, and two classes."""
 
     scaled: ClassVar[bool] = True
 
     def facts_of(self, n: int) -> DatasetFacts:
-        """Return the facts of n rows."""
-        areas, soils = (
-            [f"{kind}_{i}" for i in range(1, count + 1)] for kind, count in (("area", AREAS), ("soil", SOILS))
-        )
+        """Return the facts of a table with n rows; all else is the same for every such table."""
+        areas = [f"area_{i}" for i in range(1, AREAS + 1)]
+        soils = [f"soil_{i}" for i in range(1, SOILS + 1)]
         return DatasetFacts(n, ((-_FAR, _FAR),) * WIDTH, (*STANDARD, *areas, *soils))
 
 
@@ -125,7 +130,8 @@ class CovertypeLike(_Covertype):
     """Drawn rows with about the geometry of the forest cover types: lengths, curvature and odds, and not one real row.
 
     The numbers are normal with four common factors; areas and soils are independent of them. At 0 the logistic loss has
-    gradient norm 0.048 and largest curvature 0.034; 14 % of the rows are longer than 1. Odds of +1 rise with elevation.
+    gradient norm 0.048 and largest curvature 0.034; 14 % of the rows are longer than 1. The log-odds of +1 are linear:
+    they rise with elevation and fall with the distance to water.
     Drawn from `default_rng(seed)`: factors, numbers, areas, soils, then one uniform per label.
     """
 
@@ -138,16 +144,19 @@ class CovertypeLike(_Covertype):
         return self.facts_of(self.rows)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Draw features (n, 54), on the scale of the standardised table, and labels (n,)."""
         generator, n = np.random.default_rng(self.seed), self.rows
         factors = generator.standard_normal((n, _FACTORS.shape[1]))
         features = np.zeros((n, WIDTH))
-        residual = np.sqrt(1 - (_FACTORS**2).sum(axis=1))
+        residual = np.sqrt(1 - (_FACTORS**2).sum(axis=1))  # brings the variance of each number to 1
         features[:, :NUMBERS] = _SPREAD * (factors @ _FACTORS.T + residual * generator.standard_normal((n, NUMBERS)))
         features[:, 0] = _HEIGHT[0] + _HEIGHT[1] * features[:, 0]
-        for first, shares in ((NUMBERS, _AREAS), (NUMBERS + AREAS, _SOILS / _SOILS.sum())):
-            features[np.arange(n), first + generator.choice(len(shares), n, p=shares)] = 1.0
-        odds = _RISE * features[:, 0] - 0.5 * features[:, 3] - 0.9
-        labels = np.where(generator.random(n) < 0.5 + 0.5 * np.tanh(0.5 * odds), 1.0, -1.0)
+        for start, shares in ((NUMBERS, _AREAS), (NUMBERS + AREAS, _SOILS / _SOILS.sum())):
+            category = generator.choice(len(shares), n, p=shares)
+            features[np.arange(n), start + category] = 1.0
+        elevation, distance_to_water = features[:, 0], features[:, 3]
+        log_odds = _RISE * elevation - 0.5 * distance_to_water - 0.9
+        labels = np.where(generator.random(n) < 0.5 + 0.5 * np.tanh(0.5 * log_odds), 1.0, -1.0)
         features /= _SCALE
         return features, labels
 
@@ -155,8 +164,10 @@ class CovertypeLike(_Covertype):
 class CovertypeUpload(Upload, _Covertype):
     """A visitor's copy of the file `covtype.data`: 54 columns and the class, without a header.
 
-    identity, n, reading : as in `Upload`. Rows of other classes than 1 (+1) and 2 (-1) are left out, so that n depends
-    on the data although it counts as public. A cell without a finite number takes the centre of its column.
+    identity, n, reading : as in `Upload`.
+
+    Class 1 has the label +1 and class 2 the label -1. Rows of other classes are left out, so that n depends on the data
+    although it counts as public. A cell without a finite number takes the centre of its column.
     """
 
     kind: ClassVar[str] = "datasets.covertype.upload"
@@ -169,7 +180,7 @@ class CovertypeUpload(Upload, _Covertype):
         return (ROWS,)
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        """Return (n, 55) the cells as they are and the label -1 or +1."""
+        """Return the array (n, 55): the 54 columns with the cells as they are, and the label -1 or +1."""
         if len(frame.columns) != WIDTH + 1:
             raise UserError(
                 f"The file covtype.data has {WIDTH} columns and the class. Choose it, or declare the columns of your "
@@ -186,12 +197,13 @@ class CovertypeUpload(Upload, _Covertype):
         return RowsRead(table, is_used)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features (n, 54), standardised and divided by _SCALE, and labels (n,)."""
         table = self.table(tables, WIDTH + 1)
         features = table[:, :-1].copy()
         centres, scales = np.array(list(STANDARD.values())).T
         features[:, :NUMBERS] -= centres
         features[:, :NUMBERS] /= scales
-        features[~np.isfinite(features)] = 0.0
+        features[~np.isfinite(features)] = 0.0  # the centre of a column, now that it is subtracted
         np.clip(features[:, NUMBERS:], 0.0, 1.0, out=features[:, NUMBERS:])
         features /= _SCALE
         return features, table[:, -1].copy()
@@ -200,8 +212,8 @@ class CovertypeUpload(Upload, _Covertype):
 def prepare_covertype(
     frame: "pd.DataFrame", identity: str | None = None, reading: Reading | None = None
 ) -> Prepared[CovertypeUpload]:
-    """Return the table of `covtype.data` as `read_table` reads it, with its specification.
+    """Prepare a table that `read_table` has read from `covtype.data`: its array, and the specification that made it.
 
-    Raises UserError for a table that has not its 55 columns, or too few rows of the two classes.
+    Raises UserError for a table without exactly 55 columns, and for too few rows of the two classes.
     """
     return prepared(CovertypeUpload, frame, identity, reading=reading)

@@ -24,7 +24,7 @@ from dpviz.datasets.uploads.upload import Prepared, RowsRead, Upload, prepared
 from dpviz.errors import NotYet, UserError
 from dpviz.later import pd
 
-Columns = tuple[tuple[str, tuple[str, ...]], ...]
+Columns = tuple[tuple[str, tuple[str, ...]], ...]  # (name, categories) of every column
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class CategoricalFacts:
         return math.prod(self.sizes)
 
     def decode(self, indices: np.ndarray) -> "pd.DataFrame":
-        """Return the rows of domain points (m,), as one column of categories each."""
+        """Return the rows at the domain points `indices` (m,): a column of categories for each column of the table."""
         codes = np.unravel_index(np.asarray(indices), self.sizes)
         return pd.DataFrame(
             {
@@ -67,14 +67,17 @@ class CategoricalFacts:
 
 @dataclass(frozen=True, eq=False)
 class CategoricalTable:
-    """A loaded table. codes : (n, columns) int16, read-only; codes[i, c] is the position of a category in list c."""
+    """A loaded table.
+
+    codes : (n, columns) int16, read-only; codes[i, c] is the position of row i's category in the list of column c.
+    """
 
     codes: np.ndarray
     facts: CategoricalFacts
 
     @cached_property
     def indices(self) -> np.ndarray:
-        """The domain point of every row; (n,) int64, read-only."""
+        """The number of every row's combination of categories in the domain Z; (n,) int64, read-only."""
         indices = np.ravel_multi_index(tuple(self.codes.T.astype(np.int64)), self.facts.sizes)
         indices.flags.writeable = False
         return indices
@@ -88,7 +91,7 @@ class CategoricalTable:
 
 
 class CategoricalData(DataSpecification[CategoricalFacts, CategoricalTable]):
-    """A source of a table of categories: positions (n, columns) in the lists, integers."""
+    """A source of a table of categories. Its raw rows are integer codes (n, columns): positions in the lists."""
 
     def enforced(self, facts: CategoricalFacts, *rows: np.ndarray) -> CategoricalTable:
         """Return the table; a code outside its list becomes the list's last category."""
@@ -100,7 +103,7 @@ class CategoricalData(DataSpecification[CategoricalFacts, CategoricalTable]):
 
 
 MAX_DOMAIN = 50_000  # combinations of categories: a strategy is a probability for each of them
-_SUGGESTED = 12  # categories of a suggested list
+_SUGGESTED = 12  # categories in a suggested list, at most
 
 
 class CategoricalGenerator(CategoricalData):
@@ -119,16 +122,21 @@ class CategoricalGenerator(CategoricalData):
         return CategoricalFacts(self.rows, _SURVEY)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+        """Draw the codes (n, columns) of all answers."""
         generator = np.random.default_rng(self.seed)
-        answers = [generator.dirichlet(np.full(len(c), 0.6), len(_KINDS)).cumsum(axis=1) for _, c in _SURVEY]
+        # One array (kinds, answers) per column: the cumulative probabilities of its answers for each kind of person.
+        distributions = [
+            generator.dirichlet(np.full(len(answers), 0.6), len(_KINDS)).cumsum(axis=1) for _, answers in _SURVEY
+        ]
         kinds = generator.choice(len(_KINDS), self.rows, p=_KINDS)
         codes = np.empty((self.rows, len(_SURVEY)), dtype=np.int16)
-        for column, cumulative in enumerate(answers):
-            codes[:, column] = (generator.random((self.rows, 1)) >= cumulative[kinds, :-1]).sum(axis=1)
+        for column, cumulative in enumerate(distributions):
+            uniforms = generator.random((self.rows, 1))
+            codes[:, column] = (uniforms >= cumulative[kinds, :-1]).sum(axis=1)  # the inverse distribution function
         return (codes,)
 
 
-_KINDS = (0.5, 0.3, 0.2)
+_KINDS = (0.5, 0.3, 0.2)  # shares of the three kinds of people
 _SURVEY: Columns = tuple((name, tuple(categories)) for name, categories in DECLARED["survey"].items())
 
 
@@ -145,13 +153,16 @@ class CategoricalBundled(CategoricalData):
         return CategoricalFacts(20_190, (*((name, labels) for name, _, _, labels in _INSURANCE), _HEALTH))
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray]:
+        """Return the codes (n, columns): each source column is cut into categories at its edges."""
         frame = pd.read_parquet(data_file("health_insurance.parquet"))
         codes = [np.digitize(frame[source], edges) for _, source, edges, _ in _INSURANCE]
+        # Health is good, fair or poor where one of these columns is 1, and excellent where all are 0.
         codes.append(frame[["hlthg", "hlthf", "hlthp"]].to_numpy(dtype=np.int64) @ np.array([1, 2, 3]))
         return (np.stack(codes, axis=1),)
 
 
-# Column, its source, the smallest value of every category but the first, and the categories.
+# For each column: its name, its source in the file, the smallest value of every category but the first, and the
+# categories. Where the file holds ln(value + 1), the edges are transformed likewise.
 _INSURANCE: tuple[tuple[str, str, tuple[float, ...], tuple[str, ...]], ...] = tuple(
     (
         column["name"],
@@ -165,12 +176,12 @@ _HEALTH = ("health", ("excellent", "good", "fair", "poor"))
 
 
 class CategoricalUpload(Upload, CategoricalData):
-    """Chosen columns of an uploaded table, in declared categories. The array of codes is passed separately.
+    """Some columns of an uploaded table, in declared categories. The array of codes is passed to `load` separately.
 
     identity, n, reading : as in `Upload`.
     columns : (name, categories) of every column; the last category, "other" if `prepare_categories` made the upload,
         takes missing values and all that are not listed.
-    edges : (name, edges) of the numeric columns that are cut into ranges; see `Bins`.
+    edges : (name, edges) of the numeric columns whose categories are ranges between edges; see `Bins`.
     """
 
     kind: ClassVar[str] = "datasets.categories.upload"
@@ -191,7 +202,7 @@ class CategoricalUpload(Upload, CategoricalData):
         return CategoricalFacts(self.n, self.columns)
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        """Return codes (n, columns) int16."""
+        """Return the codes (n, columns), int16, of all rows of a table; no row is left out."""
         check_columns(frame, [name for name, _ in self.columns])
         return RowsRead(parsing.list_codes(frame, self.columns, self.edges), np.ones(len(frame), dtype=bool))
 
@@ -203,16 +214,18 @@ class CategoricalUpload(Upload, CategoricalData):
 class PreparedCategories(Prepared[CategoricalUpload]):
     """An upload that is ready to use.
 
-    unlisted : rows per column that went to "other". It looks at the data: for the uploader's eyes, not private.
+    unlisted : for each column, the number of rows whose cell is missing or not listed, which became "other". It looks
+        at the data: for the uploader's eyes, not private.
     """
 
     unlisted: Mapping[str, int] = field(default_factory=dict)
 
 
 def check_domain(sizes: Mapping[str, int]) -> None:
-    """Raise UserError, naming the columns to drop, if columns of these sizes exceed MAX_DOMAIN combinations.
+    """Raise UserError if columns of these sizes have more than MAX_DOMAIN combinations of categories.
 
-    `sizes` counts all categories of a column, "other" included.
+    The error names the largest columns, without which the others fit. sizes : the number of categories of each column,
+    with "other".
     """
     combinations = remaining = math.prod(sizes.values())
     drop = []
@@ -234,7 +247,7 @@ def prepare_categories(
     identity: str | None = None,
     reading: Reading | None = None,
 ) -> PreparedCategories:
-    """Return the chosen columns of a table from `read_table` as codes, with the specification that made them.
+    """Prepare some columns of a table from `read_table`: the array of codes, and the specification that made it.
 
     columns : the declared categories of every column to keep, as texts or as `Bins` of a numeric column. They must come
         from knowledge about the column, not from the file. Numbers are compared as such: 1.0 is "1". Every list
@@ -254,19 +267,23 @@ def prepare_categories(
 
 
 def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
-    """Return the categories of each column, or edges at its rounded quintiles: a hint for display, NOT private.
+    """Suggest categories for the columns of a table: a hint for display, NOT private.
 
-    They look at the data, so the use of such a list reveals something that no budget accounts for. Declare a list from
-    earlier knowledge. Constant columns, and texts that mostly differ from row to row, are left out.
+    A column of many different numbers gets edges at its rounded quintiles, any other the list of its most frequent
+    values. Constant columns, and texts that mostly differ from row to row, are left out.
+
+    The suggestions look at the data, so their use reveals something that no budget accounts for. Declare a list from
+    earlier knowledge.
     """
     suggestions: dict[str, parsing.Declared] = {}
     for name in frame.columns:
         codes, labels = classes(frame[name])
-        frequency = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
-        counts = frequency.sort_index().sort_values(ascending=False, kind="stable")
+        counts = pd.Series(np.bincount(codes[codes >= 0], minlength=len(labels)), index=labels, dtype=np.int64)
+        counts = counts.sort_index().sort_values(ascending=False, kind="stable")  # the most frequent first
         counts = counts[[len(text) <= MAX_NAME and text != parsing.OTHER for text in counts.index]]
-        values = np.array([as_number(text) for text in counts.index])
-        if len(counts) > _SUGGESTED and (np.abs(values) <= MAX_BOUND).all():
+        values = np.array([as_number(text) for text in counts.index])  # NaN for a text that is no number
+        are_numbers = bool((np.abs(values) <= MAX_BOUND).all())
+        if len(counts) > _SUGGESTED and are_numbers:
             suggestions[str(name)] = _quintiles(np.repeat(values, counts))
         elif 1 < len(counts) <= max(_SUGGESTED, len(frame) // 2):
             suggestions[str(name)] = tuple(sorted(counts.index[:_SUGGESTED], key=in_order))
@@ -274,9 +291,16 @@ def suggest_categories(frame: "pd.DataFrame") -> dict[str, parsing.Declared]:
 
 
 def _quintiles(values: np.ndarray) -> parsing.Bins:
-    """Return edges at the quintiles, to two digits of the range; of a column with few values, at its second value."""
+    """Return ranges with edges at the quintiles of the values, rounded to two digits of the values' range.
+
+    Where no quintile separates values, since most are equal, the second smallest value is the only edge.
+    """
     low, high = float(values.min()), float(values.max())
-    digits = 1 - math.floor(math.log10(max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)))
-    edges = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
-    inside = tuple(sorted(edge for edge in edges if low < edge <= high))
-    return parsing.Bins(inside or (float(values[values > low].min()),))
+    # The lower limits keep the logarithm finite, and the digits few, if all values are nearly the same.
+    width = max(high - low, 1e-9 * max(abs(low), abs(high)), 1e-290)
+    digits = 1 - math.floor(math.log10(width))
+    quintiles = {round(float(edge), digits) for edge in np.quantile(values, (0.2, 0.4, 0.6, 0.8))}
+    edges = tuple(sorted(edge for edge in quintiles if low < edge <= high))
+    if not edges:
+        edges = (float(values[values > low].min()),)
+    return parsing.Bins(edges)

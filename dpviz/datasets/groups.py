@@ -35,19 +35,22 @@ from dpviz.numbers import short
 from dpviz.specification import choice, number
 
 MAX_GROUPS = 20
-MIN_SHARE = 0.001  # a row of a group with share p weighs 1/p
-ROUNDING = 1e-6  # of shares that sum to 1
+MIN_SHARE = 0.001  # a row of a group with share p weighs 1/p: a smaller share would need too much noise
+ROUNDING = 1e-6  # tolerance for the sum of the shares, which must be 1
 OTHER = "other"
-Bounds = tuple[tuple[float, float], ...]
+Bounds = tuple[tuple[float, float], ...]  # (low, high) of each feature
 
 
 @dataclass(frozen=True)
 class GroupedFacts:
     """Public facts of a grouped data set, known without its rows.
 
-    n : rows, public. bounds, names : declared range and name of each feature, in its own unit.
-    groups : names of the groups; shares : (G,) their shares, declared or released, which sum to 1. Wrong shares change
-        the weights of the groups, not the privacy. shares_costs : ε of every release that was made to learn them.
+    n : number of rows, which is public.
+    bounds, names : declared range of each feature, in the feature's own unit, and its name.
+    groups : names of the groups.
+    shares : the share of all rows of each group, declared or released; they sum to 1. Wrong shares change the weights
+        of the groups, not the privacy.
+    shares_costs : ε of every release that was made to learn the shares; none if they are declared.
     """
 
     n: int
@@ -78,8 +81,9 @@ class GroupedFacts:
 class GroupedDataset:
     """A loaded table: read-only arrays that keep to the declared facts.
 
-    features : (n, d) float64 in [-1, 1], the declared ranges scaled; labels : (n,) float64 in [-1, 1], ±1 where there
-    are two classes; groups : (n,) int64, positions in `facts.groups`.
+    features : (n, d) float64; each declared range is scaled to [-1, 1].
+    labels : (n,) float64 in [-1, 1]; exactly -1 or +1 where there are two classes.
+    groups : (n,) int64, the position of each row's group in `facts.groups`.
     """
 
     features: np.ndarray
@@ -89,11 +93,17 @@ class GroupedDataset:
 
 
 class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
-    """A source of a table whose rows have features, a label and the position of a group."""
+    """A source of a table whose rows have features, a label and a group.
+
+    Its `raw_rows` are features (n, d), labels (n,), and the position of each row's group (n,) as a float.
+    """
 
     def enforced(self, facts: GroupedFacts, *rows: np.ndarray) -> GroupedDataset:
-        """Return the data set after enforcement: non-finite features and labels become 0, then all are clipped into
-        their ranges, and features are scaled to [-1, 1]. A position that names no group becomes the last one."""
+        """Return the data set after all declared facts were enforced on features (n, d), labels (n,) and groups (n,).
+
+        Features and labels that are not finite become 0, then all are clipped into their ranges, and the features are
+        scaled to [-1, 1]. Groups come as positions in floats; one that is no group's position becomes the last.
+        """
         features, labels, groups = rows
         enforce_bounds(features, facts.bounds)
         low, high = np.array(facts.bounds).T
@@ -102,14 +112,14 @@ class GroupedSpecification(DataSpecification[GroupedFacts, GroupedDataset]):
         np.clip(features, -1.0, 1.0, out=features)  # rounding must not leave the declared box
         enforce_bounds(labels[:, None], ((-1.0, 1.0),))
         last = len(facts.groups) - 1
-        valid = np.isin(groups, np.arange(last))
-        positions = np.where(valid, groups, last).astype(np.int64)
+        is_earlier = np.isin(groups, np.arange(last))
+        positions = np.where(is_earlier, groups, last).astype(np.int64)
         features.flags.writeable = labels.flags.writeable = positions.flags.writeable = False
         return GroupedDataset(features, labels, positions, facts)
 
 
 def mistake_of(groups: Sequence[str], shares: Sequence[float]) -> str:
-    """Return the mistake in declared groups and shares, in words, or ""."""
+    """Return a sentence about the first mistake in declared groups and their shares, or "" if there is none."""
     if not 1 <= len(groups) <= MAX_GROUPS:
         return f"there must be 1 to {MAX_GROUPS} groups"
     if len(set(groups)) < len(groups) or len(shares) != len(groups):
@@ -121,12 +131,13 @@ def mistake_of(groups: Sequence[str], shares: Sequence[float]) -> str:
     return ""
 
 
-MAX_CELLS = 20_000_000  # of a generated table: 160 MB
+MAX_CELLS = 20_000_000  # rows × columns of a generated table, at most: 160 MB
 _THREE_GROUPS = ("group 1", "group 2", "group 3")
 
 
 class GroupedSigns(GroupedSpecification):
-    """Signs a ∈ {±1}^d whose effect differs between groups: label b = ½ a₀ + ½ a_{1+g} for group g ∈ {0, 1, 2}.
+    """Rows of random signs a ∈ {±1}^d whose effect differs between three groups: a row of group g ∈ {0, 1, 2} has the
+    label b = ½ a₀ + ½ a_{1+g}.
 
     No single model of small norm fits all groups, so the worst group's loss and the mean loss have different minima.
     Drawn from `default_rng(seed)`: features first, then groups with probabilities 0.4, 0.3, 0.3.
@@ -156,7 +167,8 @@ class GroupedLosses(GroupedSpecification):
     """Losses, 0 or 1, of d strategies in three groups: every strategy fails with probability 0.6, but strategies 1 to 3
     with probability 0.1 in the group of their own number.
 
-    Alone, each fails most of some group; mixed in equal parts, the three fail each group with probability 13/30.
+    Alone, each strategy fails in some group with probability 0.6; mixed in equal parts, strategies 1 to 3 fail in each
+    group with probability 13/30 = (0.1 + 0.6 + 0.6)/3. The features are the losses; the labels are 0.
     Drawn from `default_rng(seed)`: groups with equal probabilities, then one uniform number per loss.
     """
 
@@ -183,8 +195,8 @@ class GroupedLosses(GroupedSpecification):
         groups = generator.integers(0, 3, self.rows)
         numbers = generator.random((self.rows, self.dimension))
         failures = (numbers < 0.6).astype(np.float64)
-        specialist = np.arange(self.rows), groups
-        failures[specialist] = numbers[specialist] < 0.1
+        own_specialist = np.arange(self.rows), groups  # in each row, the strategy with the number of the row's group
+        failures[own_specialist] = numbers[own_specialist] < 0.1
         return failures, np.zeros(self.rows), groups.astype(np.float64)
 
 
@@ -208,6 +220,7 @@ class GroupedBundled(GroupedSpecification):
         groups: dict[str, float] = {"excellent": 0.55, "good": 0.35, "fair": 0.08, "poor": 0.02}
         if self.grouping == "three":
             groups = {"excellent": 0.55, "good": 0.35, "fair or poor": 0.1}
+        # The columns of health make the groups, so they are no features.
         positions = [position for position, name in enumerate(table.names) if not name.startswith("hlth")]
         return GroupedFacts(
             table.n,
@@ -218,12 +231,15 @@ class GroupedBundled(GroupedSpecification):
         )
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the features without those of health, the labels, and the positions of the groups (n,)."""
         table = BundledTable(table="health_insurance")
         features, labels = table.raw_rows(tables)
         names = table.facts().names
         good, fair, poor = (features[:, names.index(name)] for name in ("hlthg", "hlthf", "hlthp"))
         positions = [names.index(name) for name in self.facts().names]
-        return features[:, positions].copy(), labels, good + 2 * fair + (3 if self.grouping == "four" else 2) * poor
+        position_of_poor = 3 if self.grouping == "four" else 2  # of three groups, the last is "fair or poor"
+        groups = good + 2 * fair + position_of_poor * poor  # 0, excellent, where all three columns are 0
+        return features[:, positions].copy(), labels, groups
 
 
 class GroupedUpload(Upload, GroupedSpecification):
@@ -234,7 +250,7 @@ class GroupedUpload(Upload, GroupedSpecification):
         `prepare_groups` always lists, or to the last group where there is no "other".
     groups, shares : the declared groups, and the share of each, which sum to 1.
     shares_costs : ε of every release that was made to learn the shares; none if they are declared.
-    target, positive : as in `UploadedTable`. A target None means labels that are all 0.
+    target, positive : as in `UploadedTable`; if the target is None, all labels are 0.
     """
 
     kind: ClassVar[str] = "datasets.groups.upload"
@@ -265,20 +281,24 @@ class GroupedUpload(Upload, GroupedSpecification):
         return f"{', '.join(in_ranges(self.names, self.bounds))}; {target}; groups by {self.group}: {groups}"
 
     def facts(self) -> GroupedFacts:
-        bounds, names = (*self.bounds, *[CONSTANT_RANGE] * self.constant), (*self.names, *[CONSTANT] * self.constant)
+        bounds, names = self.bounds, self.names
+        if self.constant:
+            bounds, names = (*bounds, CONSTANT_RANGE), (*names, CONSTANT)
         return GroupedFacts(self.n, bounds, names, self.groups, self.shares, self.shares_costs)
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
-        """Return features, label and group position of the rows; float64."""
+        """Return the array (rows, features + 2), float64: a row's features, its label, its group's position."""
         rows_read = read_rows(frame, self.names, self.bounds, self.target, self.positive, missing=self.missing)
         limits.check_columns(frame, (self.group,))
-        table = np.column_stack([rows_read.table, group_positions(frame[self.group], self.groups)[rows_read.kept]])
+        positions = group_positions(frame[self.group], self.groups)
+        table = np.column_stack([rows_read.table, positions[rows_read.kept]])
         table.flags.writeable = False
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return features (n, d), labels (n,) and positions of groups (n,), from the columns that `read` makes."""
         table = self.table(tables, len(self.bounds) + 2)
-        features = np.ones((self.n, len(self.bounds) + self.constant))
+        features = np.ones((self.n, len(self.bounds) + self.constant))  # a constant feature keeps the ones
         features[:, : len(self.bounds)] = table[:, :-2]
         return features, table[:, -2].copy(), table[:, -1].copy()
 
@@ -299,13 +319,13 @@ def prepare_groups(
     reading: Reading | None = None,
     constant: bool = False,
 ) -> Prepared[GroupedUpload]:
-    """Return the chosen columns of a table from `read_table` as one array, with the specification that made it.
+    """Prepare columns of a table from `read_table`: as one array, with the specification that made it.
 
     Parameters
     ----------
     target, positive, features, bounds, drop_missing, identity, reading, constant
-        As in `upload.prepare`; a target None means labels that are all 0, where only features are used. A row without a
-        group is never dropped.
+        As in `upload.prepare`. If the target is None, all labels are 0, for methods that use only features. A row
+        without a group is never dropped.
     group : str
         The column with the group of each row.
     groups : sequence of str
@@ -341,11 +361,13 @@ def prepare_groups(
 
 
 def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    """Return the declared groups, among them "other", and their shares, which sum to 1.
+    """Add the group "other" to declared groups that lack it; return the groups and their shares, which sum to 1.
 
     A row may name any group, so "other" must be listed before any row is read. Its share is the part of 1 that the
-    declared ones leave. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all are
-    scaled to sum to 1: the order of the groups' losses stays, and so does the noise, up to that factor 1 + share.
+    declared shares leave. Where they leave less than MIN_SHARE, it gets the share of the smallest group, and all shares
+    are scaled to sum to 1: that changes neither the order of the groups' losses nor, up to the factor 1 + this share,
+    the noise.
+
     Raises UserError for groups and shares that cannot be used.
     """
     if not groups:
@@ -355,7 +377,7 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
     remaining = 1.0 - math.fsum(declared)
     if declared and len(declared) == len(groups) < len(names):
         declared = (*declared, remaining if remaining >= MIN_SHARE else min(declared))
-        if remaining > -ROUNDING:
+        if remaining > -ROUNDING:  # else the declared shares exceed 1, which `mistake_of` reports
             declared = tuple(share / math.fsum(declared) for share in declared)
     mistake = mistake_of(names, declared)
     if mistake:
@@ -366,8 +388,12 @@ def with_other(groups: Sequence[str], shares: Sequence[float]) -> tuple[tuple[st
 
 
 def group_positions(column: "pd.Series", groups: Sequence[str]) -> np.ndarray:
-    """Return (n,) the position of each row's group among the declared ones; of "other" or the last for all others."""
+    """Return the position of each row's group among the declared groups, (n,).
+
+    A row without a group, or of one that is not declared, gets the position of "other", or the last without "other".
+    """
     codes, labels = classes(column)
     positions = {class_label(name): position for position, name in enumerate(groups)}
     other = positions.get(OTHER, len(groups) - 1)
-    return np.array([*(positions.get(label, other) for label in labels), other])[codes]  # code -1, none: the end
+    by_code = [positions.get(label, other) for label in labels]
+    return np.array([*by_code, other])[codes]  # code -1, a row without a group, takes the last entry

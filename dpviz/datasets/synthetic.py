@@ -1,6 +1,8 @@
 """Data sets drawn from a seed: the same rows on every machine, independent of all other random numbers.
 
-The last ones are for tuning: models of them have parameters that need tuning.
+Each class describes in its docstring how a row is drawn. Its `facts` returns the public facts without drawing a row;
+its `raw_rows` draws features (n, d) and labels or targets (n,), and needs no `tables`. The last four classes are for
+private tuning: models that are fitted to them have parameters to tune.
 """
 
 import math
@@ -15,12 +17,13 @@ from dpviz.checkpoints import checkpoint, slices
 from dpviz.datasets.base import SECONDS_PER_LOADED, DatasetFacts, DatasetSpecification, data_seed, rows_number
 from dpviz.specification import Specification, choice, number
 
-_WORD = 64
-_ENTRIES = 1 << 20  # of an unpacked block: several columns, also with 100 000 rows
-_WORDS = 1 << 15  # of a block of packed products
-_PRODUCT_ENTRIES = 1 << 24  # of an unpacked block in a matrix product: 64 MB of float32
+_WORD = 64  # signs in an element of a packed array
+# Sizes of the blocks in which matrices of signs are worked on, so that memory stays small:
+_ENTRIES = 1 << 20  # entries of an unpacked block: several columns, also with 100 000 rows
+_WORDS = 1 << 15  # packed elements of a block of products
+_PRODUCT_ENTRIES = 1 << 24  # entries of an unpacked block in a matrix product: 64 MB of float32
 
-# The eight signs of every byte: unpacking is then a gather of rows, faster than shifting bits.
+# The eight signs of every byte (256, 8): unpacking is then a look-up of rows, faster than shifting bits.
 _BYTES = np.where(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little"), -1, 1)
 _SIGNS = {np.dtype(kind): _BYTES.astype(kind) for kind in (np.float32, np.float64)}
 
@@ -51,7 +54,10 @@ class Signs:
         return len(self.words)
 
     def span(self, rows: slice | None) -> tuple[int, int]:
-        """Return first row and end of a contiguous range of rows; None = all. Raise ValueError if it is not one."""
+        """Return the first row of a range of rows and the row after its last; None means all rows.
+
+        Raises ValueError for an empty range or one with steps.
+        """
         start, stop, step = (slice(None) if rows is None else rows).indices(self.n)
         if step != 1 or stop <= start:
             raise ValueError(f"{rows} is not a range of rows out of {self.n}")
@@ -60,9 +66,9 @@ class Signs:
     def columns(
         self, vertices: np.ndarray | slice, rows: slice | None = None, dtype: type[np.floating[Any]] = np.float64
     ) -> np.ndarray:
-        """Return some columns as float32 or float64; (m, k) for k vertices and m rows."""
+        """Return the columns `vertices` in a range of rows as float32 or float64: (m, k) for k vertices and m rows."""
         start, stop = self.span(rows)
-        first, last = start // 8, -(-stop // 8)
+        first, last = start // 8, -(-stop // 8)  # the bytes that hold these rows
         packed = self.words.view(np.uint8)[vertices, first:last]
         signs = np.take(_SIGNS[np.dtype(dtype)], packed, axis=0).reshape(len(packed), -1)
         return signs[:, start - 8 * first : stop - 8 * first].T
@@ -70,13 +76,16 @@ class Signs:
     def cross(self, other: "Signs", vertices: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """Return the inner products of k columns of `other` with every column of this matrix; (k, d) int32, exact.
 
-        Signs multiply as bits are added without carry, so a product is m - 2 × (bits set in the exclusive or).
+        Both are restricted to the m rows of `rows`. Two signs differ where their bits do, so that an inner product is
+        m - 2 × (number of bits set in the exclusive or).
         """
         start, stop = self.span(rows)
-        first, last = start // _WORD, -(-stop // _WORD)
+        first, last = start // _WORD, -(-stop // _WORD)  # the words that hold these rows
         mine, theirs = self.words[:, first:last], other.words[vertices, first:last]
+        # The first and the last word may hold bits of other rows, too; the mask removes them.
         inside = _word_mask(start - first * _WORD, stop - first * _WORD, last - first)
         products = np.empty((len(theirs), self.d), dtype=np.int32)
+        # A block of products packs at most _WORDS words, of `group` columns of `other` and a block of this matrix.
         group = max(1, min(16, _WORDS // (last - first)))
         for chunk in _blocks(len(theirs), group):
             for block in _blocks(self.d, max(1, _WORDS // (group * (last - first)))):
@@ -89,7 +98,10 @@ class Signs:
         return products
 
     def mix(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """Return weighted sums of columns, weights (R, d) -> (R, m). Columns without weight are not read."""
+        """Return R weighted sums of the columns at m rows, (R, m), for weights (R, d).
+
+        Columns whose weights are all 0 are not unpacked.
+        """
         start, stop = self.span(rows)
         used = np.flatnonzero((weights != 0).any(axis=0))
         total = np.zeros((len(weights), stop - start))
@@ -99,7 +111,7 @@ class Signs:
         return total
 
     def inner(self, values: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """Return the inner products of values per row (R, m) with every column; (R, d)."""
+        """Return the inner products (R, d) of R vectors of one value per row, `values` (R, m), with every column."""
         start, stop = self.span(rows)
         products = np.empty((len(values), self.d))
         for block in _blocks(self.d, max(1, _ENTRIES // (stop - start))):
@@ -110,10 +122,11 @@ class Signs:
     def mean_products(self, other: "Signs") -> np.ndarray:
         """Return (1/n) Σᵢ uᵢ vᵢᵀ over this matrix's rows u and the other's rows v; (d, d_other) float64.
 
-        The sums are integers below 2²⁴, so they are exact in float32, the faster matrix product.
+        The sums are integers below 2²⁴, so that they are exact in float32, whose matrix product is faster.
         """
         total = np.zeros((self.d, other.d), dtype=np.float32)
-        for rows in _blocks(self.n, max(8, _PRODUCT_ENTRIES // (self.d + other.d) // 8 * 8)):
+        block_rows = max(8, _PRODUCT_ENTRIES // (self.d + other.d) // 8 * 8)  # whole bytes
+        for rows in _blocks(self.n, block_rows):
             checkpoint()
             total += self.columns(slice(None), rows, np.float32).T @ other.columns(slice(None), rows, np.float32)
         return total.astype(np.float64) / self.n
@@ -122,10 +135,13 @@ class Signs:
 class LatentGame(Specification):
     """Records zᵢ = (uᵢ, vᵢ) of signs, with payoff matrix uᵢ vᵢᵀ for that row; the mean payoffs are known.
 
-    Every row has hidden signs ζ, uniform, one per class of strategies; strategy j is of class j mod r. Then
-    u_j = ζ_class(j) s_j with P(s_j = 1) = (1 + a_j)/2, v_k likewise with b_k, all independent given ζ, so that the mean
-    payoff is a_j b_k within a class and 0 across classes. Drawn from `default_rng(seed)`, with a stream of its own for
-    ζ, u and v: with more strategies, the first ones keep their data.
+    uᵢ has one sign per strategy of the minimising player x, vᵢ one per strategy of the maximising player y. Each
+    player's strategies fall into r classes: strategy j is in class j mod r. Every row has hidden signs ζ, uniform, one
+    per class. Then u_j = ζ_class(j) s_j, where the sign s_j has mean a_j: P(s_j = 1) = (1 + a_j)/2. Likewise v_k, with
+    mean b_k. All s are independent given ζ, so that the mean payoff is a_j b_k within a class and 0 across classes.
+
+    Drawn from `default_rng(seed)`, which gives ζ, u and v a stream each: with more strategies, the first ones keep
+    their data.
     """
 
     kind: ClassVar[str] = "datasets.games.latent"
@@ -153,13 +169,13 @@ class LatentGame(Specification):
 
     @property
     def good(self) -> tuple[slice, str]:
-        """The best strategies of x in the population, and their name."""
+        """The best strategies of x for the mean payoffs, as a slice, and a phrase that names them."""
         if self.structure == "needle":
             return slice(0, 1), "the needle, strategy 1"
         return slice(0, 3), "strategies 1 to 3, which hide best"
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return a (d_x,) and b (d_y,), the means of the signs s."""
+        """Return a (d_x,) and b (d_y,), the means of the signs s of x's and of y's strategies."""
         x, y = np.arange(self.strategies_x), np.arange(self.strategies_y)
         if self.structure == "needle":
             return np.where(x < 1, -1.0, 0.5), np.where(y < 1, 0.2, 0.9)
@@ -172,70 +188,76 @@ class LatentGame(Specification):
 
     def load(self) -> tuple[Signs, Signs]:
         """Draw the records of the minimising and of the maximising player, (n, d_x) and (n, d_y)."""
-        hidden, first, second = self._streams()[:3]
-        latent = _draw(hidden, np.full(self.classes, 0.5), self.rows)
+        zeta_stream, u_stream, v_stream = self._streams()[:3]
+        zeta = _draw(zeta_stream, np.full(self.classes, 0.5), self.rows)
         a, b = self.means()
-        of_x = _draw(first, (1 - a) / 2, self.rows)
-        of_y = _draw(second, (1 - b) / 2, self.rows)
-        for signs in (of_x, of_y):
+        u = _draw(u_stream, (1 - a) / 2, self.rows)
+        v = _draw(v_stream, (1 - b) / 2, self.rows)
+        for signs in (u, v):
             for c in range(self.classes):
-                signs.words[c :: self.classes] ^= latent.words[c]
-        return of_x, of_y
+                signs.words[c :: self.classes] ^= zeta.words[c]  # the exclusive or of bits multiplies their signs
+        return u, v
 
     def fair_signs(self) -> tuple[Signs, Signs]:
         """Draw fair signs p (n, d_x) and q (n, d_y), independent of each other and the records.
 
-        The curved game adds squares of ⟨p, x⟩ and ⟨q, y⟩ to a record's payoff; in the mean, E⟨p, x⟩² = ‖x‖².
+        Each sign is -1 with probability ½. The curved game adds squares of ⟨p, x⟩ and ⟨q, y⟩ to a record's payoff, for
+        mixed strategies x and y; in the mean, E⟨p, x⟩² = ‖x‖².
         """
-        first, second = self._streams()[3:]
-        of_x = _draw(first, np.full(self.strategies_x, 0.5), self.rows)
-        of_y = _draw(second, np.full(self.strategies_y, 0.5), self.rows)
-        return of_x, of_y
+        p_stream, q_stream = self._streams()[3:]
+        p = _draw(p_stream, np.full(self.strategies_x, 0.5), self.rows)
+        q = _draw(q_stream, np.full(self.strategies_y, 0.5), self.rows)
+        return p, q
 
     def _streams(self) -> list[np.random.Generator]:
+        """Return the independent random streams of ζ, u, v, p and q, in this order."""
         return np.random.default_rng(self.seed).spawn(5)
 
     def _membership(self, d: int) -> np.ndarray:
-        """Return (d, r): 1 where the strategy is of the class, 0 elsewhere."""
+        """Return an array (d, r) for d strategies: 1 at the class of each strategy, 0 elsewhere."""
         return (np.arange(d)[:, None] % self.classes == np.arange(self.classes)).astype(np.float64)
 
 
 def _draw(generator: np.random.Generator, negative: np.ndarray, n: int) -> Signs:
-    """Draw independent signs, column j being -1 with probability negative[j]; (n, d) for `negative` (d,).
+    """Draw a matrix (n, d) of independent signs; in column j they are -1 with probability negative[j].
 
-    Uniforms of 24 bits, so probabilities are met up to 2⁻²⁴; drawn column after column, for any size of a block.
+    The uniform numbers have 24 bits, so that probabilities are met up to 2⁻²⁴. They are drawn column after column, so
+    that the size of a block does not change them.
     """
     signs = Signs(np.empty((len(negative), -(-n // _WORD)), dtype=np.uint64), n)
-    bounds = negative.astype(np.float32)[:, None]
+    probabilities = negative.astype(np.float32)[:, None]
     for block in _blocks(len(negative), max(1, _ENTRIES // n)):
         checkpoint()
-        draws = generator.random((len(bounds[block]), n), dtype=np.float32)
-        signs.words[block] = Signs.pack(draws < bounds[block]).words
+        uniforms = generator.random((len(probabilities[block]), n), dtype=np.float32)
+        signs.words[block] = Signs.pack(uniforms < probabilities[block]).words
     return signs
 
 
 def _word_mask(start: int, stop: int, words: int) -> np.ndarray:
-    """Return (words,) uint64 with the bits of rows start to stop set."""
+    """Return an array (words,) of uint64 in which the bits from `start` to before `stop` are set."""
     inside = np.zeros((1, words * _WORD), dtype=bool)
     inside[:, start:stop] = True
     return Signs.pack(inside).words[0]
 
 
 def _blocks(count: int, size: int) -> Iterator[slice]:
+    """Yield slices of at most `size` indices, which together cover the indices from 0 to `count` - 1."""
     return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
 
 # ---------------------------------------------------------------------------------------- rows with a label or a target
 
-_SECONDS_PER_CAUCHY = 25e-9  # to draw one, which takes two normal numbers and a division
+_SECONDS_PER_CAUCHY = 25e-9  # to draw one Cauchy number, which takes two normal numbers and a division
 _PAPER_ROWS = 100_000  # rows of the paper's matrix; a smaller n takes the first of them
 
 
 def _dimension(default: int = 10) -> Any:
+    """Declare the field for the number of features."""
     return number(default, 2, 50, label="Features", symbol="d", help="Noise is added to every coordinate.")
 
 
 def _signal(default: float = 4.0) -> Any:
+    """Declare the field for the size of the true weights of a logistic model."""
     return number(
         default, 0.1, 20.0, label="Signal", scale="log", help="Size of the true weights: larger = clearer labels."
     )
@@ -243,6 +265,7 @@ def _signal(default: float = 4.0) -> Any:
 
 @lru_cache(64)  # a page asks for them twenty times
 def _facts(n: int, d: int, low: float, high: float) -> DatasetFacts:
+    """Return the facts of n rows with d features between `low` and `high`, and one of two classes."""
     return DatasetFacts(n, ((low, high),) * d, tuple(f"feature_{j}" for j in range(1, d + 1)))
 
 
@@ -255,16 +278,20 @@ def _tuned_dimension(default: int, low: int, high: int) -> Any:
 
 
 def _tuned_facts(n: int, d: int, bound: float, target: tuple[float, float]) -> DatasetFacts:
+    """Return the facts of n rows with d features between ±`bound`, and a number within `target` to predict."""
     return replace(_facts(n, d, -bound, bound), target=target)
 
 
 def _logistic_labels(generator: np.random.Generator, scores: np.ndarray) -> np.ndarray:
-    """Draw labels (n,) in {-1, +1} with P(+1) = σ(score); the hyperbolic tangent form of σ cannot overflow."""
+    """Draw labels (n,) in {-1, +1} for scores (n,), with P(+1) = σ(score), where σ(t) = 1/(1 + exp(-t)).
+
+    σ is written as a hyperbolic tangent, which cannot overflow.
+    """
     return np.where(generator.random(len(scores)) < 0.5 + 0.5 * np.tanh(0.5 * scores), 1.0, -1.0)
 
 
 class UniformLogistic(DatasetSpecification):
-    """Features uniform on [0, 1], labels from a logistic model: P(z = 1) = σ((u - ½)ᵀw), w = signal · N(0, I).
+    """Features u uniform on [0, 1] and labels z of a logistic model: P(z = 1) = σ((u - ½)ᵀw), w = signal · N(0, I).
 
     Drawn from `default_rng(seed)`: features first, then w, then one uniform per label.
     """
@@ -290,7 +317,8 @@ class UniformLogistic(DatasetSpecification):
 class PaperLogistic(DatasetSpecification):
     """The simulated data of Kuru, Birbil, Gürbüzbalaban and Yıldırım, Figure 3: separable and unbalanced.
 
-    The first n rows of the 100 000 x d matrix that MATLAB's `rng(1); rand(100000, d)` draws, and labels sign(uᵀw).
+    A row u is one of the first n of the 100 000 x d matrix that MATLAB's `rng(1); rand(100000, d)` draws; its label is
+    the sign of uᵀw for weights w.
     MATLAB's normal numbers cannot be drawn here, so w is `default_rng(seed).standard_normal(d)`; the default seed
     gives 10 % negative labels at d = 20, which fits the objective published for the starting point.
     """
@@ -319,7 +347,8 @@ class CorrelatedLogistic(DatasetSpecification):
     """Strongly correlated features: an ill-conditioned problem, on which momentum pays.
 
     Every two features have correlation r: u_j = √r c + √(1 - r) e_j with standard normal c, e_j, cut at ±3. The
-    covariance has one eigenvalue 1 + (d - 1) r and d - 1 eigenvalues 1 - r. P(z = 1) = σ(uᵀw), w = signal · N(0, I).
+    covariance has one eigenvalue 1 + (d - 1) r and d - 1 eigenvalues 1 - r. The label z of a row u is that of a
+    logistic model: P(z = 1) = σ(uᵀw), w = signal · N(0, I).
     """
 
     kind: ClassVar[str] = "datasets.synthetic.correlated_logistic"
@@ -350,11 +379,11 @@ class CorrelatedLogistic(DatasetSpecification):
 
 
 class UniformLinear(DatasetSpecification):
-    """A number to predict: features uniform on [0, 1], target (u - ½)ᵀw plus noise, in units of its standard deviation.
+    """A number to predict: features u uniform on [0, 1], and as the target the signal (u - ½)ᵀw plus noise.
 
-    w is normal, scaled so that the signal has standard deviation 1; the noise has standard deviation `noise`, and a
-    share of the targets are outliers: noise 20 times as large. Declared range ±4. Drawn from `default_rng(seed)`:
-    features, w, noise, then the choice of outliers.
+    w is normal, scaled so that the signal has standard deviation 1. The noise has standard deviation `noise`; in a
+    share `outliers` of the targets it is 20 times as large. Declared range of the target: ±4. Drawn from
+    `default_rng(seed)`: features, w, noise, then the choice of outliers.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.uniform_linear"
@@ -381,8 +410,10 @@ class UniformLinear(DatasetSpecification):
 
 
 class SphereLinear(DatasetSpecification):
-    """A number to predict, with outliers: rows a uniform on the unit sphere, target aᵀx* + 0.05 N(0, 1), x* = 1/√d in
-    every coordinate; of a share of the rows it is uniform on [-3, 3] instead. Declared range ±1, which cuts outliers.
+    """A number to predict, with outliers: rows a are uniform on the unit sphere, the target is aᵀx* + 0.05 N(0, 1).
+
+    The true weights x* are 1/√d in every coordinate. In a share `outliers` of the rows the target is uniform on [-3, 3]
+    instead. Its declared range is ±1, so that outliers are clipped.
 
     Drawn from `default_rng(seed)`: rows, noise, the choice of outliers, their targets.
     """
@@ -410,8 +441,9 @@ class SphereLinear(DatasetSpecification):
 class Saddle(DatasetSpecification):
     """Rows along one line, on both sides of 0, so that x = 0 is a saddle point of a robust principal component.
 
-    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer, with aᵢ = ± spike · U[0.6, 1].
-    Its label is the sign. Drawn from `default_rng(seed)`: signs, sizes, normal numbers.
+    Row i is aᵢe₁ + 0.9 √((1 - spike²)/d) N(0, I), shortened to norm 1 if it is longer. e₁ is the direction of the line,
+    the first coordinate, and aᵢ = ± spike · U[0.6, 1], where U is uniform and the sign is fair.
+    The label is the sign of aᵢ. Drawn from `default_rng(seed)`: signs, sizes, normal numbers.
     """
 
     kind: ClassVar[str] = "datasets.synthetic.saddle"
@@ -435,7 +467,8 @@ class Saddle(DatasetSpecification):
         signs = generator.choice([-1.0, 1.0], self.rows)
         sizes = generator.uniform(0.6, 1.0, self.rows)
         features = np.empty((self.rows, self.dimension))
-        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):  # the same numbers for any parts
+        # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
+        for part in slices(self.rows, self.dimension * SECONDS_PER_LOADED):
             block = features[part]
             generator.standard_normal(out=block)
             block *= 0.9 * math.sqrt((1 - self.spike**2) / self.dimension)
@@ -472,15 +505,18 @@ class HeavyTailed(DatasetSpecification):
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         generator = np.random.default_rng(self.seed)
         features = np.empty((self.rows, self.dimension))
-        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):  # the same numbers for any parts
+        # Drawn in parts, between which the computation can be stopped; the numbers do not depend on the parts.
+        for part in slices(self.rows, self.dimension * _SECONDS_PER_CAUCHY):
             features[part] = generator.standard_cauchy(features[part].shape)
         weights = self.signal * generator.standard_normal(self.dimension)
         return features, _logistic_labels(generator, features @ weights)
 
 
 class NormalDraws(DatasetSpecification):
-    """Rows N(mean, I), to be located. The target, which is not used, is the first feature. Drawn from
-    `default_rng(seed)`."""
+    """Normal rows, N(mean, I) with the same mean in every feature, which a model has to find.
+
+    The target is a copy of the first feature and is not used. Drawn from `default_rng(seed)`.
+    """
 
     kind: ClassVar[str] = "datasets.tuning.normal_draws"
     title: ClassVar[str] = "Normal rows"
@@ -499,7 +535,9 @@ class NormalDraws(DatasetSpecification):
 
 
 class RegressionDraws(DatasetSpecification):
-    """Features N(0, I), target β₀ + ⟨β, z⟩ + noise · N(0, 1) with β cycling through 1, -1, ½, -½, 1.5, β₀ the first.
+    """Linear regression: features z from N(0, I), target β₀ + ⟨β, z⟩ + noise · N(0, 1).
+
+    The intercept β₀ and then the entries of β repeat the numbers 1, -1, ½, -½, 1.5.
 
     Drawn from `default_rng(seed)`: features, then noise.
     """
@@ -517,7 +555,7 @@ class RegressionDraws(DatasetSpecification):
 
     @property
     def coefficients(self) -> np.ndarray:
-        """(dimension + 1,) β, the intercept first."""
+        """The true coefficients, (dimension + 1,): the intercept β₀, then β."""
         return np.resize([1.0, -1.0, 0.5, -0.5, 1.5], self.dimension + 1)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -527,10 +565,11 @@ class RegressionDraws(DatasetSpecification):
 
 
 class ProcessDraws(DatasetSpecification):
-    """A draw of a Gaussian process: features uniform on [-√3, √3], RBF kernel with a length-scale of its own for each,
-    log-uniform on [1.5, 12], and noise in the target.
+    """A draw of a Gaussian process at features uniform on [-√3, √3], with noise added: the target.
 
-    Drawn from `default_rng(seed)`: features, length-scales, the process at all rows, noise. Declared range ±10.
+    The kernel is exp(-½ Σⱼ ((zⱼ - z′ⱼ)/ℓⱼ)²), where each feature j has a length-scale ℓⱼ, log-uniform on [1.5, 12].
+    Drawn from `default_rng(seed)`: features, length-scales, the process at all rows, noise. Declared range of the
+    target: ±10.
     """
 
     kind: ClassVar[str] = "datasets.tuning.process_draws"
@@ -545,25 +584,29 @@ class ProcessDraws(DatasetSpecification):
         return _tuned_facts(self.rows, self.dimension, math.sqrt(3), (-10.0, 10.0))
 
     def drawn(self) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-        """Draw features (n, p) and length-scales (p,); return them and the generator in its state after that."""
+        """Draw the features (n, d) and length-scales (d,); return them, and the generator for the draws that follow."""
         generator = np.random.default_rng(self.seed)
         features = math.sqrt(3) * generator.uniform(-1, 1, (self.rows, self.dimension))
-        return features, np.exp(generator.uniform(math.log(1.5), math.log(12), self.dimension)), generator
+        length_scales = np.exp(generator.uniform(math.log(1.5), math.log(12), self.dimension))
+        return features, length_scales, generator
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        features, scales, generator = self.drawn()
-        scaled = features / scales
+        features, length_scales, generator = self.drawn()
+        scaled = features / length_scales
         squares = (scaled**2).sum(axis=1)
-        covariance = np.exp(-np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0) / 2)
+        squared_distances = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
+        covariance = np.exp(-squared_distances / 2)
+        # A small multiple of the identity lets the factorisation succeed where rounding made an eigenvalue negative.
         process = np.linalg.cholesky(covariance + 1e-8 * np.eye(self.rows)) @ generator.normal(size=self.rows)
         return features, process + self.noise * generator.normal(size=self.rows)
 
 
 class FactorDraws(DatasetSpecification):
-    """Many correlated features, of which six matter: x_j = 0.8 e_j + 0.6 F_(j mod 10), target 1.2 sin 1.5x₀ +
-    0.8 x₁x₂ + x₃ - 0.8 x₄ + 0.6 |x₅| + noise. A stand-in for the slices of CT images.
+    """Many correlated features, of which six matter: a stand-in for the slices of CT images.
 
-    Drawn from `default_rng(seed)`: the independent parts e, the factors F, noise. Declared ranges ±6 and ±12.
+    Feature j is x_j = 0.8 e_j + 0.6 F_(j mod 10), where e_j and the ten factors F are N(0, 1). The target is
+    1.2 sin 1.5x₀ + 0.8 x₁x₂ + x₃ - 0.8 x₄ + 0.6 |x₅| + noise · N(0, 1). Declared ranges: features ±6, target ±12.
+    Drawn from `default_rng(seed)`: the parts e, the factors F, then noise.
     """
 
     kind: ClassVar[str] = "datasets.tuning.factor_draws"
@@ -581,9 +624,11 @@ class FactorDraws(DatasetSpecification):
         generator = np.random.default_rng(self.seed)
         independent = generator.standard_normal((self.rows, self.dimension))
         factors = generator.standard_normal((self.rows, 10))
-        x = 0.8 * independent + 0.6 * factors[:, np.arange(self.dimension) % 10]
+        factor_of_feature = np.arange(self.dimension) % 10
+        x = 0.8 * independent + 0.6 * factors[:, factor_of_feature]
         target = 1.2 * np.sin(1.5 * x[:, 0]) + 0.8 * x[:, 1] * x[:, 2] + x[:, 3] - 0.8 * x[:, 4] + 0.6 * np.abs(x[:, 5])
         return x, target + self.noise * generator.standard_normal(self.rows)
 
 
-DRAWN = (NormalDraws, RegressionDraws, ProcessDraws, FactorDraws)  # whose rows are independent, in any order
+# Sources whose rows come in random order, so that they need no shuffling before they are split.
+DRAWN = (NormalDraws, RegressionDraws, ProcessDraws, FactorDraws)

@@ -24,14 +24,14 @@ MIN_USERS = 20
 
 @dataclass(frozen=True)
 class UserFacts(DatasetFacts):
-    """Facts of a table whose rows belong to users. users : their number."""
+    """Public facts of a table in which each row belongs to a user. users : the number of users."""
 
     users: int = 1
 
 
 @dataclass(frozen=True, eq=False)
 class UserDataset(Dataset):
-    """A loaded table. users : (n,) number of each row's user, 0 to facts.users - 1."""
+    """A loaded table. users : (n,) int64, the number of each row's user, from 0 to `facts.users` - 1."""
 
     users: np.ndarray
 
@@ -39,8 +39,9 @@ class UserDataset(Dataset):
 class UserUpload(UploadedTable):
     """An uploaded table whose rows belong to users.
 
-    user : the column with the user of each row; rows where it is empty are one user's together. users : their number.
-    All else : as in `UploadedTable`.
+    user : the column with the user of each row; all rows where it is empty count as rows of one further user.
+    users : the number of users.
+    All other fields : as in `UploadedTable`.
     """
 
     kind: ClassVar[str] = "datasets.users.upload"
@@ -54,21 +55,26 @@ class UserUpload(UploadedTable):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """Facts of any upload that were read from the rows; the number of users is one more."""
-        return tuple(f"{ROWS} and of users" if fact == ROWS else fact for fact in super().read_from_rows)
+        """Phrases as for any upload. Where rows are left out, the number of users depends on the rows, too."""
+        return tuple(f"{ROWS} and of users" if phrase == ROWS else phrase for phrase in super().read_from_rows)
 
     def facts(self) -> UserFacts:
+        """Return the facts of `UploadedTable`, with the number of users."""
         facts = super().facts()
         return UserFacts(facts.n, facts.bounds, facts.names, facts.blocks, facts.target, self.users)
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the rows of `UploadedTable`, and in the last column the number of each row's user."""
+        """Return the array of `UploadedTable.rows` with one more column at its end: the number of each row's user.
+
+        Raises UserError also for another number of users than `users`.
+        """
         table = super().rows(frame)
         if count_users(table) != self.users:
             raise UserError("Choose the file that these settings were made for.", title="This file has other users")
         return table
 
     def read(self, frame: "pd.DataFrame") -> RowsRead:
+        """Make the array of `UploadedTable.read`, with the number of each row's user in one more column at its end."""
         rows_read = super().read(frame)
         check_columns(frame, (self.user,))
         table = np.column_stack([rows_read.table, _user_numbers(frame[self.user][rows_read.kept])])
@@ -76,11 +82,12 @@ class UserUpload(UploadedTable):
         return replace(rows_read, table=table)
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:  # type: ignore[override]
+        """Return features (n, d), targets (n,) and the numbers of the users (n,), from the columns of `rows`."""
         table = self.table(tables, len(self.bounds) + len(self.categories) + 2)
         return (*super().raw_rows({self.identity: table[:, :-1]}), table[:, -1].copy())
 
     def enforced(self, facts: DatasetFacts, *rows: np.ndarray) -> UserDataset:
-        """Return the data set of any table; the number of no user becomes the nearest user's."""
+        """Enforce the facts as for any table; a number that is no user's becomes that of the nearest user."""
         table, numbers = super().enforced(facts, *rows[:-1]), np.nan_to_num(rows[-1])
         users = np.clip(numbers, 0, self.users - 1).astype(np.int64)
         users.flags.writeable = False
@@ -97,33 +104,38 @@ def prepare_users(
     bounds: Mapping[str, tuple[float, float]],
     **named: Any,
 ) -> Prepared[UserUpload]:
-    """Return `prepare` for a table in which the column `user` names the user of each row; all else is passed on.
+    """Prepare a table as `upload.prepare` does, where the column `user` names the user of each row.
 
-    Raises UserError as `prepare` does, for a column that has another use, and for too few users.
+    All other parameters are those of `prepare`. Raises UserError as `prepare` does, for a `user` column that is also
+    the target or a feature, and for fewer than MIN_USERS users.
     """
     check_named(frame, "user", user, target, [*features, *named.get("categories", ())])
     declared = dict(prepare(frame, target, positive, features, bounds, **named).specification)
     del declared["n"]
-    wide = prepared(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
-    count = count_users(wide.table)
+    # The number of users is known only when the rows are read; until then the smallest valid one takes its place.
+    upload = prepared(UserUpload, frame, declared.pop("identity"), **declared, user=user, users=MIN_USERS)
+    count = count_users(upload.table)
     if count < MIN_USERS:
         raise UserError(
             f"Column {shown(user)} names {count:,} of them, and {MIN_USERS} are needed: what one user has would drown "
             "in noise, or everybody would see it.",
             title="There are too few users",
         )
-    return replace(wide, specification=wide.specification.replaced(users=count))
+    return replace(upload, specification=upload.specification.replaced(users=count))
 
 
 def count_users(table: np.ndarray) -> int:
-    """Return the number of users in the rows of an array of `UserUpload`."""
+    """Return the number of users in an array of `UserUpload`, whose last column numbers the users from 0."""
     return int(table[:, -1].max(initial=-1)) + 1
 
 
 def _user_numbers(column: "pd.Series") -> np.ndarray:
-    """Return (n,) the number of each row's user, by name in alphabetical order; without a name, after all others."""
+    """Number the users in the alphabetical order of their names, from 0; return the number of each row's user, (n,).
+
+    All rows without a name share one number, the last.
+    """
     codes, names = classes(column)
     numbers = np.empty(len(names) + 1, dtype=np.int64)
     numbers[np.argsort(names, kind="stable")] = np.arange(len(names))
-    numbers[-1] = len(names)
+    numbers[-1] = len(names)  # code -1, a row without a name, takes this last entry
     return numbers[codes]

@@ -1,4 +1,8 @@
-"""Audits as tasks: settings that a worker can run, and the results so far as a trace."""
+"""Audits as tasks: settings that a worker can run like an experiment, and their results recorded in a trace.
+
+An audit runs an implementation many times on a data set D and on a neighbour D'. An attacker gives every run a score;
+if the scores tell D and D' apart better than the budget allows, the implementation is not private.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -22,20 +26,22 @@ from dpviz.problems.base import Metric
 from dpviz.specification import Specification, number, switch
 
 BROKEN = "broken"  # in place of a family: implementations with a mistake on purpose
-ATTACK = "attack"  # label of the trace's one arm
-SCORES = "present", "absent"  # scores of the runs since the last record, on D and on D'; padded with nan
-ATTACK_METRICS = "threshold", "reverse"  # of the attack; nan while there is none
-LOOK_METRICS = "runs", "hits", "false_hits", "bound"  # of an interim analysis at this record; else nan
-TESTED = "tested"  # p-value, place, size and entry of each of the `KINDS` of tests, flattened; nan before the end
+ATTACK = "attack"  # label of the trace's only arm
+# Metrics of the trace. One record is made after each block of runs.
+SCORES = "present", "absent"  # scores of the block's runs on D and on D'; padded with nan to one length
+ATTACK_METRICS = "threshold", "reverse"  # of the attack; nan until it is chosen
+LOOK_METRICS = "runs", "hits", "false_hits", "bound"  # of an interim analysis after this block; nan if there is none
+TESTED = "tested"  # p-value, release, size and entry of each of the `KINDS` of tests, flattened; nan before the end
 _METRICS = tuple(Metric(name, name, better="") for name in (*SCORES, *ATTACK_METRICS, *LOOK_METRICS, TESTED))
 _RUNS = "Fixed before the audit starts: the confidence holds for this number. A quarter of them is for practice."
 
 
 class Auditing(Specification):
-    """An audit of one case under a budget.
+    """Settings of an audit of one case, i.e. of one implementation on a pair of neighbouring data sets, under a budget.
 
-    case : name among the `CASES` of `dpviz.families.<family>.audits`; for the family "broken", the name of a mistake
-        among those of `dpviz.families.broken()`.
+    family, case : a name among the `CASES` of `dpviz.families.<family>.audits`; for the family "broken", the name of a
+        mistake among those of `dpviz.families.broken()`.
+    mended : for the family "broken", true to audit the same implementation without its mistake.
     """
 
     kind: ClassVar[str] = "experiments.auditing.auditing"
@@ -48,7 +54,7 @@ class Auditing(Specification):
 
     @property
     def public(self) -> bool:
-        """True: its data sets are synthetic."""
+        """True, since the data sets of all cases are synthetic."""
         return True
 
     @cached_property
@@ -58,16 +64,26 @@ class Auditing(Specification):
 
     @cached_property
     def audit(self) -> Audit:
-        """The audit that is run. Raises ValueError where there is no such case."""
-        case = mistake_named(self.case).sound if self.family == BROKEN else case_named(self.family, self.case)
-        return Audit(self.mistake.case if self.mistake else case, self.budget, self.runs, seed=self.seed)
+        """The audit that these settings describe. Raises ValueError where there is no such case."""
+        if self.mistake is not None:
+            case = self.mistake.case
+        elif self.family == BROKEN:
+            case = mistake_named(self.case).sound
+        else:
+            case = case_named(self.family, self.case)
+        return Audit(case, self.budget, self.runs, seed=self.seed)
 
     def stream(
         self, tables: Mapping[str, np.ndarray] = NO_TABLES, heartbeat: Heartbeat = lambda _: None
     ) -> Iterator[Step]:
-        """Run the audit, yielding a step after every block of runs; heartbeats come inside a block. Needs no tables."""
+        """Run the audit and yield a step after every block of runs.
+
+        heartbeat : called with the latest step during a block; it may raise an exception to stop. tables : empty, since
+        an audit has its own data; the parameter is that of an experiment.
+        """
         assert not tables
-        trace, start, done, n_looks = Trace({ATTACK: _METRICS}), time.perf_counter(), 0, 0
+        trace, start = Trace({ATTACK: _METRICS}), time.perf_counter()
+        done = n_looks = 0  # runs and interim analyses in the trace
         latest, blocks = Step(ATTACK, BEFORE, trace, 0.0), self.audit.stream()
         alive = at_checkpoints(lambda: heartbeat(latest), EVERY)
         while True:
@@ -75,19 +91,20 @@ class Auditing(Specification):
                 progress = next(blocks, None)
             if progress is None:
                 return
-            snapshot = Snapshot(len(progress.present), {"runs": np.array([[len(progress.present)]])})
-            padding = (0, BLOCK - len(progress.present) + done)  # every record of an arm has the same shape
+            n_runs = len(progress.present)
+            snapshot = Snapshot(n_runs, {"runs": np.array([[n_runs]])})
+            padding = (0, BLOCK - (n_runs - done))  # every record of an arm has the same shape
             series = zip(SCORES, (progress.present, progress.absent), strict=True)
             values = {name: np.pad(scores[done:], padding, constant_values=np.nan) for name, scores in series}
             values |= _attack_values(progress.attack) | _look_values(progress.looks[n_looks:])
             values |= _test_values(progress.implementation)
             trace.lanes[ATTACK].append(snapshot, values, time.perf_counter() - start)
-            done, n_looks = len(progress.present), len(progress.looks)
+            done, n_looks = n_runs, len(progress.looks)
             latest = Step(ATTACK, snapshot, trace, done / self.runs)
             yield latest
 
     def progress(self, trace: Trace) -> Progress | None:
-        """Return the results that a trace of this audit has recorded so far; None before its first block has ended."""
+        """Return the results that `stream` has recorded in a trace so far; None before the first block has ended."""
         arm_trace = trace.lanes.get(ATTACK)
         rows = 0 if arm_trace is None else len(arm_trace.iterations)
         if arm_trace is None or not rows:
@@ -102,17 +119,19 @@ class Auditing(Specification):
 
 
 def case_named(family: str, name: str) -> Case:
-    """Return a family's case by its name. Raises ValueError where there is none."""
-    if (case := next((case for case in families.audits().get(family, ()) if case.name == name), None)) is None:
-        raise ValueError(f"there is no audit {name!r} of {family!r}")
-    return case
+    """Return the audit case of a family by its name. Raises ValueError where there is none."""
+    for case in families.audits().get(family, ()):
+        if case.name == name:
+            return case
+    raise ValueError(f"there is no audit {name!r} of {family!r}")
 
 
 def mistake_named(name: str) -> Broken:
-    """Return a mistake by its name. Raises ValueError where there is none."""
-    if (mistake := next((mistake for mistake in families.broken() if mistake.name == name), None)) is None:
-        raise ValueError(f"there is no mistake {name!r}")
-    return mistake
+    """Return the implementation with the mistake of this name. Raises ValueError where there is none."""
+    for mistake in families.broken():
+        if mistake.name == name:
+            return mistake
+    raise ValueError(f"there is no mistake {name!r}")
 
 
 def _joined(arm_trace: ArmTrace, name: str, rows: int) -> Floats:
@@ -122,12 +141,13 @@ def _joined(arm_trace: ArmTrace, name: str, rows: int) -> Floats:
 
 
 def _attack_values(attack: Attack | None) -> dict[str, Floats]:
+    """Return the record of the attack, by metric; nan while there is no attack."""
     values = (np.nan, np.nan) if attack is None else (attack.threshold, attack.reverse)
     return {name: np.array([value], dtype=float) for name, value in zip(ATTACK_METRICS, values, strict=True)}
 
 
 def _look_values(looks: tuple[Look, ...]) -> dict[str, Floats]:
-    """Return the metrics of the interim analysis at this record, of which there is one at most; nan without one."""
+    """Return the record of the new interim analyses, of which there is at most one, by metric; nan without one."""
     values = (np.nan,) * len(LOOK_METRICS)
     for look in looks:
         values = (look.runs, look.hits, look.false_hits, look.bound)
@@ -135,50 +155,60 @@ def _look_values(looks: tuple[Look, ...]) -> dict[str, Floats]:
 
 
 def _test_values(implementation: Implementation | None) -> dict[str, Floats]:
+    """Return the record of the tests of the implementation: four numbers for each kind; nan before the tests."""
     rows = np.full((len(KINDS), 4), np.nan)
-    for row, finding in zip(rows, () if implementation is None else implementation.findings, strict=False):
+    findings = () if implementation is None else implementation.findings
+    for row, finding in zip(rows, findings, strict=False):
         row[:] = finding.p, finding.release_number, finding.size, finding.entry
     return {TESTED: rows.reshape(-1)}
 
 
 def _implementation(numbers: Floats) -> Implementation | None:
-    """Return the results of the tests from the numbers of a record; None while those are nan."""
+    """Return the results of the tests from the numbers that `_test_values` recorded; None while these are nan."""
     rows = numbers.reshape(-1, 4).tolist()
     if np.isnan(numbers[0]):
         return None
     return Implementation(
         tuple(
-            Finding(kind, p, int(place), size, int(entry))
-            for kind, (p, place, size, entry) in zip(KINDS, rows, strict=True)
+            Finding(kind, p, int(release), size, int(entry))
+            for kind, (p, release, size, entry) in zip(KINDS, rows, strict=True)
         )
     )
 
 
 def rates(present: Floats, absent: Floats, at: Floats, confidence: float = CONFIDENCE) -> tuple[Floats, Floats, Floats]:
-    """Compute true positive rates at the false positive rates `at`, and their band, for the test that says D where the
-    score is high.
+    """Compute the ROC curve, with a band, of the test that answers D where a score reaches a threshold, else D'.
 
-    present, absent : (k,) scores on D and on D'. Returns three arrays of the shape of `at`: the rates, their lower and
-        their upper ends. At each threshold, both rates lie in their intervals with this confidence each. Between two
-        thresholds, a coin decides which of them is used.
+    present, absent : scores of runs on D and on D'.
+    at : false positive rates, at which the true positive rates are computed.
+
+    Returns three arrays of the shape of `at`: the true positive rates, and the lower and upper ends of their band. At
+    each threshold, the true and the false positive rate each lie in an interval with probability `confidence` (Clopper
+    and Pearson); the band is made of the corners of these rectangles. Between two thresholds, a coin decides which of
+    them is used, so that the curve is interpolated.
     """
     distinct = np.unique(np.concatenate([present, absent]))
-    thresholds = distinct[np.unique(np.linspace(0, len(distinct) - 1, 400).round().astype(int))][::-1]
-    hits, false_hits = (len(scores) - np.searchsorted(np.sort(scores), thresholds) for scores in (present, absent))
-    (p_low, p_high), (q_low, q_high) = (
-        clopper_pearson(counts, len(scores), confidence) for counts, scores in ((hits, present), (false_hits, absent))
-    )
+    indices = np.unique(np.linspace(0, len(distinct) - 1, 400).round().astype(int))
+    thresholds = distinct[indices][::-1]  # descending, so that both rates ascend
+    hits = len(present) - np.searchsorted(np.sort(present), thresholds)
+    false_hits = len(absent) - np.searchsorted(np.sort(absent), thresholds)
+    true_low, true_high = clopper_pearson(hits, len(present), confidence)
+    false_low, false_high = clopper_pearson(false_hits, len(absent), confidence)
     return (
         _curve(false_hits / len(absent), hits / len(present), at),
-        _curve(q_high, p_low, at),
-        _curve(q_low, p_high, at),
+        _curve(false_high, true_low, at),
+        _curve(false_low, true_high, at),
     )
 
 
 def _curve(x: Floats, y: Floats, at: Floats) -> Floats:
-    """Interpolate y against x at `at`; both ascend from (0, 0) to x = 1, and where several have one x, the largest y
-    counts."""
+    """Interpolate y at `at` between the points (x, y), where x and y ascend; of points with equal x, the last counts.
+
+    The curve begins in (0, 0), unless a point has x = 0, and is constant from the last point to x = 1.
+    """
     x, y = np.append(x, 1.0), np.append(y, y[-1])
     is_last = np.append(np.diff(x) > 0, True)
     x, y = x[is_last], y[is_last]
-    return np.interp(at, *((x, y) if x[0] == 0 else (np.insert(x, 0, 0.0), np.insert(y, 0, 0.0))))
+    if x[0] != 0:
+        x, y = np.insert(x, 0, 0.0), np.insert(y, 0, 0.0)
+    return np.interp(at, x, y)

@@ -1,10 +1,10 @@
-"""An executor on a Dask cluster, used if its scheduler's address is given. The only module that imports Dask, and only
-then.
+"""An executor on a Dask cluster, used if the address of its scheduler is given. This is the only module that imports
+Dask, and it does so only then.
 
-It sends text: a cell's settings in JSON, the name of `work`, and this server's versions. It receives bytes, in the
-format of `increments`. Dask itself pickles its tasks and results: the machine at an address can make this process run
-anything, so an address is the operator's choice, and a visitor's only where the operator allows it. No visitor's table
-is ever sent.
+The server sends text: a cell's settings in JSON, the name of the function `work`, and the server's versions. It
+receives bytes, in the format of `increments`. Dask itself pickles its tasks and results: the machine at an address can
+make this process run anything, so an address is the operator's choice, and a visitor's only where the operator allows
+it. No visitor's table is ever sent.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from dpviz.experiments.task import OURS, Cell, Keep, OnProgress, Outcome, Stoppi
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-VARIABLE, ASK = "DPVIZ_DASK_SCHEDULER", "ask"
+VARIABLE, ASK = "DPVIZ_DASK_SCHEDULER", "ask"  # the operator's variable; its value that lets visitors enter an address
 PATIENCE = 5.0  # seconds that a cluster may take to answer, and that it may be without a worker
-POLL_INTERVAL, ANSWER = 0.5, 2.0  # seconds between two checks of its workers, and that a check may take
+POLL_INTERVAL, ANSWER = 0.5, 2.0  # seconds between two checks of a cluster's workers, and that a check may take
 UPLOADS = "Your own file is never sent to a cluster. Run this without one."
 KILLED = (
     "Every worker of the cluster that ran this has ended, perhaps for want of memory. Choose fewer repeats, fewer "
@@ -49,8 +49,8 @@ class Cluster:
     address : of the scheduler, "tcp://host:8786", or "tls://" as Dask's configuration has it.
 
     Numbers are the same as on this machine where the workers' processors are of the same kind, else equal up to
-    rounding. If a worker dies, another one runs its cells. Of a cell that is stopped nothing is kept. Raises UserError
-    for a malformed address.
+    rounding. If a worker dies, another one runs its cells again. A cell that is stopped has no results. Raises
+    UserError for a malformed address.
     """
 
     address: str
@@ -62,9 +62,12 @@ class Cluster:
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """Run the cells as `Executor.run` describes. `on_progress` is called for finished cells only. Without a
-        cluster or a worker, cells fail."""
-        missing = dict(enumerate(cells))
+        """Run the cells as `Executor.run` describes: yield the number and the outcome of each cell when it ends.
+
+        `on_progress` is called for finished cells only. Cells on a visitor's file fail, as all do without a cluster or
+        a worker.
+        """
+        missing = dict(enumerate(cells))  # the cells without an outcome so far
         for number, cell in enumerate(cells):
             if not cell.repeatable:
                 del missing[number]
@@ -87,7 +90,8 @@ class Cluster:
 def work(text: str, keep: Keep, server_versions: str) -> bytes:
     """Run one cell in a worker of the cluster and return the outcome as bytes. Never raises.
 
-    server_versions : `versions()` of the server, which must be those of the worker.
+    text : the cell's experiment in JSON. keep : which results it keeps. server_versions : `versions()` of the server,
+    which must equal those of the worker.
     """
     if versions() != server_versions:
         sentence = (
@@ -95,52 +99,56 @@ def work(text: str, keep: Keep, server_versions: str) -> bytes:
             "Install the same versions there."
         )
         return outcome_to_bytes(Outcome("failed", sentence))
-    given_up, stopping = _given_up(), threading.Event()
+    is_given_up, stopping = _given_up(), threading.Event()
 
     def on_step(*_: object) -> None:
-        if given_up():
+        if is_given_up():
             stopping.set()
 
     return outcome_to_bytes(execute(Cell(Experiment.from_json(text), keep=keep), stopping, on_step))
 
 
 def _given_up() -> Callable[[], bool]:
-    """Return a function that tells whether the task of this thread was cancelled.
+    """Return a function that is true once the task of this thread was cancelled.
 
-    Dask cannot end a thread, so the task asks.
+    Dask cannot end a thread, so that the task itself has to check this.
     """
     from distributed import get_worker
 
     worker = get_worker()
     key = worker.get_current_task()
 
-    def given_up() -> bool:
+    def is_given_up() -> bool:
         task = worker.state.tasks.get(key)
         return task is None or task.state == "cancelled"
 
-    return given_up
+    return is_given_up
 
 
 class _Session:
-    """One run on a cluster, led by a thread of its own. Tasks under way at its end are cancelled.
+    """One run of cells on a cluster, which a thread of its own controls. Tasks that still run at its end are cancelled.
 
-    reason : an error that ended it before its cells; empty after a stop.
+    given_up : an event that ends the session. reason : the sentence of an error that ended it before all cells had
+    ended; empty after a stop.
     """
 
     def __init__(self, address: str, cells: Mapping[int, Cell], stopping: Stopping) -> None:
         self._address, self._cells, self._stopping = address, cells, stopping
         self.given_up = threading.Event()
         self.reason = ""
-        self._outcomes: queue.SimpleQueue[tuple[int, Outcome] | None] = queue.SimpleQueue()  # None: the last
+        self._outcomes: queue.SimpleQueue[tuple[int, Outcome] | None] = queue.SimpleQueue()  # None: there are no more
 
     def outcomes(self) -> Iterator[tuple[int, Outcome]]:
         """Yield the outcomes as cells end, until all have, the run is stopped, or the cluster is lost."""
         threading.Thread(target=self._lead, daemon=True, name="dpviz-cluster").start()
-        while (item := self._outcomes.get()) is not None:
+        while True:
+            item = self._outcomes.get()
+            if item is None:
+                return
             yield item
 
     def _lead(self) -> None:
-        """Run the cells in this thread; note the reason if that fails, and end `outcomes`."""
+        """Run all cells in this thread, set `reason` if that fails, and end the iterator of `outcomes`."""
         try:
             asyncio.run(self._run_all())
         except UserError as error:
@@ -152,6 +160,7 @@ class _Session:
             self._outcomes.put(None)
 
     async def _run_all(self) -> None:
+        """Connect to the cluster, run the cells there, and close the connection."""
         client = await self._connected()
         try:
             await self._run_cells(client)
@@ -159,16 +168,15 @@ class _Session:
             await _close(client)
 
     async def _connected(self) -> "Client":
-        """Connect to the scheduler. Raises UserError if Dask is missing, or no scheduler answers."""
+        """Return a client connected to the scheduler. Raises UserError without Dask, or if no scheduler answers."""
         try:
             from distributed import Client
         except ImportError as error:
             raise UserError("To use a cluster, install dpviz[cluster] where this server runs.") from error
         client = Client(self._address, asynchronous=True, timeout=PATIENCE, set_as_default=False)
         try:
-            async with asyncio.timeout(
-                PATIENCE
-            ):  # Dask's time limit does not cover a host that listens and never answers
+            # Dask's own time limit does not cover a host that listens and never answers.
+            async with asyncio.timeout(PATIENCE):
                 return await client
         except Exception as error:  # of many kinds: no such host, refused, too late, another protocol
             _log.warning("no cluster at %s: %r", self._address, error)
@@ -178,7 +186,7 @@ class _Session:
             ) from error
 
     async def _run_cells(self, client: "Client") -> None:
-        """Submit all cells and pass on their outcomes, until a stop or until they are given up."""
+        """Submit all cells and queue their outcomes, until all have ended, a stop, or the end of the session."""
         run, server_versions = uuid.uuid4().hex[:12], versions()
         waiting: dict[asyncio.Task[Outcome], int] = {}
         for number, cell in self._cells.items():
@@ -197,7 +205,7 @@ class _Session:
             await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _outcome(self, future: "Future[bytes]") -> Outcome:
-        """Return the outcome of a task; if its worker has died, that of the worker that repeats it."""
+        """Wait for the outcome of a task; if its worker dies, Dask lets another one repeat it."""
         from distributed import KilledWorker
 
         try:
@@ -213,8 +221,10 @@ class _Session:
             return Outcome("failed", OURS)
 
     async def _check(self, client: "Client", last_seen: float) -> float:
-        """Return the time at which the cluster last had a worker. Raises UserError if that is longer than PATIENCE
-        ago."""
+        """Check for workers; return the time at which the cluster last had one: now, or else `last_seen`.
+
+        Raises UserError if that is more than PATIENCE seconds ago.
+        """
         reason = f"The cluster at {self._address} has no worker. Start one, or run without the cluster."
         try:
             async with asyncio.timeout(ANSWER):
@@ -227,15 +237,20 @@ class _Session:
         return last_seen
 
     def _gone(self) -> str:
+        """Return the sentence for a lost connection."""
         return f"The connection to the cluster at {self._address} was lost. What was finished is kept; run it again."
 
 
 async def _close(client: "Client") -> None:
+    """Close a client within a second, without errors."""
     with suppress(Exception):  # the other side may be gone
         async with asyncio.timeout(1.0):
             await client.close()
 
 
 def asked() -> str:
-    """Return the operator's choice, from the variable DPVIZ_DASK_SCHEDULER: an address, "ask" for a field, or ""."""
+    """Return the value of the variable DPVIZ_DASK_SCHEDULER, by which the operator chooses a cluster.
+
+    It is the address of a scheduler, "ask" to let visitors enter one, or "" for none.
+    """
     return os.environ.get(VARIABLE, "").strip()

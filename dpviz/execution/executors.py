@@ -1,4 +1,7 @@
-"""The slots of a server, which run the cells of all visitors, and the fair queue before them."""
+"""The slots of a server, which run the cells of all visitors, and the fair queue before them.
+
+A cell is one experiment or audit to run; a task is a job of a visitor, with one cell or, for a sweep, many.
+"""
 
 import logging
 import threading
@@ -19,16 +22,16 @@ from dpviz.processes import Child, Ended, Why, pack, unpack
 
 # -------------------------------------- the queue: visitors take turns, and so do the tasks of each visitor
 
-T = TypeVar("T")
-_Tasks = OrderedDict[str, deque[T]]
+T = TypeVar("T")  # an item of the queue
+_Tasks = OrderedDict[str, deque[T]]  # the waiting items of one visitor by task, in the order of their turns
 
 
 class FairQueue(Generic[T]):
     """A queue in which visitors take turns.
 
-    A visitor with a hundred items waits as long for each as one with a single item. A visitor who withdraws items keeps
-    the turn for the next ones, until that turn comes. Items that can wait have a queue of their own, whose turn comes
-    when the other one is empty.
+    A visitor with a hundred items waits as long for each as one with a single item, and the tasks of a visitor take
+    turns, too. A visitor who withdraws all items keeps the turn for new ones, until that turn comes. Items that can
+    wait have a queue of their own, whose turn comes when the other queue is empty.
     """
 
     def __init__(self) -> None:
@@ -38,7 +41,7 @@ class FairQueue(Generic[T]):
         self._closed = False
 
     def put(self, visitor: str, task: str, items: list[T], later: bool = False) -> None:
-        """Add the items of one task of a visitor; they keep their order. later : whether they can wait."""
+        """Add the items of one task of a visitor; they keep their order. later : true if they can wait."""
         with self._changed:
             if items:
                 queue = self._later if later else self._visitors
@@ -46,46 +49,53 @@ class FairQueue(Generic[T]):
                 self._changed.notify_all()  # a waiting thread may accept only some items
 
     def take(self, fits: Callable[[T], bool] | None = None, later: bool = False) -> T | None:
-        """Remove and return the next item, or the next that fits; waits for one. None when the queue has been closed.
+        """Wait for the next item, remove it and return it; None when the queue has been closed.
 
-        later : whether it may be an item that can wait.
+        fits : a test for items; those that fail it are passed over. later : true if an item that can wait may be taken,
+        too, where there is no other.
         """
         with self._changed:
             while not self._closed:
-                if (item := _next(self._visitors, fits)) is not None:
-                    return item
-                if later and (item := _next(self._later)) is not None:
+                item = _next(self._visitors, fits)
+                if item is None and later:
+                    item = _next(self._later)
+                if item is not None:
                     return item
                 self._changed.wait()
             return None
 
     def withdraw(self, visitor: str, task: str) -> list[T]:
-        """Remove and return the items of a task that have not been taken."""
+        """Remove the items of a task that have not been taken, and return them.
+
+        The visitor stays in the queue, perhaps without items, and so keeps the turn.
+        """
         with self._changed:
             for queue in (self._visitors, self._later):
-                if items := queue.get(visitor, OrderedDict()).pop(task, None):
+                items = queue.get(visitor, OrderedDict()).pop(task, None)
+                if items:
                     return list(items)
             return []
 
     def ahead(self, visitor: str, task: str) -> list[T] | None:
-        """Return the items that will be taken before the first one of a task; None if no item of it is in the queue."""
+        """Return the items that will be taken before the first item of a task; None if no item of it is in the queue.
+
+        The turns are played on copies of the queues.
+        """
         with self._changed:
-            queues = (self._visitors, self._later)
-            queue = next((each for each in queues if task in each.get(visitor, {})), None)
-            if queue is None:
+            if task in self._visitors.get(visitor, {}):
+                queue, earlier_queues = self._visitors, [self._visitors]
+            elif task in self._later.get(visitor, {}):
+                queue, earlier_queues = self._later, [self._visitors, self._later]
+            else:
                 return None
             first = queue[visitor][task][0]
-            copies = [
-                OrderedDict(
-                    (name, OrderedDict((key, deque(items)) for key, items in tasks.items()))
-                    for name, tasks in each.items()
-                )
-                for each in (queues if queue is self._later else queues[:1])
-            ]
+            copies = [_copy(earlier) for earlier in earlier_queues]
         result: list[T] = []
         for copy in copies:
-            while (item := _next(copy)) is not first and item is not None:
+            item = _next(copy)
+            while item is not None and item is not first:
                 result.append(item)
+                item = _next(copy)
         return result
 
     def close(self) -> None:
@@ -95,16 +105,31 @@ class FairQueue(Generic[T]):
             self._changed.notify_all()
 
 
+def _copy(visitors: OrderedDict[str, _Tasks[T]]) -> OrderedDict[str, _Tasks[T]]:
+    """Return a copy of a queue, from which items can be taken."""
+    copy: OrderedDict[str, _Tasks[T]] = OrderedDict()
+    for visitor, tasks in visitors.items():
+        copy[visitor] = OrderedDict((task, deque(items)) for task, items in tasks.items())
+    return copy
+
+
 def _next(visitors: OrderedDict[str, _Tasks[T]], fits: Callable[[T], bool] | None = None) -> T | None:
-    """Take the first item that fits, of the first task that has one; the task and its visitor go to the end, or
-    leave."""
+    """Remove the next item from a queue and return it; None if there is none.
+
+    It is the first item of the first task whose first item fits. Its task goes behind the visitor's other tasks, and
+    the visitor behind all others; both leave the queue where no item remains.
+    """
     entries = ((visitor, task, items) for visitor, tasks in visitors.items() for task, items in tasks.items())
-    entry = next((entry for entry in entries if fits is None or fits(entry[2][0])), None)
+    entry = next(((visitor, task, items) for visitor, task, items in entries if fits is None or fits(items[0])), None)
     if entry is None:
         return None
     visitor, task, items = entry
-    while fits is None and next(iter(visitors)) != visitor:  # has withdrawn all items, and its turn has passed
-        visitors.popitem(last=False)
+    if fits is None:
+        # Visitors before this one have withdrawn all their items, and their turn has passed.
+        for earlier in list(visitors):
+            if earlier == visitor:
+                break
+            del visitors[earlier]
     tasks, item = visitors[visitor], items.popleft()
     if items:
         tasks.move_to_end(task)
@@ -123,7 +148,7 @@ WORKER = "dpviz.execution.worker"
 PATIENCE = 1.0  # seconds that a worker has for stopping its cell, before it is killed
 POLL_INTERVAL = 0.05  # seconds between two checks for a request to stop
 MEANWHILE = 1.0  # seconds that a run may compute in this process while the worker is still starting
-GROWN = 800e6  # bytes of memory from which a worker is replaced by a fresh one after its run
+GROWN = 800e6  # bytes of memory; a worker that holds more after a run is replaced by a fresh one
 CRASHED = (
     "The process that computed this run has ended, perhaps because the machine ran out of memory. "
     "What it had sent is kept. Run again, with fewer repeats or smaller data if that happens again."
@@ -134,14 +159,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Allowance:
-    """Computing time that the cells of one task share, in seconds."""
+    """Computing time that remains for all cells of one task together, in seconds."""
 
     seconds: float
 
 
 @dataclass
 class _Turn:
-    """A cell in the queue or in a slot. short : it may have the slot for short ones."""
+    """A cell in the queue or in a slot.
+
+    number : of the cell among those of its task. outcomes : where the number and the outcome go. short : true if the
+    cell is known to be short, so that the slot for short cells may take it.
+    """
 
     number: int
     cell: Cell
@@ -153,18 +182,20 @@ class _Turn:
 
 
 class Slots:
-    """A number of cells at the same time, for all visitors of a server; the others wait in a fair queue.
+    """The slots of a server: each runs one cell at a time, for any visitor; other cells wait in a fair queue.
 
-    count : slots. processes : whether each is a worker process, started at once, or a thread of this one.
-    max_bytes : of memory that a cell may take in a worker process; threads have no such limit. short : whether there is
-        one more slot, for short cells alone, in which they wait for no long one. Cells that can wait have one slot at
-        most, while no others are in the queue.
+    count : number of slots.
+    processes : true if each slot runs cells in a worker process, which is started at once, else in a thread.
+    max_bytes : memory that a cell may take in a worker process; threads have no such limit.
+    short : true for one more slot, which takes only short cells, so that they do not wait for long ones.
+
+    Cells that can wait are taken only by the first slot, while no others are in the queue.
     """
 
     def __init__(self, count: int, processes: bool = False, max_bytes: float = 3e9, short: bool = False) -> None:
         self.count, self.max_bytes = count, max_bytes
         self._queue: FairQueue[_Turn] = FairQueue()
-        total = count + short
+        total = count + short  # the last slot is that for short cells
         self._workers = [_Worker(max_bytes) for _ in range(total)] if processes else []
         for slot in range(total):
             worker = self._workers[slot] if processes else None
@@ -173,13 +204,16 @@ class Slots:
     def executor(
         self, visitor: str = "", max_seconds: float = float("inf"), short: bool = False, later: bool = False
     ) -> "SlotExecutor":
-        """Return the executor for one task of a visitor: max_seconds of computing time for all its cells, known to be
-        short or not, and whether it can wait until no others are in the queue."""
+        """Return the executor for one task of a visitor.
+
+        max_seconds : computing time of all its cells together. short : true if its cells are known to be short. later :
+        true if they can wait until no others are in the queue.
+        """
         return SlotExecutor(self, visitor, _Allowance(max_seconds), short, later)
 
     @property
     def pids(self) -> list[int]:
-        """Numbers of the worker processes."""
+        """Numbers by which the operating system names the worker processes."""
         return [worker.pid for worker in self._workers]
 
     def close(self) -> None:
@@ -194,11 +228,15 @@ class Slots:
         def is_short(turn: _Turn) -> bool:
             return turn.short
 
-        while (turn := self._queue.take(is_short if slot == self.count else None, later=slot == 0)) is not None:
+        fits = is_short if slot == self.count else None
+        while True:
+            turn = self._queue.take(fits, later=slot == 0)
+            if turn is None:
+                return
             run = execute if worker is None else partial(worker.execute, short=turn.short)
             try:
                 outcome = run(turn.cell, turn.stopping, turn.on_progress, turn.allowance.seconds)
-            except Exception:  # of any kind: a slot that ends is missing for ever
+            except Exception:  # of any kind, since a slot whose thread has ended would be missing for ever
                 _log.exception("run failed")
                 outcome = Outcome("failed", OURS)
             turn.allowance.seconds -= outcome.seconds
@@ -207,7 +245,7 @@ class Slots:
 
 
 class SlotExecutor:
-    """An `Executor` for one task of a visitor, in the queue of a server's slots."""
+    """An `Executor` for one task of a visitor: its cells wait in the queue of a server's slots, which run them."""
 
     def __init__(self, slots: Slots, visitor: str, allowance: _Allowance, short: bool, later: bool) -> None:
         self._slots, self._visitor, self._allowance, self._short, self._later = slots, visitor, allowance, short, later
@@ -215,7 +253,7 @@ class SlotExecutor:
         self._stopping: Stopping | None = None
 
     def leave(self) -> None:
-        """Remove the waiting cells from the queue at once, if the task is to stop."""
+        """If the task is to stop, remove its waiting cells from the queue; their outcome is "stopped"."""
         if self._stopping is not None and self._stopping.is_set():
             for turn in self._queue.withdraw(self._visitor, self._task):
                 turn.outcomes.put((turn.number, Outcome("stopped")))
@@ -223,8 +261,10 @@ class SlotExecutor:
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """Run the cells as `Executor.run` describes. If closed before its end, it leaves the queue; set `stopping`
-        before."""
+        """Run the cells as `Executor.run` describes: yield the number and the outcome of each cell when it ends.
+
+        A caller that closes this iterator early sets `stopping` first; the waiting cells then leave the queue.
+        """
         outcomes: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
         turns = [
             _Turn(number, cell, stopping, numbered(on_progress, number), self._allowance, outcomes, self._short)
@@ -251,19 +291,23 @@ class SlotExecutor:
 
     @property
     def position(self) -> int | None:
-        """Number of cells before the first waiting one of this task; of a short task, only short cells count. None
-        if none waits."""
+        """Number of cells that come before the first waiting cell of this task; None if none of its cells waits.
+
+        For a short task only short cells count, since these have a slot of their own.
+        """
         ahead = self._queue.ahead(self._visitor, self._task)
-        return None if ahead is None else sum(turn.short for turn in ahead) if self._short else len(ahead)
+        if ahead is None:
+            return None
+        return sum(turn.short for turn in ahead) if self._short else len(ahead)
 
 
 class _Worker:
-    """A worker process, and its successor where it has ended. Used by one thread at a time."""
+    """A worker process, which is replaced by another one where it has ended. Only one thread uses it at a time."""
 
     def __init__(self, max_bytes: float) -> None:
         self._max_bytes = max_bytes
-        self._child, self._ready = Child(WORKER), False
-        self._number = 0
+        self._child, self._ready = Child(WORKER), False  # ready: it has said that it has started
+        self._number = 0  # of the latest cell; requests to stop name the cell by it
         self._closed = False
 
     @property
@@ -271,6 +315,7 @@ class _Worker:
         return self._child.pid
 
     def close(self) -> None:
+        """End the process for good."""
         self._closed = True
         self._child.kill()
 
@@ -282,18 +327,18 @@ class _Worker:
         max_seconds: float,
         short: bool = False,
     ) -> Outcome:
-        """Run a cell in the process. Never raises; a process that has ended is replaced.
+        """Run a cell in the worker process. Never raises; a process that has ended is replaced.
 
         The first visitor does not wait for the process to start: meanwhile a short run begins in this process. If it
-        takes longer, it begins again in the worker, where its numbers are the same; on a visitor's file that would be
-        two releases.
+        does not end within MEANWHILE, it begins again in the worker, where its numbers are the same. A run that
+        cannot be repeated exactly, as on a visitor's file, never does so: that would be two releases.
         """
         if stopping.is_set() or max_seconds < 0:
             return Outcome("stopped" if stopping.is_set() else "timeout")
         if not self._child.alive:  # it has ended since the last run, which is no failure of this one
             self._replace()
         self._number += 1
-        trace, start = Trace({}), time.monotonic()
+        trace, start = Trace({}), time.monotonic()  # the trace is filled as records arrive
         try:
             if short and cell.repeatable and not self._has_started():
                 outcome = execute(cell, stopping, on_progress, min(MEANWHILE, max_seconds))
@@ -307,7 +352,7 @@ class _Worker:
                 return Outcome("stopped", CUT_OFF, received, time.monotonic() - start)
             return _cut_off(ended.why, received, min(max_seconds, time.monotonic() - start))
         except BaseException:
-            self._replace()  # its further messages belong to this run, and must not be taken for the next one's
+            self._replace()  # its next messages belong to this run, and must not be taken for those of the next run
             raise
 
     def _converse(
@@ -318,11 +363,13 @@ class _Worker:
         max_seconds: float,
         trace: Trace,
     ) -> Outcome:
-        """Send the cell to the process and receive its records until it ends. Raises Ended if the process ends or
-        must be killed."""
+        """Send the cell to the process, and receive its records into `trace` until it has ended; return the outcome.
+
+        Raises Ended if the process ends before, or must be killed.
+        """
         request = {"number": self._number, "text": cell.text, "keep": cell.keep}
         limits = {"max_bytes": self._max_bytes, "max_seconds": max_seconds}
-        while not self._has_started(POLL_INTERVAL):  # to send would block as long, without a look at `stopping`
+        while not self._has_started(POLL_INTERVAL):  # sending would block until then, and not notice a stop
             if stopping.is_set():
                 return Outcome("stopped")
         self._child.send(pack(request | limits, cell.tables))
@@ -347,18 +394,20 @@ class _Worker:
                     raise Ended("crash")  # `execute` kills the process
 
     def _has_started(self, seconds: float = 0.0) -> bool:
+        """Wait up to `seconds` for the process to start; return true if it has."""
         self._ready = self._ready or self._child.receive(seconds) is not None  # its first message says that it is ready
         return self._ready
 
     def _replace(self) -> None:
+        """Kill the process and start another one, unless the worker is closed."""
         self._child.kill()
         if not self._closed:
-            with suppress(OSError, RuntimeError):  # no process or thread can be started now: the next run tries again
+            with suppress(OSError, RuntimeError):  # if no process can be started now, the next run tries again
                 self._child, self._ready = Child(WORKER), False
 
 
 def _cut_off(why: Why, trace: Trace | None, seconds: float) -> Outcome:
-    """Return the outcome of a cell whose worker has ended before it."""
+    """Return the outcome of a cell whose worker process ended first, with the records that had arrived."""
     if why == "time":
         return Outcome("timeout", CUT_OFF, trace, seconds)
     return Outcome("failed", TOO_LARGE if why == "memory" else CRASHED, trace, seconds)

@@ -1,4 +1,7 @@
-"""Traces in messages, piece by piece: from workers to their server, into the store, from a cluster."""
+"""Traces as messages: a growing trace is sent in increments, each with its new records.
+
+So results come from workers to their server; whole outcomes go into the store and come from a cluster.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,19 +15,19 @@ from dpviz.experiments.trace import ArmTrace, Trace
 from dpviz.problems.base import Condition, Metric
 from dpviz.processes import pack, unpack
 
-SMALL = 100_000  # bytes of an arm's outputs up to which they are in every increment; larger ones only in the last
-_WORDS: tuple[Status, ...] = get_args(Status)
-_CODES = {word: code for code, word in enumerate(_WORDS)}
+SMALL = 100_000  # bytes of an arm's outputs up to which every increment has them; larger ones are only in the last
+_STATUSES: tuple[Status, ...] = get_args(Status)
+_CODES = {status: code for code, status in enumerate(_STATUSES)}  # a status is sent as one byte
 
 
 def outcome_to_bytes(outcome: Outcome) -> bytes:
-    """Return an outcome with its trace as bytes."""
+    """Return an outcome, with its whole trace, as bytes."""
     description, arrays = (None, {}) if outcome.trace is None else Sender().increment(outcome.trace, last=True)
     return b"".join(pack(ending(outcome) | {"trace": description}, arrays))
 
 
 def ending(outcome: Outcome) -> dict[str, Any]:
-    """Return the outcome without its trace, for a header."""
+    """Return the fields of an outcome other than its trace, for the header of a message."""
     fields = {name: getattr(outcome, name) for name in ("state", "message", "seconds")}
     return fields | {"left_out": dict(outcome.left_out)}
 
@@ -33,7 +36,8 @@ def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
     """Return the outcome that `outcome_to_bytes` wrote. Raises ValueError for bytes that are no outcome."""
     header, arrays = unpack(message)
     try:
-        description, trace = header.pop("trace"), None
+        description = header.pop("trace")
+        trace = None
         if description is not None:
             trace = Trace({})
             extend(trace, description, arrays)
@@ -44,9 +48,9 @@ def outcome_from_bytes(message: bytes | bytearray) -> Outcome:
 
 @dataclass
 class _Sent:
-    """Progress of sending one arm.
+    """The part of one arm that was sent.
 
-    rows : number of its records that were sent. output : the iteration of the outputs that were sent; -1 before any.
+    rows : number of records. output : the iteration of the arm's outputs that were sent last; -1 before any.
     """
 
     rows: int = 0
@@ -54,15 +58,16 @@ class _Sent:
 
 
 class Sender:
-    """Cuts a growing trace into increments, each with the records since the last one."""
+    """The sending side of a growing trace: makes increments, each with the records since the previous one."""
 
     def __init__(self) -> None:
         self._sent: dict[str, _Sent] = {}
 
     def increment(self, trace: Trace, last: bool = False) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return header and arrays of the new records, to be packed; with `last`, with outputs of any size.
+        """Return a header and arrays, to be packed, with the new records of every arm; `extend` adds them to a copy.
 
-        The last record that was sent is sent again: expensive diagnostics and the final status are filled in later.
+        The record that was sent last is sent again, since expensive diagnostics and the final status are filled in
+        later. last : true for the last increment, which has outputs of any size.
         """
         descriptions: list[dict[str, Any]] = []
         arrays: dict[str, np.ndarray] = {}
@@ -78,10 +83,11 @@ class Sender:
                     "currency": arm_trace.currency,
                     "condition": asdict(arm_trace.condition),
                 }
-            description["first"] = first = max(0, sent.rows - 1)
+            first = max(0, sent.rows - 1)  # the index of the first record of this increment
+            description["first"] = first
             new_arrays = _rows(arm_trace, first)
             latest = arm_trace.iterations[-1] if arm_trace.iterations else -1
-            size = sum(array.nbytes for array in arm_trace.output.values())
+            size = sum(array.nbytes for array in arm_trace.output.values())  # of the outputs of the latest iteration
             if last or (size <= SMALL and latest > sent.output):
                 new_arrays |= {f"output/{name}": np.asarray(array) for name, array in arm_trace.output.items()}
                 sent.output = latest
@@ -92,22 +98,28 @@ class Sender:
 
 
 def _rows(arm_trace: ArmTrace, first: int) -> dict[str, np.ndarray]:
-    """Return the stacked records of an arm from number `first` on."""
+    """Return the records of an arm from index `first` on, as one array per series."""
     arrays = {"iterations": np.array(arm_trace.iterations[first:], dtype=np.int64), "stopped_at": arm_trace.stopped_at}
-    codes = [[_CODES[word] for word in statuses] for statuses in arm_trace.statuses[first:]]
+    codes = [[_CODES[status] for status in statuses] for statuses in arm_trace.statuses[first:]]
     arrays["statuses"] = np.array(codes, dtype=np.uint8)
-    arrays |= {name: np.array(rows[first:]) for name in ("spent", "cloud") if (rows := getattr(arm_trace, name))}
+    for name in ("spent", "cloud"):
+        rows = getattr(arm_trace, name)
+        if rows:
+            arrays[name] = np.array(rows[first:])
     for kind, series in (("values", arm_trace.values), ("path", arm_trace.path)):
-        # An empty array also tells the name of a path that is not kept, or of a metric without a record so far.
+        # An empty array passes on the name of a path that is not kept, or of a metric without a record so far.
         arrays |= {f"{kind}/{name}": np.array(rows[first:]) for name, rows in series.items()}
     return arrays
 
 
 def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Add an increment to a trace, which other threads may read at the same time. The first increment names the
-    arms."""
+    """Add an increment of a `Sender` to a trace, which other threads may read at the same time.
+
+    header, arrays : those of `Sender.increment`, unpacked. The first increment of an arm describes it.
+    """
     descriptions: Sequence[Mapping[str, Any]] = header["lanes"]
     arm_traces = dict(trace.lanes)
+    # Make the arms that are new.
     for description in descriptions:
         if description["label"] not in arm_traces:
             metrics = tuple(Metric(**metric) for metric in description["metrics"])
@@ -120,30 +132,31 @@ def extend(trace: Trace, header: Mapping[str, Any], arrays: Mapping[str, np.ndar
             )
     for index, description in enumerate(descriptions):
         prefix = f"{index}/"
-        of_arm = {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
-        _extend_arm(arm_traces[description["label"]], description, of_arm)
+        arm_arrays = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+        _extend_arm(arm_traces[description["label"]], description, arm_arrays)
     if len(arm_traces) > len(trace.lanes):
         trace.lanes = arm_traces  # in one assignment: a reader sees no arm or all
 
 
 def _extend_arm(arm_trace: ArmTrace, description: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Add one arm's part of an increment; arrays by name, as of `_rows`."""
+    """Add one arm's part of an increment, with arrays named as by `_rows`, and "output/…" for outputs."""
     first = description["first"]
     for name, array in arrays.items():
         kind, _, key = name.partition("/")
+        # Copies: a view would keep the whole message in memory.
         if kind in ("values", "path"):
-            _put(
-                getattr(arm_trace, kind).setdefault(key, []), first, array.copy()
-            )  # a view would keep the whole message in memory
+            _put(getattr(arm_trace, kind).setdefault(key, []), first, array.copy())
         elif kind in ("spent", "cloud"):
             _put(getattr(arm_trace, kind), first, array.copy())
     output = {name.partition("/")[2]: array.copy() for name, array in arrays.items() if name.startswith("output/")}
     arm_trace.output = output or arm_trace.output
-    _put(arm_trace.statuses, first, [tuple(_WORDS[code] for code in row) for row in arrays["statuses"].tolist()])
+    statuses = [tuple(_STATUSES[code] for code in codes) for codes in arrays["statuses"].tolist()]
+    _put(arm_trace.statuses, first, statuses)
     arm_trace.stopped_at, arm_trace.seconds = arrays["stopped_at"].copy(), description["seconds"]
-    _put(arm_trace.iterations, first, arrays["iterations"].tolist())  # last: readers take the length of that list once
+    # The iterations come last: readers take the number of complete records from the length of that list.
+    _put(arm_trace.iterations, first, arrays["iterations"].tolist())
 
 
 def _put(series: list[Any], first: int, rows: Sequence[Any] | np.ndarray) -> None:
-    """Write rows into a list from index `first` on."""
+    """Write rows into a list from index `first` on, over those that are there."""
     series[first : first + len(rows)] = rows

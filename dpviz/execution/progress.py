@@ -1,4 +1,4 @@
-"""The state of a job in words: in the queue, under way, finished; the same for runs and sweeps.
+"""Sentences about the state of a job, which is in the queue, under way or finished; the same for runs and sweeps.
 
 The time that a run takes depends on its data, and no budget pays for that: no time is shown for a visitor's file.
 """
@@ -11,23 +11,28 @@ DEPENDS = "When it stopped depends on the data: no guarantee covers that."
 
 
 def active(job: Job, done: str) -> str:
-    """Describe a job in the queue or under way. done : its progress, "3 of 100 steps"."""
+    """Return a text about a job in the queue or under way. done : its progress, such as "3 of 100 steps"."""
     if job.state == "queued":
         return waiting(job)
     remaining = job.seconds_left if job.experiment.public else None
-    return f"{done}, {about(remaining)} left" if remaining is not None else done
+    if remaining is None:
+        return done
+    return f"{done}, {about(remaining)} left"
 
 
 def waiting(job: Job) -> str:
-    """Describe a job in the queue by its position."""
-    if (position := job.position) is None:
+    """Return a text about the position of a job in the queue."""
+    position = job.position
+    if position is None:  # it was taken from the queue
         return "Starting"
     return f"Waiting: {'next' if position == 0 else _ordinal(position + 1)} in line. Stop leaves the line."
 
 
 def ended(job: Job, done: str) -> str:
-    """Describe the end of a job, and what is kept of it. done : its progress until then; all steps of a finished
-    one."""
+    """Return a text about the end of a job and the results that are kept.
+
+    done : its progress at the end, such as "100 of 100 steps".
+    """
     if job.state == "done":
         return f"Done: {done}{took(job)}"
     if job.state == "failed":
@@ -40,7 +45,7 @@ def ended(job: Job, done: str) -> str:
 
 
 def took(job: Job, template: str = " in {:.1f} s") -> str:
-    """Return the seconds that it took, in words that follow its progress; empty for a visitor's file."""
+    """Return the seconds that a job took, filled into a template; empty for a visitor's file."""
     return template.format(job.seconds) if job.experiment.public else ""
 
 

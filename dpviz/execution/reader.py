@@ -1,8 +1,10 @@
 """Visitors' files, read in processes of their own: with little priority, in limited memory and time.
 
-A file is the one thing that a stranger gives to libraries in C. If reading it takes all memory, never ends or crashes,
-that process is lost, its visitor sees an error, and no other visitor notices. `Reader` is the server's side; `python -m
-dpviz.execution.reader` is the process. A table comes back as an Arrow stream, never on disk and without a second copy.
+A file is the only thing of a stranger that reaches libraries in C. If reading it takes all memory, never ends or
+crashes, that process is lost, its visitor sees an error, and no other visitor notices.
+
+`Reader` is the server's side; `python -m dpviz.execution.reader` is the process, called a child here. A table comes
+back as an Arrow stream, never on disk and without a second copy.
 """
 
 import gc
@@ -26,17 +28,17 @@ from dpviz.later import pd, pyarrow
 from dpviz.processes import MEMORY, Child, Ended, Parent, Pieces, Why, limited, pack, resident, unpack
 
 MODULE = "dpviz.execution.reader"
-GROWN = 500e6  # bytes of memory from which the process is replaced after a file
+GROWN = 500e6  # bytes of memory; a process that holds more after a file is replaced
 SLOWDOWN = 20  # wall-clock seconds per allowed second of computing time, for a busy machine
 
 
 class Reader:
     """Reads the files of all visitors of a server, in the order in which they come.
 
-    processes : files that are read at the same time, each in a process of its own: the first is started at once, others
-        when there is a file for them. 0: one after the other, in the caller's process.
-    max_bytes, max_seconds : of memory and computing time that a file may take in that process.
-    max_files : files that may be read or wait at the same time; another one is refused.
+    processes : number of files that are read at the same time, each in a process of its own. The first process is
+        started at once, others when there is a file for them. If 0, files are read one by one in the caller's process.
+    max_bytes, max_seconds : memory and computing time that a file may take in its process.
+    max_files : number of files that may be read or wait at the same time; a further one is refused.
     """
 
     def __init__(
@@ -52,24 +54,26 @@ class Reader:
 
     @property
     def pids(self) -> list[int]:
-        """Numbers of the processes that have been started."""
+        """Numbers by which the operating system names the processes that have been started."""
         return [child.pid for child in self._children if child is not None]
 
     def detect(self, data: bytes, name: str, given: Reading | None = None) -> Detected:
-        """Detect the reading of a file as `datasets.detect_reading`. Raises UserError as that does, and if a limit
-        is exceeded."""
+        """Detect the reading of a file in a child, as `datasets.detect_reading` does.
+
+        Raises UserError as that function does, and if a limit of memory or time is exceeded.
+        """
         request = {"ask": "detect", "name": name, "given": None if given is None else given.to_json()}
         header, _ = self._ask(request, data)
         cells = tuple(tuple(column) for column in header["cells"])
-        questions, names, ids = (tuple(header[name]) for name in ("questions", "names", "ids"))
+        questions, names, ids = (tuple(header[key]) for key in ("questions", "names", "ids"))
         return Detected(Reading.from_json(header["reading"]), questions, names, cells, ids)
 
     def read(
         self, data: bytes, name: str, reading: Reading, min_columns: int = MIN_COLUMNS
     ) -> "tuple[pd.DataFrame, tuple[ColumnInfo, ...]]":
-        """Read a table as `datasets.read_table` and describe its columns as `describe_columns`.
+        """Read a table in a child, as `datasets.read_table` does; return it with the descriptions of its columns.
 
-        Raises UserError as `read_table` does, and if a limit is exceeded.
+        Raises UserError as `read_table` does, and if a limit of memory or time is exceeded.
         """
         request = {"ask": "read", "name": name, "reading": reading.to_json(), "min_columns": min_columns}
         header, table = self._ask(request, data)
@@ -82,6 +86,10 @@ class Reader:
                 child.kill()
 
     def _ask(self, header: dict[str, Any], data: bytes) -> "tuple[dict[str, Any], pyarrow.Table | None]":
+        """Return the answer of a free child to a request about a file, and the table if there is one.
+
+        header : the request. data : the file. Raises UserError for a file that cannot be read.
+        """
         with self._free_child() as index:
             answer, table = self._ask_child(index, header, data) if self._children else _answer(header, data)
         if "error" in answer:
@@ -90,7 +98,7 @@ class Reader:
 
     @contextmanager
     def _free_child(self) -> Iterator[int]:
-        """Wait for a free child and reserve it; its index. Raises UserError if too many files wait."""
+        """Wait for a free child, reserve it and yield its index. Raises UserError if too many files wait."""
         if not self._admitted.acquire(blocking=False):
             raise UserError("Choose yours again in a minute.", title="Other files are being read")
         try:
@@ -107,9 +115,8 @@ class Reader:
     ) -> "tuple[dict[str, Any], pyarrow.Table | None]":
         """Send a request to the child of this index and receive the answer. Raises UserError if it exceeds a limit."""
         child = self._children[index]
-        if (
-            child is None or not child.alive
-        ):  # not started, or lost since the last file, for which this one is not to blame
+        # It may not have been started, or have ended since the last file, which is no fault of this one.
+        if child is None or not child.alive:
             child = self._replaced(index)
         try:
             child.send(pack(header | self._limits, {"file": np.frombuffer(data, dtype=np.uint8)}))
@@ -123,13 +130,13 @@ class Reader:
         answer, _ = unpack(message)
         if answer["resident"] > GROWN:
             self._replaced(index)
-        if not answer["stream"]:
+        if not answer["stream"]:  # the number of bytes of the table, at the end of the message
             return answer, None
         with pyarrow.ipc.open_stream(pyarrow.py_buffer(message)[-answer["stream"] :]) as stream:
             return answer, stream.read_all()
 
     def _replaced(self, index: int) -> Child:
-        """Kill the child of this index, if there is one, and start another one."""
+        """Kill the child of this index, if there is one; start another one and return it."""
         old = self._children[index]
         if old is not None:
             old.kill()
@@ -137,6 +144,7 @@ class Reader:
         return child
 
     def _error(self, why: Why) -> UserError:
+        """Return the error for a file whose child has ended, by the cause."""
         match why:
             case "time":
                 return too_big(f"Reading it takes more than {self._limits['max_seconds']:g} s.")
@@ -162,8 +170,10 @@ def _answer(header: Mapping[str, Any], data: bytes) -> "tuple[dict[str, Any], py
 
 
 class _Pieces:
-    """A file object that collects what is written to it without a copy: the pieces of a table's columns are their
-    memory."""
+    """A file object that collects the pieces written to it without copying them.
+
+    So the columns of a table are sent straight from their memory.
+    """
 
     closed = False
 
@@ -171,6 +181,7 @@ class _Pieces:
         self.written: list[memoryview] = []
 
     def write(self, piece: Any) -> int:
+        """Add a piece; return its length, as Arrow expects of a file."""
         self.written.append(memoryview(piece).cast("B"))
         return len(piece)
 
@@ -179,7 +190,7 @@ class _Pieces:
 
 
 def _stream(table: "pyarrow.Table | None") -> list[memoryview]:
-    """Return a table as the pieces of an Arrow stream; no pieces without one."""
+    """Return a table as the pieces of an Arrow stream; no pieces if there is no table."""
     pieces = _Pieces()
     if table is not None:
         with pyarrow.ipc.new_stream(pyarrow.PythonFile(pieces, "w"), table.schema) as stream:
@@ -205,7 +216,7 @@ def main() -> None:
             with limited(header["max_bytes"], header["max_seconds"]):
                 pieces = _message(header, arrays["file"].tobytes())
         except MemoryError:
-            os._exit(MEMORY)
+            os._exit(MEMORY)  # the exit code by which the server learns the cause
         parent.send(pieces)
         del message, arrays, pieces
         gc.collect()

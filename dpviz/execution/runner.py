@@ -22,21 +22,27 @@ from dpviz.sweeps.sweep import Sweep, SweepStep
 from dpviz.sweeps.sweep_result import SweepResult
 
 State = Literal["queued", "running", "done", "stopped", "timeout", "failed"]
-KEPT, KEPT_BYTES = 32, 256e6  # limits of the finished runs on public data that are kept: their number and their size
-_POLL_INTERVAL = 0.05  # seconds between two reads of the state of a job that computes the same
+KEPT, KEPT_BYTES = 32, 256e6  # of the finished runs on public data that are kept: largest number and largest total size
+_POLL_INTERVAL = 0.05  # seconds between two checks of the state of a job that computes the same
 _log = logging.getLogger(__name__)
 
 
 class Job:
-    """One experiment, sweep or audit in line, under way or finished. Its results are append-only: they may be read
-    while it runs.
+    """One experiment, sweep or audit, which waits in the queue, runs, or has finished.
 
-    task : the experiment, sweep or audit; experiment : the same, or the one that a sweep varies.
-    trace : the records of an experiment or audit; result : the results of a sweep. message : a sentence on its end, if
-        there is something to say.
-    seconds : wall-clock time since it began; computing : computing time of a finished experiment or audit.
-    key : equal for jobs with the same result, number by number; empty for a job that no other may share.
-    later : whether it can wait until no others are in the queue.
+    Its results only grow, so that other threads may read them while it runs.
+
+    task : the experiment, sweep or audit.
+    experiment : the same; of a sweep, the experiment that it varies.
+    trace : the records of an experiment or audit.
+    result : the results of a sweep.
+    message : a sentence about its end, empty if there is nothing to say.
+    progress : the finished part, in [0, 1].
+    seconds : wall-clock time since it began.
+    computing : computing time of a finished experiment or audit, in seconds.
+    key : a text that is equal for jobs whose results are the same, number by number, so that one of them can be
+        computed for all; empty for a job that others may not share.
+    later : true if it can wait until no others are in the queue.
     slot_executor : its executor in the queue of the slots; None for a job that runs elsewhere.
     """
 
@@ -51,13 +57,13 @@ class Job:
         self.result: SweepResult | None = None
         self.progress = 0.0
         self.seconds = self.computing = 0.0
-        stored = isinstance(task, Sweep) and not later  # its points are in the store, and it may be resumed
-        shared = not stored and Cell(self.experiment, tables).repeatable
-        self.key = task.to_json() if shared else ""
+        is_stored = isinstance(task, Sweep) and not later  # its points are shared by the store instead
+        is_shared = not is_stored and Cell(self.experiment, tables).repeatable
+        self.key = task.to_json() if is_shared else ""
         self.slot_executor: SlotExecutor | None = None
         self._tables = tables
-        self._begun: float | None = None
-        self._restored = 0.0
+        self._begun: float | None = None  # time on the monotonic clock
+        self._restored = 0.0  # part of the progress that came from the store, which took no time
         self._stopping, self._finished, self._lock = threading.Event(), threading.Event(), threading.Lock()
         self._has_curves = threading.Event()  # also set when the job finishes without curves
 
@@ -68,12 +74,14 @@ class Job:
 
     @property
     def position(self) -> int | None:
-        """Number of runs that come before it; None unless it waits."""
-        return self.slot_executor.position if self.slot_executor is not None and self.state == "queued" else None
+        """Number of runs in the queue that come before it; None unless it waits."""
+        if self.slot_executor is None or self.state != "queued":
+            return None
+        return self.slot_executor.position
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end, from the progress so far; None before there is any."""
+        """Estimated seconds to the end, from the progress so far; None while there is no progress."""
         return seconds_left(self.seconds, self.progress, self._restored)
 
     @property
@@ -90,23 +98,25 @@ class Job:
         self._has_curves.wait(seconds)
 
     def stop(self) -> None:
-        """Ask the job to stop; what was computed is kept. If the job waits, its visitor keeps the turn for the next
-        job."""
+        """Ask the job to stop; its results so far are kept.
+
+        If the job waits, its visitor keeps the turn in the queue for the next job.
+        """
         self._stopping.set()
-        if (
-            self.slot_executor is not None
-        ):  # that of the other job, if this one follows another; only stopped cells leave it
+        # While this job follows another one, it has the other's executor, whose `leave` then removes nothing.
+        if self.slot_executor is not None:
             self.slot_executor.leave()
 
     def let_go(self, tables: Collection[str]) -> None:
-        """Stop if it computes on one of these tables, given by identity, which its visitor has removed."""
+        """Stop if the job computes on one of the tables with these identities, which its visitor has removed."""
         if not self._tables.keys().isdisjoint(tables):
             self.stop()
 
     def work(self, executor: Executor) -> None:
-        """Run to the end, to a stop, or to a limit. Never raises."""
+        """Compute the job on an executor, until its end, a stop, or a limit. Never raises."""
         try:
-            self._end(self._sweep(executor) if isinstance(self.task, Sweep) else self._run(executor))
+            state = self._sweep(executor) if isinstance(self.task, Sweep) else self._run(executor)
+            self._end(state)
         except UserError as error:
             self._end("failed", str(error))
         except Exception:
@@ -114,12 +124,16 @@ class Job:
             self._end("failed", OURS)
 
     def follow(self, leader: "Job") -> bool:
-        """Copy the results of `leader`, which computes the same, until it ends; return whether this job has ended, too.
+        """Copy the results of `leader`, which computes the same, until it ends or this job is stopped.
 
-        False if the leader was stopped by its visitor: then this job must compute.
+        Returns true if this job has then ended, too; false if the leader was stopped by its visitor, so that this job
+        must be computed.
         """
         self.slot_executor = leader.slot_executor
-        while (state := leader.state) in ("queued", "running") and not self._stopping.is_set():
+        while not self._stopping.is_set():
+            state = leader.state
+            if state not in ("queued", "running"):
+                break
             self._copy(leader)
             self.state = state
             leader.wait(_POLL_INTERVAL)
@@ -133,17 +147,20 @@ class Job:
         return not self.active
 
     def _copy(self, leader: "Job") -> None:
+        """Take over the results and the progress of another job."""
         self._set_trace(leader.trace)
         self.result = leader.result
         self.progress, self.seconds, self.computing = leader.progress, leader.seconds, leader.computing
 
     def _set_trace(self, trace: Trace | None) -> None:
+        """Store the trace so far, if there is one, and wake the threads that wait for curves if it has them."""
         if trace is not None:
             self.trace = trace
             if trace.has_curves:
                 self._has_curves.set()
 
     def _run(self, executor: Executor) -> Ending:
+        """Run the experiment or audit, as a single cell; return the state at its end."""
         assert not isinstance(self.task, Sweep)
         ((_, outcome),) = executor.run((Cell(self.task, self._tables),), self._stopping, self._on_progress)
         self._on_progress(0, outcome.trace, 1.0 if outcome.state == "done" else self.progress)
@@ -151,27 +168,31 @@ class Job:
         return outcome.state
 
     def _sweep(self, executor: Executor) -> Ending:
+        """Run the sweep; return the state at its end."""
         assert isinstance(self.task, Sweep)
         for step in self.task.stream(self._tables, executor, self._stopping, self._on_step):
             self._on_step(step)
         return step.result.cut or "done"
 
     def _on_step(self, step: SweepStep) -> None:
-        with self._lock:  # a point may go on for a moment when its sweep has failed
+        """Store the results of a sweep so far, and its progress."""
+        with self._lock:  # a point may run on for a moment after its sweep has failed
             if self.active:
                 self.result, self._restored = step.result, step.restored
                 self._on_progress(0, None, step.progress)
 
     def _on_progress(self, _: int, trace: Trace | None, progress: float) -> None:
-        """Note the trace so far and the progress."""
+        """Store the trace so far and the progress; the first call is the beginning of the run."""
         now = time.monotonic()
-        self._begun = now if self._begun is None else self._begun
+        if self._begun is None:
+            self._begun = now
         self._set_trace(trace)
         self.progress, self.seconds = progress, now - self._begun
         if self.state == "queued":
             self.state = "running"
 
     def _end(self, state: Ending, message: str = "") -> None:
+        """Set the final state and message, and wake the threads that wait for the end."""
         self._tables = {}  # an upload must not outlive its run
         with self._lock:
             if state == "failed" and self.result is not None and not self.result.finished:
@@ -184,15 +205,17 @@ class Job:
 class Runner:
     """Runs the experiments, sweeps and audits of all users of a server; jobs wait in a fair queue before its slots.
 
-    A finished run on public data is kept, and one that is under way is shared: when a class opens the same preset, it
-    is computed once.
+    A finished run on public data is kept, and one that is under way is shared: when all students of a class open the
+    same preset, it is computed once.
 
-    slots : runs at the same time. processes : run in worker processes, which a stop or a limit can always end, instead
-        of threads. short : short runs have a slot of their own, as in `Slots`.
-    max_seconds : of computing time, after which a run ends with the results so far. max_sweep_seconds : the same for
-        all points of a sweep together; runs of others are computed between its points.
-    max_bytes : of memory that a run may need. kept_bytes : of the finished runs that are kept, together.
-    store : where sweeps read finished cells, and write theirs.
+    slots : number of runs at the same time.
+    processes : true to run in worker processes, which a stop or a limit can always end; false for threads.
+    short : true if short runs have a further slot of their own, as in `Slots`.
+    max_seconds : computing time after which a run ends with the results so far.
+    max_sweep_seconds : the same for all points of a sweep together; runs of other visitors come between its points.
+    max_bytes : memory that a run may take.
+    kept_bytes : size of all finished runs that are kept, together.
+    store : the store in which sweeps read and write finished cells; None for none.
     """
 
     def __init__(
@@ -212,7 +235,7 @@ class Runner:
         self._lock = threading.Lock()
         self._active: set[Job] = set()
         self._leaders: dict[str, Job] = {}  # runs under way that other jobs may follow, by their key
-        self._kept: OrderedDict[str, Job] = OrderedDict()
+        self._kept: OrderedDict[str, Job] = OrderedDict()  # finished runs by their key, the last used at the end
 
     def submit(
         self,
@@ -224,12 +247,17 @@ class Runner:
         later: bool = False,
         elsewhere: Executor | None = None,
     ) -> Job:
-        """Put an experiment, a sweep or an audit in the queue; with `wait`, run it in the caller's thread instead.
+        """Put an experiment, a sweep or an audit in the queue, and return its job at once.
 
-        visitor : its owner; visitors take turns. short : whether the run is known to be short. later : whether it can
-            wait until no others are in the queue; a sweep then has the time of one run.
-        elsewhere : an executor to use instead of the slots of this server, such as a cluster, without waiting in the
-            queue.
+        If the same run is kept, its finished job is returned instead.
+
+        tables : arrays of uploaded tables by identity.
+        wait : true to run it in the caller's thread, before the job is returned.
+        visitor : the owner of the job; visitors take turns.
+        short : true if the run is known to be short.
+        later : true if it can wait until no others are in the queue; a sweep then has the time limit of one run.
+        elsewhere : an executor to use instead of the slots of this server, such as a cluster; the job does not wait in
+            the queue.
         """
         job = Job(task, tables, later)
         finished = self._finished(job)
@@ -249,7 +277,7 @@ class Runner:
 
     @property
     def waiting(self) -> int:
-        """Number of jobs in the queue that have not started, without those that can wait."""
+        """Number of jobs that have not started, apart from those that can wait until no others are in the queue."""
         with self._lock:
             return sum(job.state == "queued" and not job.later for job in self._active)
 
@@ -263,9 +291,11 @@ class Runner:
         if self.store is not None and isinstance(job.task, Sweep):
             executor = Stored(executor, self.store)
         try:
-            while (leader := self._leader(job)) is not job:
+            leader = self._leader(job)
+            while leader is not job:
                 if job.follow(leader):
                     return
+                leader = self._leader(job)  # the previous one was stopped
             job.slot_executor = slot_executor
             job.work(executor)
             self._keep(job)
@@ -274,7 +304,7 @@ class Runner:
                 self._active.discard(job)
 
     def _leader(self, job: Job) -> Job:
-        """Return the running or kept job with the same key, else this one."""
+        """Return the running or kept job with the same key; if there is none, this job, which others then follow."""
         if not job.key:
             return job
         with self._lock:
@@ -286,15 +316,17 @@ class Runner:
             return leader
 
     def _finished(self, job: Job) -> Job | None:
-        """Return the kept finished run with the same key; None without one."""
+        """Return the finished run with the same key, if it is kept, else None; mark it as used."""
         with self._lock:
             if job.key in self._kept:
                 self._kept.move_to_end(job.key)
             return self._kept.get(job.key)
 
     def _keep(self, job: Job) -> None:
-        """Keep a finished run for the next visitor who opens it; the oldest make room, and one that is too large is
-        not kept."""
+        """Keep a finished run for the next visitor who opens it, unless it is too large.
+
+        Runs whose last use is longest ago make room for it.
+        """
         with self._lock:
             if self._leaders.get(job.key) is job:
                 del self._leaders[job.key]

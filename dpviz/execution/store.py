@@ -23,41 +23,45 @@ from dpviz.execution.increments import outcome_from_bytes, outcome_to_bytes
 from dpviz.experiments.task import Cell, Executor, OnProgress, Outcome, Stopping
 from dpviz.experiments.trace import Trace
 
-VARIABLE, OFF = "DPVIZ_STORE", "off"
+VARIABLE, OFF = "DPVIZ_STORE", "off"  # the variable with the path of the store, and its value for none
 MAX_BYTES = 1_000_000_000
 _VERSION = "dpviz-"  # prefix of the folders of versions
 _WITHOUT_RESULTS = ("ui", "cli", "plots")  # packages on which no result depends
-_SUFFIXES = (".py", ".toml", ".npy")  # of files that results may depend on
+_SUFFIXES = (".py", ".toml", ".npy")  # endings of the files that results may depend on
 
 
 class Store:
     """Finished cells in a folder, by their key and the versions that computed them. Never raises.
 
-    path : of the folder; it is created if need be, and only this user may read it. max_bytes : its largest size. When
-        it is full, the cells of other versions are deleted; if that is not enough, no further cell is kept.
+    path : the folder, which is created if need be; only this user may read it.
+    max_bytes : the largest size of the folder. When it is full, the cells of other versions are deleted; if that is not
+        enough, no further cell is kept.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES) -> None:
         self.path, self.max_bytes = path, max_bytes
         self._lock = threading.Lock()
         self._size: int | None = None  # in bytes, as far as this process knows
-        self._damaged = self._problem = ""
+        self._damaged = self._problem = ""  # sentences about cells that could not be read, and not be written
 
     @property
     def note(self) -> str:
-        """Its problems, in sentences; empty if there are none."""
+        """Sentences about problems in reading or writing cells; empty if there were none."""
         return " ".join(filter(None, (self._damaged, self._problem)))
 
     def get(self, cell: Cell) -> Outcome | None:
-        """Return the outcome of an earlier run of this cell, `restored`; None without one, and for a visitor's
-        table."""
+        """Return the stored outcome of an earlier run of this cell, marked as `restored`.
+
+        None if there is none, or for a cell that is never stored, as one with a visitor's table.
+        """
         if not cell.repeatable:
             return None
         try:
             content = self._file(cell).read_bytes()
-            if content[:32] != _checksum(cell, content[32:]):
+            checksum, body = content[:32], content[32:]
+            if checksum != _checksum(cell, body):
                 raise ValueError("not what was written")
-            return replace(outcome_from_bytes(content[32:]), restored=True)
+            return replace(outcome_from_bytes(body), restored=True)
         except OSError:
             return None
         except (TypeError, ValueError):
@@ -65,7 +69,7 @@ class Store:
             return None
 
     def put(self, cell: Cell, outcome: Outcome) -> None:
-        """Keep the outcome of a cell that has been run to its end, unless it has a visitor's table."""
+        """Store the outcome of a cell that was run to its end, unless another run would not repeat it exactly."""
         if outcome.state != "done" or not cell.repeatable:
             return
         body = outcome_to_bytes(outcome)
@@ -76,7 +80,7 @@ class Store:
             self._problem = f"Finished runs are not kept in {self.path}: {error.strerror or error}."
 
     def _write(self, file: Path, content: bytes) -> None:
-        """Write a cell's file, deleting cells of other versions if the store is full."""
+        """Write the file of a cell, after deleting cells of other versions if the store is full."""
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._size is None or self._size + len(content) > self.max_bytes:
             self._size = _size(self.path)
@@ -88,7 +92,8 @@ class Store:
         if self._size + len(content) > self.max_bytes:
             self._problem = f"{self.path} is full ({self.max_bytes / 1e6:,.0f} MB): delete it to make room."
             return
-        with NamedTemporaryFile(dir=file.parent, delete=False) as temporary:  # readable by this user alone
+        # A temporary file, which only this user may read, takes its place in one piece: no reader sees a part of it.
+        with NamedTemporaryFile(dir=file.parent, delete=False) as temporary:
             try:
                 temporary.write(content)
                 temporary.close()
@@ -105,9 +110,9 @@ class Store:
 
 @dataclass(frozen=True)
 class Stored:
-    """An executor that reads finished cells from a store, and writes the others there as soon as they are finished.
+    """An executor that reads finished cells from a store, lets another executor run the rest, and stores each of these.
 
-    A sweep that is killed in the middle loses only the cells that were under way, and a repeated one computes nothing.
+    A sweep that is killed in the middle loses only the cells that were running, and a repeated sweep computes nothing.
     """
 
     executor: Executor
@@ -116,9 +121,11 @@ class Stored:
     def run(
         self, cells: Sequence[Cell], stopping: Stopping, on_progress: OnProgress | None = None
     ) -> Iterator[tuple[int, Outcome]]:
-        """Run the cells as `Executor.run` describes: first the stored ones in their order, then the others as they
-        end."""
-        missing = []
+        """Run the cells as `Executor.run` describes: yield the number and the outcome of each cell when it ends.
+
+        The stored ones come first, in their order.
+        """
+        missing = []  # numbers of the cells that are not stored
         for number, cell in enumerate(cells):
             stored = None if stopping.is_set() else self.store.get(cell)
             if stored is None:
@@ -139,9 +146,9 @@ class Stored:
 
 
 def usual(setting: str = "") -> Store | None:
-    """Return the store at the path in `setting`, else in the variable DPVIZ_STORE; None for "off".
+    """Return the store at the path `setting`, or else at that of the variable DPVIZ_STORE; None if that is "off".
 
-    Without either it is a folder in the cache of this user; None without a home.
+    Without a path it is in the cache folder of this user; None for a user without a home folder.
     """
     setting = setting or os.environ.get(VARIABLE, "")
     if setting.lower() == OFF:
@@ -160,13 +167,14 @@ def versions() -> str:
     """
     root, code = Path(dpviz.__file__).parent, sha256()
     for path in sorted(path for path in root.rglob("*") if path.suffix in _SUFFIXES):
-        if path.relative_to(root).parts[0] not in _WITHOUT_RESULTS:
-            code.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        name = path.relative_to(root)
+        if name.parts[0] not in _WITHOUT_RESULTS:
+            code.update(name.as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return f"{_VERSION}{dpviz.__version__}-{code.hexdigest()[:16]}-numpy-{np.__version__}"
 
 
 def _cache_folder() -> Path:
-    """Return this platform's folder for files that programs can create again."""
+    """Return the folder of dpviz among this user's caches, i.e. for files that can be created again."""
     home = Path("~").expanduser()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local") / "dpviz" / "Cache"
@@ -176,7 +184,7 @@ def _cache_folder() -> Path:
 
 
 def _size(folder: Path) -> int:
-    """Return the bytes of all files in a folder."""
+    """Return the size of all cells' files in the store's folder, in bytes."""
     total = 0
     for file in folder.glob("*/*"):
         with suppress(FileNotFoundError):  # another process may have deleted it
@@ -185,4 +193,5 @@ def _size(folder: Path) -> int:
 
 
 def _checksum(cell: Cell, body: bytes) -> bytes:
+    """Return the 32 bytes in front of a cell's file, a hash of the cell, the versions and the outcome `body`."""
     return sha256(b"\0".join((cell.key.encode(), versions().encode(), body))).digest()

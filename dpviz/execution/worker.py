@@ -1,4 +1,7 @@
-"""A worker: a process that runs cells for a server, one at a time. Started as `python -m dpviz.execution.worker`."""
+"""A worker: a process that runs cells, i.e. experiments or audits, for a server, one at a time.
+
+The server starts it as `python -m dpviz.execution.worker`.
+"""
 
 import gc
 import time
@@ -20,14 +23,17 @@ EVERY = 0.1  # seconds between two increments
 
 
 class _Stop:
-    """The server's requests to stop a cell, by its number. `on_message` is called by another thread while the cell
-    computes."""
+    """A signal that the running cell shall stop, by a request of the server that names the cell's number.
+
+    `on_message` is called by another thread while the cell computes.
+    """
 
     def __init__(self) -> None:
-        self.number = self._stopped = -1
+        self.number = -1  # of the cell that runs
+        self._stopped = -1  # number of the cell in the latest request
 
     def on_message(self, message: bytearray) -> bool:
-        """Note a request to stop and return True; return False for another message."""
+        """Store a request to stop and return True; return False for any other message."""
         header, _ = unpack(message)
         if "stop" not in header:
             return False
@@ -35,14 +41,14 @@ class _Stop:
         return True
 
     def is_set(self) -> bool:
-        """Return whether the cell that runs shall stop."""
+        """Return true if the cell that runs shall stop."""
         return self._stopped == self.number
 
 
 class _Reporter:
     """Sends the records of a run to the server during the run, at most every `EVERY` seconds.
 
-    whole : send the trace, too; else only the progress until the end.
+    whole : true to send the trace, too; else only the progress is sent until the end.
     """
 
     def __init__(self, parent: Parent, whole: bool) -> None:
@@ -50,7 +56,7 @@ class _Reporter:
         self._sender, self._sent_at, self._has_sent_curves = Sender(), 0.0, False
 
     def step(self, trace: Trace | None, progress: float) -> None:
-        """Send the trace so far and the progress, if it is time; the first curves are sent at once."""
+        """Send new records and the progress if the last message is `EVERY` seconds old; the first curves at once."""
         trace = trace if self._whole else None
         is_first = trace is not None and not self._has_sent_curves and trace.has_curves
         if is_first or time.monotonic() - self._sent_at >= EVERY:
@@ -60,7 +66,10 @@ class _Reporter:
             self._sent_at = time.monotonic()
 
     def end(self, outcome: Outcome) -> None:
-        """Send the outcome. After a failure, perhaps of sending, the whole trace is sent again."""
+        """Send the outcome with the remaining records.
+
+        After a failure, which sending may have caused, the whole trace is sent again.
+        """
         if outcome.state == "failed":
             self._sender = Sender()
         description, arrays = ({}, {}) if outcome.trace is None else self._sender.increment(outcome.trace, last=True)
@@ -68,6 +77,7 @@ class _Reporter:
 
 
 def _run(parent: Parent, stop: _Stop, header: Mapping[str, Any], tables: Mapping[str, np.ndarray]) -> None:
+    """Run the cell of one message of the server, within its limits of memory and time, and send the results."""
     stop.number = header["number"]
     reporter = _Reporter(parent, header["keep"] == "all")
     with limited(header["max_bytes"], header["max_seconds"]):
@@ -82,15 +92,16 @@ def main() -> None:
     """Run the cells that the server sends, until the server is gone."""
     stop = _Stop()
     parent = Parent(stop.on_message)
-    families.load_all()  # before the first run asks for one of them
+    # Import everything now, so that no run has to wait for it.
+    families.load_all()
     later.now()
     gc.collect()
-    gc.freeze()  # imported objects stay: to search them again after each run took a sixth of a short one's time
+    gc.freeze()  # imported objects stay; to search them again after each run took a sixth of the time of a short run
     parent.send(pack({"ready": True}, {}))
     for message in parent.messages():
         header, tables = unpack(message)
         _run(parent, stop, header, tables)
-        del message, tables
+        del message, tables  # a waiting worker must not hold a visitor's table in memory
         gc.collect()
 
 

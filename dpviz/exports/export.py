@@ -35,21 +35,22 @@ from dpviz.sweeps.sweep_result import SweepResult
 
 # ------------------------------------------ a plan for several analyses in plain words, for readers who decide on it
 
-_DIRECTIONS = re.compile(
-    r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)  # of writing: after such a sign, 21 may appear as 12
+# Characters that change the direction of writing: after such a one, 21 may appear as 12.
+_DIRECTIONS = re.compile(r"[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day: str) -> str:
-    """Return the plan as a self-contained HTML page, in which every text is taken literally.
+    """Return a plan for several analyses as a self-contained HTML page, in which texts of the user are never markup.
 
-    delta : δ of ε. relative : the error for which the needed rows are computed. day : of the report, as text.
+    budget : shared by the analyses. delta : the δ at which ε is read. relative : the relative error for which the
+        needed rows are computed. day : the date of the report, as text.
     """
     planned = plan.planned(budget)
-    total = allocation.together([p.share for p in planned], delta)
+    total = allocation.together([analysis.share for analysis in planned], delta)
+    # The total privacy loss in each currency in which it is known.
     readings = [(unit.name, total.values.get(name)) for name, unit in UNITS.items()]
     readings.append((f"ε at δ = {short_up(delta)}", total.values.get("epsilon_at_delta")))
-    composed = allocation.composed([(p.share.analysis, p.event) for p in planned])
+    composed = allocation.composed([(analysis.share.analysis, analysis.event) for analysis in planned])
     return templates.document(
         "exports/templates/analyses_report.html.j2",
         text=_text,
@@ -61,36 +62,43 @@ def to_report(plan: Analyses, budget: Budget, delta: float, relative: float, day
         budget=budget,
         planned=planned,
         readings=[(unit, short_up(value)) for unit, value in readings if value is not None],
-        # For the best attacker of these releases, who may achieve less than the guarantee allows.
+        # Per cent of the right guesses between two equally likely data sets, of the best attacker of these releases;
+        # the guarantee may allow more.
         right=short_up(50 * (1 + tradeoffs.advantage(composed))),
-        all_at_once=short_down(100 * CONFIDENCE ** len(planned)),  # the noises are independent
+        # Per cent of releases in which all errors are within their limits at once, since the noises are independent.
+        all_at_once=short_down(100 * CONFIDENCE ** len(planned)),
     )
 
 
 def _noise_and_error(p: Planned) -> str:
-    """Return noise and error of one analysis, in words."""
-    unit, values = f" {p.statistic.unit}" * bool(p.statistic.unit), p.statistic.values
+    """Return sentences about the noise of one planned analysis `p` and about the error that it causes."""
+    unit = f" {p.statistic.unit}" if p.statistic.unit else ""
+    values = p.statistic.values
     if p.standard_deviation is None:
         noise = (
             "One of its values is drawn at random, by far more often one near the wanted rank. How far off it is in "
             "ranks is how many rows lie in between."
         )
     else:
-        to = f"each of its {values:,} numbers" if values > 1 else "it"
-        rounded = ", and what comes out is rounded to whole numbers, which costs no privacy" * p.statistic.whole
-        noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {to}"
-        noise += f"{rounded}."
-    subject = f"{'one number of ' * (values > 1)}the published {p.statistic.title.lower()}"
-    largest = p.largest_error
-    all_of_them = (
-        "" if largest is None else f", and none of its {values:,} numbers by more than {short_up(largest)}{unit}"
-    )
-    lost = " That is as much as so many rows can give: it says nothing." * p.drowned
-    return f"{noise} In 95 of 100 releases {subject} is off by at most {short_up(p.error)}{unit}{all_of_them}.{lost}"
+        target = f"each of its {values:,} numbers" if values > 1 else "it"
+        noise = f"{p.noise.capitalize()} noise of standard deviation {short(p.standard_deviation)} is added to {target}"
+        if p.statistic.whole:
+            noise += ", and what comes out is rounded to whole numbers, which costs no privacy"
+        noise += "."
+    subject = f"the published {p.statistic.title.lower()}"
+    if values > 1:
+        subject = f"one number of {subject}"
+    error = f"In 95 of 100 releases {subject} is off by at most {short_up(p.error)}{unit}"
+    if p.largest_error is not None:
+        error += f", and none of its {values:,} numbers by more than {short_up(p.largest_error)}{unit}"
+    error += "."
+    if p.drowned:
+        error += " That is as much as so many rows can give: it says nothing."
+    return f"{noise} {error}"
 
 
 def _row(p: Planned, relative: float) -> tuple[str, ...]:
-    """Return an analysis as a row of the table: name, share, spent budget, error, needed rows."""
+    """Return a planned analysis `p` as a row of the report's table: name, share, spent budget, error, needed rows."""
     return (
         p.statistic.name,
         f"{short(100 * (p.share.fraction or 0.0))} %",
@@ -101,36 +109,44 @@ def _row(p: Planned, relative: float) -> tuple[str, ...]:
 
 
 def _text(sentence: str) -> str:
-    """Return the sentence as HTML: literal but for **bold** words; signs that would change the direction of writing
-    as code."""
+    """Return a sentence as HTML, where **bold** words are the only markup.
+
+    Characters that would change the direction of writing appear as codes.
+    """
     literal = html.escape(_DIRECTIONS.sub(lambda match: f"\\u{ord(match[0]):04x}", sentence))
     return re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", literal)
 
 
 # ------------------------------------------------------------------------------------ a run: numbers, program, notebook
 
-NOT_PRIVATE = "_nonprivate"
+NOT_PRIVATE = "_nonprivate"  # ending of the names of columns and metrics that are not private
 _INDEX = ("algorithm", "replicate", "iteration")
 
 
 def file_name(page: str, experiment: Experiment, extension: str) -> str:
-    """Return `dpviz_<page>_<first digits of the settings' hash>.<extension>`: one name per settings."""
+    """Return the name of a download, `dpviz_<page>_<hash>.<extension>`.
+
+    The hash is that of the settings, so that different settings have different names.
+    """
     return f"dpviz_{page}_{experiment.content_hash()[:8]}.{extension}"
 
 
 def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delta: float = 1e-6) -> str:
-    """Return every value of the trace, one row per algorithm, replicate and iteration; read it with pandas and
-    comment="#".
+    """Return every value of the trace as CSV, one row per algorithm, replicate and iteration.
 
-    Header lines start with "#": version, settings as JSON, the guarantee, and the meaning of the columns. Columns that
-    read raw data end in _nonprivate, and so does every value of an arm without privacy; give `trace.visible(False)` to
-    leave them out. Where facts of the plan were read from the data, or noise on data that are not public follows from a
-    seed that was set, all columns end so, and the header gives the reason. The privacy spent is what each replicate was
-    charged: spent_epsilon, spent_mu or spent_rho, by the budget; of methods that stop by themselves, with the ceiling,
-    which is the guarantee. status is running, converged, budget, exhausted or diverged for each replicate, and
-    stopped_at the iteration after which it stopped by itself. The header has the cost of publishing several of them,
-    with ε at `delta` where the budget has no δ, and ε of one run of each, on a finer grid than the page's. A label that
-    a spreadsheet would run begins with an apostrophe: see `spreadsheets`.
+    Read it with pandas and comment="#": the header lines start with "#". They have the version, the settings as JSON,
+    the guarantee and the meaning of the columns; the cost of publishing several runs, with ε at `delta` where the
+    budget has no δ; and ε of one run of each method, on a finer grid than the page's.
+
+    Columns that read raw data end in _nonprivate, and so does every value of an arm without privacy; give
+    `trace.visible(False)` to leave them out. Where facts of the plan were read from the data, or where noise on data
+    that are not public follows from a seed that was set, the names of all columns end so, and the header gives the
+    reason.
+
+    The column spent_epsilon, spent_mu or spent_rho, by the budget, is the privacy that each replicate was charged; of
+    methods that stop by themselves, the column ceiling_… is the guarantee. status is running, converged, budget,
+    exhausted or diverged for each replicate, and stopped_at the iteration after which it stopped by itself. A label
+    that a spreadsheet would run begins with an apostrophe: see `spreadsheets`.
 
     >>> import io
     >>> from dpviz.experiments.experiment import Arm
@@ -147,22 +163,23 @@ def to_csv(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 
 def to_table(trace: Trace, plans: Mapping[str, Plan]) -> "pd.DataFrame":
-    """Return the rows and columns of `to_csv`."""
-    parts = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
-    columns = dict.fromkeys([*_INDEX, *(name for part in parts for name in part)])
-    return pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True).reindex(columns=list(columns))
+    """Return the table of `to_csv`, without its header lines."""
+    arms = [_rows(trace, label, plan) for label, plan in plans.items() if label in trace.lanes]
+    columns = dict.fromkeys([*_INDEX, *(name for arm in arms for name in arm)])  # each name once, in this order
+    return pd.concat([pd.DataFrame(arm) for arm in arms], ignore_index=True).reindex(columns=list(columns))
 
 
 def sweep_to_csv(result: SweepResult, sweep: Sweep) -> str:
-    """Return every last number of a sweep: method, value of the setting, data set and run; as `to_csv` with its header.
+    """Return the last number of every run of a sweep as CSV, below header lines as those of `to_csv`.
 
+    A row has the method, the value of the setting, the data set, the run and the number.
     Metrics that read raw data end in _nonprivate; give `result.visible(False)` to leave them out.
     """
     return spreadsheets.as_csv(sweep_to_table(result), sweep_header(result, sweep))
 
 
 def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
-    """Return the rows and columns of `sweep_to_csv`."""
+    """Return the table of `sweep_to_csv`, without its header lines."""
     frame = result.to_frame()
     frame["metric"] += np.where(frame["released"], "", NOT_PRIVATE)
     return frame.drop(columns="released")
@@ -170,11 +187,11 @@ def sweep_to_table(result: SweepResult) -> "pd.DataFrame":
 
 def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
     """Yield the header lines of a sweep's table."""
-    settings = (", ".join(axis.fields) for axis in (sweep, sweep.second) if axis is not None)
     yield f"dpviz {dpviz.__version__}"
     yield f"sweep: {spreadsheets.settings(sweep.to_json())}"
-    for name, fields in zip(("setting", "second_setting"), settings, strict=False):
-        yield f"{name}: {fields}"
+    yield f"setting: {', '.join(sweep.fields)}"
+    if sweep.second is not None:
+        yield f"second_setting: {', '.join(sweep.second.fields)}"
     yield f"unit of protection: {sweep.experiment.problem.unit}"
     yield from _condition(sweep.experiment)
     yield "every row is the last number of one run, and every run a release at the budget of its point"
@@ -184,10 +201,11 @@ def sweep_header(result: SweepResult, sweep: Sweep) -> Iterator[str]:
 
 
 def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
-    """Return the columns of one arm, one entry per iteration and replicate."""
+    """Return the columns of the arm `label` by name, with one entry per iteration and replicate."""
     arm_trace = trace.lanes[label]
+    # The iterations (k,) and the numbers (k, replicates) of every metric that has any.
     series = {metric: trace.series(label, metric.name, gaps=True) for metric in arm_trace.metrics}
-    series = {metric: record for metric, record in series.items() if len(record[0])}
+    series = {metric: (recorded, values) for metric, (recorded, values) in series.items() if len(recorded)}
     # A growing trace may have one more record of some metrics than of others.
     count = min((len(recorded) for recorded, _ in series.values()), default=len(arm_trace.iterations))
     replicates = len(arm_trace.status)
@@ -205,10 +223,11 @@ def _rows(trace: Trace, label: str, plan: Plan) -> dict[str, Any]:
     if plan.passes is not None:
         table[results.PASSES] = plan.passes[iterations]
     for name, scale in plan.noise.items():
-        table[f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"] = np.append(np.nan, scale)[iterations]
+        column = f"noise_scale_{name}" if len(plan.noise) > 1 else "noise_scale"
+        table[column] = np.append(np.nan, scale)[iterations]  # iteration 0, the start, has no noise
     for metric, (_, numbers) in series.items():
         table[metric.name + ("" if arm_trace.released(metric) else NOT_PRIVATE)] = numbers[:count].ravel()
-    if arm_trace.condition:  # noise and schedule, too, follow from the facts that were read from the data
+    if arm_trace.condition:  # facts were read from the data, and noise and schedule follow from them, too
         table = {
             name if name in _INDEX or name.endswith(NOT_PRIVATE) else name + NOT_PRIVATE: values
             for name, values in table.items()
@@ -224,9 +243,8 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
     yield f"guarantee of one run of each method: {experiment.guarantee}"
     yield from _condition(experiment)
     yield f"columns ending in {NOT_PRIVATE} are computed from the raw data: they are not private, do not publish them"
-    for sentence in results.sentences(
-        results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
-    ):
+    costs = results.costs(plans, trace.lanes, experiment.budget, experiment.replicates, delta)
+    for sentence in results.sentences(costs):
         yield f"publishing {sentence}"
     for label, plan in plans.items():
         if label in trace.lanes:
@@ -234,7 +252,10 @@ def header(trace: Trace, experiment: Experiment, plans: Mapping[str, Plan], delt
 
 
 def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
-    """Yield ε at δ of one run of a method, with more digits than on the page; nothing where no finite ε is proven."""
+    """Yield a header line with ε at δ of one run of a method, with more digits than on the page.
+
+    There is no line where no finite ε is proven.
+    """
     own_delta = plan.budget.own_delta(delta)
     proof = accountants.tightest(plan.events, own_delta, prior=plan.facts.released, precision="fine")
     if math.isfinite(proof.epsilon):
@@ -246,12 +267,13 @@ def _guarantee(label: str, plan: Plan, delta: float) -> Iterator[str]:
 
 
 def _condition(experiment: Experiment) -> Iterator[str]:
-    """Yield warnings for a file whose settings hold a seed of private noise, or follow from the data."""
-    read = experiment.problem.from_data
+    """Yield warnings as header lines if the settings hold a seed of private noise, or were read from the data."""
+    from_data = experiment.problem.from_data
     if not experiment.public and experiment.seed is not None:
         yield "not private: the settings above hold the seed of the noise, and who knows it can subtract the noise"
-    if read:
-        yield f"read from the data, and paid for by no budget: {'; '.join(read)}; the settings above state them as read"
+    if from_data:
+        facts = "; ".join(from_data)
+        yield f"read from the data, and paid for by no budget: {facts}; the settings above state them as read"
         yield "not private: whatever follows from them, all values below included, unless they were known beforehand"
 
 
@@ -279,13 +301,15 @@ def to_script(experiment: Experiment, page: str = "experiment") -> str:
 
 
 def to_notebook(experiment: Experiment) -> str:
-    """Return the program of `to_script` as a Jupyter notebook; for an upload it has the name of a file, which the
-    user replaces."""
+    """Return the program of `to_script` as a Jupyter notebook.
+
+    For an upload it contains the name of a file, which the user replaces.
+    """
     return notebook("experiment", **_values(experiment))
 
 
 def _values(experiment: Experiment) -> dict[str, Any]:
-    """Return the values for the templates of program and notebook. upload : whether they need the user's file."""
+    """Return the values that fill the templates of program and notebook, by the names that these use."""
     problem = experiment.problem
     return {
         "upload": isinstance(problem.dataset, Upload),
@@ -297,7 +321,10 @@ def _values(experiment: Experiment) -> dict[str, Any]:
 
 
 def _literal(settings: Mapping[str, Any]) -> str:
-    """Return plain data as a Python literal, one line per setting and per arm; repr quotes any label safely."""
+    """Return settings as Python source, with one line per setting, or per item of a list, such as an arm.
+
+    `repr` quotes labels, so that no label becomes code.
+    """
     lines = ["{"]
     for name, value in settings.items():
         if isinstance(value, list):
@@ -307,29 +334,35 @@ def _literal(settings: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "}"])
 
 
-_PYTHON = {
+_PYTHON = {  # metadata of a notebook
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 
 
 def notebook(template: str, **values: Any) -> str:
-    """Return the cells of a template, filled in, as a notebook that was not run yet. template : such as
-    "experiment"."""
-    cells: list[dict[str, Any]] = [
-        {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source.splitlines(keepends=True)}
-        | ({"execution_count": None, "outputs": []} if kind == "code" else {})
-        for number, (kind, source) in enumerate(
-            templates.cells(f"exports/templates/{template}_notebook.py.j2", version=dpviz.__version__, **values), 1
-        )
-    ]
+    """Return a notebook, not run yet, whose cells come from a template.
+
+    template : the beginning of the template's file name, such as "experiment". values : fill the template.
+    """
+    sources = templates.cells(f"exports/templates/{template}_notebook.py.j2", version=dpviz.__version__, **values)
+    cells: list[dict[str, Any]] = []
+    for number, (kind, source) in enumerate(sources, 1):
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": source.splitlines(keepends=True),
+        }
+        if kind == "code":
+            cell |= {"execution_count": None, "outputs": []}
+        cells.append(cell)
     content = {"cells": cells, "metadata": _PYTHON, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def of_analyses(plan: Analyses, budget: Budget, delta: float, relative: float) -> str:
-    """Return a notebook with the numbers of planned analyses. relative : the error for which the needed rows are
-    computed."""
+    """Return a notebook that computes the numbers of a plan for several analyses; parameters as of `to_report`."""
     return notebook(
         "analyses",
         plan=plan,

@@ -16,50 +16,65 @@ from dpviz.later import pd
 
 _RUN = r"[\s']*[=+\-@＝＋－＠]"  # beginning of a formula; some programs skip blanks before it
 _NUMBER = r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
+# Positions at which a formula could begin: in a cell, and in a comment, which a program may cut into cells.
 _IN_TEXT = re.compile(rf"(^|[;\t\r\n])(?={_RUN})|^(?='*[\t\r\n])")
 _IN_LINE = re.compile(rf"([,;\t])(?={_RUN})(?!{_NUMBER}(?:[,;\t\]}}]|$))")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # of JSON
-_IN_STRING = re.compile(r'((?:^"|[,;])[\s\']*)([=+\-@＝＋－＠])')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')  # a string of JSON
+_IN_STRING = re.compile(r'((?:^"|[,;])[\s\']*)([=+\-@＝＋－＠])')  # the beginning of a formula in such a string
 
 
 def as_text(value: Any) -> Any:
-    """Return a cell that no spreadsheet runs: a text with apostrophes where a formula would begin; other values
-    unchanged."""
-    return _IN_TEXT.sub(r"\1'", value) if isinstance(value, str) and not re.fullmatch(_NUMBER, value) else value
+    """Return a cell in a form that no spreadsheet runs.
+
+    A text gets an apostrophe wherever a formula would begin; numbers, also as texts, stay as they are.
+    """
+    if not isinstance(value, str) or re.fullmatch(_NUMBER, value):
+        return value
+    return _IN_TEXT.sub(r"\1'", value)
 
 
 def without_formulas(text: str) -> str:
-    """Return the text without the beginnings of formulas: for a text of a link in a table that is saved unchanged."""
+    """Return a text without the signs that would begin a formula.
+
+    This is for texts from a link in tables that are saved without `as_csv`.
+    """
     return re.sub(rf"(^|[;\t\r\n])({_RUN})+", r"\1", text)
 
 
 def neutral(frame: "pd.DataFrame", convert: Callable[[Any], Any] = as_text) -> "pd.DataFrame":
-    """Return the table with all its texts, including index and names of columns, as `as_text` makes them."""
+    """Return a table whose texts, including index and names of columns, no spreadsheet runs.
+
+    convert : the function that is applied to each text.
+    """
     columns = [
         column if pd.api.types.is_numeric_dtype(column.dtype) else column.map(convert, na_action="ignore")
         for _, column in frame.items()
     ]
     result = pd.concat(columns, axis=1, keys=[convert(name) for name in frame.columns]) if columns else frame.copy()
-    has_numbers = pd.api.types.is_numeric_dtype(result.index.dtype)
-    return result if has_numbers else result.set_axis(result.index.map(convert), axis=0)
+    if pd.api.types.is_numeric_dtype(result.index.dtype):
+        return result
+    return result.set_axis(result.index.map(convert), axis=0)
 
 
 def settings(text: str) -> str:
-    """Return JSON for a line of `comments`: the same settings, with JSON escapes where a formula would begin."""
+    """Return settings in JSON for a comment of `as_csv`: the same values, with escapes where a formula would begin."""
     return _STRING.sub(lambda string: _IN_STRING.sub(_coded, string[0]), text)
 
 
 def _coded(match: re.Match[str]) -> str:
+    """Return a match of `_IN_STRING` with the JSON escape of its sign."""
     return f"{match[1]}\\u{ord(match[2]):04x}"
 
 
 def as_csv(frame: "pd.DataFrame", comments: Iterable[str] = ()) -> str:
-    """Return the table as CSV, below one line that begins with "#" for each comment.
+    """Return a table as CSV, below one line that begins with "#" for each comment.
 
-    Text is quoted: a "#" in a label does not start a comment, and nothing in it starts a row.
+    Texts are in quotes, so that a "#" in a label does not start a comment, and a line break does not start a row.
     """
     out = io.StringIO()
-    for line in comments:
-        out.write(f"# {_IN_LINE.sub(lambda match: match[1] + chr(39), ' '.join(line.splitlines()))}\n")
+    for comment in comments:
+        line = " ".join(comment.splitlines())
+        line = _IN_LINE.sub(r"\1'", line)  # an apostrophe before each beginning of a formula
+        out.write(f"# {line}\n")
     neutral(frame).to_csv(out, index=False, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""Lessons: one idea each, shown by two settings that differ in one control. The reader predicts, the run decides.
+"""Lessons: one idea each, shown by two settings that differ in one control. The reader predicts, then a run decides.
 
 The right answer is stored nowhere. Answers are intervals of a measured ratio, so that a lesson cannot become wrong
 unnoticed; and every number in its texts is a format field that is filled from plans and runs.
@@ -28,7 +28,7 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.specification import Specification
 
 EQUALS = "\u00a0=\u00a0"  # with spaces at which no line breaks
-Numbers = Mapping[str, "float | int | str"]
+Numbers = Mapping[str, "float | int | str"]  # by the names by which the texts of a lesson call them
 M = TypeVar("M", bound=AnyAlgorithm)
 
 
@@ -36,7 +36,9 @@ M = TypeVar("M", bound=AnyAlgorithm)
 class Side:
     """One of a lesson's two settings, with its plans and its results so far.
 
-    plans : of an Experiment's arms; empty for settings that nothing runs. trace : None until it has run.
+    settings : an Experiment, if something runs.
+    plans : the plans of an Experiment's arms, by label; else empty.
+    trace : the records of its run; None until it has run.
     """
 
     settings: Specification
@@ -45,33 +47,34 @@ class Side:
 
     @property
     def experiment(self) -> Experiment:
-        """The settings, of a side that runs."""
+        """The settings as an Experiment, for a side that runs."""
         assert isinstance(self.settings, Experiment)
         return self.settings
 
     @property
     def plan(self) -> Plan:
-        """Plan of the only method."""
+        """The plan of the side's only method."""
         (plan,) = self.plans.values()
         return plan
 
     def method(self, cls: type[M]) -> M:
-        """Return the first method, which is of this class."""
+        """Return the side's first method, which must be of the class `cls`."""
         method = self.experiment.arms[0].algorithm
         assert isinstance(method, cls)
         return method
 
     def ends(self, arm: str, metric: str) -> np.ndarray:
-        """Return (R,) the values of a metric at a method's last iteration."""
+        """Return the values of a metric at the last iteration of the method `arm`, (R,) for R replicates."""
         assert self.trace is not None
         return self.trace.series(arm, metric)[1][-1]
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A line of a lesson's chart, (k,) each, with its band if it has one.
+    """A line of a lesson's chart.
 
-    name : its label among the lines of its side; empty if it is the only one.
+    x, y : its points, (k,) each. low, high : its band at these points, if it has one.
+    name : the label of the line among those of its side; empty if it is the only one.
     """
 
     x: np.ndarray
@@ -85,7 +88,7 @@ class Curve:
 class Axes:
     """Titles and scales of a lesson's chart.
 
-    diagnostic : whether its curves read the raw data. each : whether they show every run instead of the median.
+    diagnostic : true if its curves read the raw data. each : true if they show every run instead of the median.
     """
 
     x: str
@@ -96,48 +99,48 @@ class Axes:
     each: bool = False
 
     def describe(self) -> str:
-        """Return both titles in words: "Excess loss against step t"."""
+        """Return a phrase with both titles, such as "Excess loss against step t"."""
         return f"{self.y} against {self.x[0].lower()}{self.x[1:]}"
 
 
 class Measure(ABC):
     """A quantity that is measured on both sides of a lesson, with its chart and its numbers for the texts."""
 
-    unit: ClassVar[str] = ""  # appended to its numbers
+    unit: ClassVar[str] = ""  # follows its numbers in texts
 
     @abstractmethod
     def value(self, side: Side) -> float:
-        """Return the one number of a side."""
+        """Return the number of a side that is compared with that of the other side."""
 
     @abstractmethod
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        """Return the lines of a side; none before it has run."""
+        """Return the lines of a side for the chart; none before it has run."""
 
     @abstractmethod
     def axes(self, side: Side) -> Axes:
-        """Return the chart's axes."""
+        """Return the titles and scales of the chart."""
 
     @abstractmethod
     def reach(self, side: Side) -> tuple[float, float]:
-        """Return both ends of the horizontal axis, which are known before anything runs."""
+        """Return the lower and the upper end of the chart's horizontal axis, which are known before anything runs."""
 
     @abstractmethod
     def numbers(self, side: Side) -> Numbers:
-        """Return the numbers of a side that texts may name, as far as they are known."""
+        """Return the numbers of a side that the lesson's texts may name; some are known only when it has run."""
 
     def ratio(self, before: Side, after: Side) -> float:
-        """Return the ratio that decides between the answers; nan if there is no such number."""
+        """Return the number of `after` over that of `before`, which decides between the answers; nan if undefined."""
         with np.errstate(divide="ignore", invalid="ignore"):
             return float(np.divide(self.value(after), self.value(before)))
 
     def outcome(self, before: Side, after: Side) -> str:
-        """Return both numbers and their ratio, in words."""
+        """Return a phrase with both numbers and their ratio, such as "2 → 4, 2 times as large"."""
         old, new = (f"{short(self.value(side))}{self.unit}" for side in (before, after))
         return f"{old} → {new}, {times(self.ratio(before, after))}"
 
 
 def times(ratio: float) -> str:
-    """Return a ratio in words: "78 times as large", "5.4 times smaller", "about the same"."""
+    """Return a phrase for a ratio: "78 times as large", "5.4 times smaller", "about the same"."""
     if not 0 < ratio < np.inf:
         return "which no factor tells"
     if abs(np.log(ratio)) < np.log(1.05):
@@ -147,18 +150,20 @@ def times(ratio: float) -> str:
 
 @dataclass(frozen=True)
 class Ends(Measure):
-    """The median of a metric over the replicates, in the last iteration of a method.
+    """The median of a metric over the replicates at the last iteration of a method; the chart has all iterations.
 
-    arm : label of the method. metric : a name that the run records.
+    arm : label of the method. metric : name of a metric that the run records.
     """
 
     arm: str
     metric: str = "objective_gap"
 
     def value(self, side: Side) -> float:
-        return float(self._quantiles(side)[1][-1, 1])
+        _, values = self._quantiles(side)
+        return float(values[-1, 1])
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
+        """Return the median at every recorded iteration, with a band from the 10 to the 90 % quantile."""
         if side.trace is None:
             return ()
         iterations, values = self._quantiles(side)
@@ -173,6 +178,11 @@ class Ends(Measure):
         return 0.0, float(side.plans[self.arm].iterations)
 
     def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of the plan and, after the run, of the medians.
+
+        For each kind of noise: its scale in the last step, in the first step (`…_first`), and the largest (`…_most`).
+        `left` is the last median in per cent of the first, `highest` the largest as a multiple of the first.
+        """
         plan, experiment = side.plans[self.arm], side.experiment
         numbers_by_name: dict[str, float | int | str] = {
             "steps": plan.iterations,
@@ -187,7 +197,8 @@ class Ends(Measure):
                 f"{name}_most": float(scales.max()),
             }
         if side.trace is not None:
-            medians = self._quantiles(side)[1][:, 1]
+            _, values = self._quantiles(side)
+            medians = values[:, 1]
             numbers_by_name |= {"start": float(medians[0]), "end": float(medians[-1])}
             if medians[0] > 0:
                 numbers_by_name |= {
@@ -197,7 +208,7 @@ class Ends(Measure):
         return numbers_by_name
 
     def _quantiles(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
-        """Return iterations (k,) and quantiles (k, 3)."""
+        """Return the recorded iterations (k,), and there 10 % quantile, median and 90 % quantile, (k, 3)."""
         assert side.trace is not None
         iterations, values = side.trace.series(self.arm, self.metric)
         return iterations, quantiles(values)
@@ -205,9 +216,10 @@ class Ends(Measure):
 
 @dataclass(frozen=True)
 class Spread(Ends):
-    """The same number, with a chart of the last values of all runs, from the best to the worst."""
+    """The number of `Ends`, with a chart of the last values of all replicates, from the lowest to the highest."""
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
+        """Return the sorted last values against the share of replicates that end lower, in per cent."""
         if side.trace is None:
             return ()
         ends = np.sort(side.ends(self.arm, self.metric))
@@ -224,8 +236,9 @@ class Spread(Ends):
 class Answer:
     """One of the answers that a reader can choose: right if low <= ratio < high.
 
-    text : may name `{low}` and `{high}`; `{above}` = 1/high and `{below}` = 1/low for ratios less than one; and
-        `{least}` and `{most}`, the ends in per cent.
+    low, high : ends of an interval of the ratio that `Measure.ratio` returns.
+    text : the answer, a template with these fields: `{low}` and `{high}`; `{above}` = 1/high and `{below}` = 1/low, for
+        ratios less than one; `{least}` and `{most}`, the ends in per cent.
     """
 
     text: str
@@ -234,10 +247,11 @@ class Answer:
 
     @property
     def words(self) -> str:
-        """The text with the ends of the interval."""
+        """The text, with the ends of the interval filled in."""
         ends = {"low": self.low, "high": self.high, "least": 100 * self.low, "most": 100 * self.high}
-        inverses = {name: 1 / end if end else np.inf for name, end in (("above", self.high), ("below", self.low))}
-        return self.text.format(**{name: short(value) for name, value in {**ends, **inverses}.items()})
+        ends["above"] = 1 / self.high if self.high else np.inf
+        ends["below"] = 1 / self.low if self.low else np.inf
+        return self.text.format(**{name: short(value) for name, value in ends.items()})
 
 
 def _nothing(*_: Side) -> Numbers:
@@ -249,13 +263,17 @@ def _nothing(*_: Side) -> Numbers:
 class Lesson:
     """A lesson in four steps: the setting, a prediction, the result, and its reason.
 
-    slug : in the address; never changes. minutes : that it takes. page : the page of "Try it yourself", the name of a
-        family or of another page, which opens with `after`.
-    before, after : differ in one control, and are Experiments if anything runs.
-    also : function of both sides that returns further numbers for the texts.
-    drawn : whether the reader draws the curve, whose end is the prediction, instead of choosing an answer.
-    setting, question, why, try_it : templates with the fields `before[…]`, `after[…]`, `ratio`, and those of `also`.
-        The first two may use only those numbers of `after` that are known before it has run.
+    slug : the name in the lesson's address, which never changes.
+    minutes : the time that the lesson takes.
+    page : the name of a family or of another page, which "Try it yourself" opens with the settings `after`.
+    before, after : two settings that differ in one control; Experiments, if anything runs.
+    measure : the quantity that is compared.
+    setting, question, why, try_it : the texts of the steps. They are templates with the fields `before[…]` and
+        `after[…]` for the numbers of the measure, and those of `also`. The first two may use only those numbers of
+        `after` that are known before it has run.
+    answers : the intervals of the ratio between which the reader chooses.
+    drawn : true if the reader draws the curve, whose end is the prediction, instead of choosing an answer.
+    also : a function that returns further numbers for the texts, from both sides.
     """
 
     slug: str
@@ -280,27 +298,33 @@ class Lesson:
         return change
 
     def answer(self, ratio: float) -> Answer:
-        """Return the right answer; for a run that has diverged, and has no ratio, the one without an upper end."""
+        """Return the right answer, i.e. the one whose interval holds the ratio.
+
+        For a run that has diverged, and so has no ratio, it is the answer without an upper end.
+        """
         value = inf if isnan(ratio) else max(ratio, 0.0)
         return next(
             answer for answer in self.answers if answer.low <= value < answer.high or value == answer.high == inf
         )
 
     def told(self, template: str, before: Side, after: Side, there: bool = True) -> str:
-        """Return a text with its numbers; with dots for those that are unknown until the runs are `there`."""
+        """Return a text of the lesson with its numbers filled in.
+
+        template : one of the lesson's texts. there : true if both sides have run; else dots replace the numbers that
+            are not known yet.
+        """
         mapping = dict if there else _Dotted
-        fields: dict[str, Any] = mapping(
-            {
-                name: mapping({key: _word(value) for key, value in self.measure.numbers(side).items()})
-                for name, side in (("before", before), ("after", after))
-            }
-        )
+        fields: dict[str, Any] = mapping()
+        for name, side in (("before", before), ("after", after)):
+            fields[name] = mapping({key: _word(value) for key, value in self.measure.numbers(side).items()})
         if there:
             fields |= {name: _word(value) for name, value in self.also(before, after).items()}
         return template.format_map(fields).replace(" = ", EQUALS)
 
 
 class _Dotted(dict[str, Any]):
+    """A dictionary in which every missing value is "…"."""
+
     def __missing__(self, _: str) -> str:
         return "…"
 
@@ -308,35 +332,40 @@ class _Dotted(dict[str, Any]):
 def load(package: str, slug: str, settings: type[Specification] = Experiment, **parts: Any) -> Lesson:
     """Read a lesson, with its texts, answers and settings, from the entry `slug` in `lessons.toml` of the package.
 
-    There `before` has settings as in a settings file, without the fields that have their default, and `change` is the
-    path and the new value of the one field that differs in `after`. settings : their class. parts : the other fields of
-    `Lesson`. Raises KeyError for a lesson without texts.
+    The entry's `before` has settings as in a settings file, without the fields that have their default; `change` is the
+    path and the new value of the one field that differs in `after`; the other items are fields of `Lesson`.
+
+    settings : the class of the settings. parts : the fields of `Lesson` that the entry does not have.
+
+    Raises KeyError if there is no such entry.
     """
     texts = dict(resources.data(package, "lessons.toml")[slug])
     before, change = texts.pop("before"), texts.pop("change")
     after = deepcopy(before)
     *path, name = change["path"].split(".")
-    container: Any = after
+    container: Any = after  # the mapping within `after` that holds the field
     for key in path:
         container = container[int(key)] if isinstance(container, list) else container[key]
     container[name] = change["value"]
-    texts |= {"answers": tuple(Answer(**fields) for fields in texts["answers"])}
-    texts |= {side: settings.model_validate(values) for side, values in (("before", before), ("after", after))}
+    texts["answers"] = tuple(Answer(**fields) for fields in texts["answers"])
+    texts["before"] = settings.model_validate(before)
+    texts["after"] = settings.model_validate(after)
     return Lesson(slug=slug, **(texts | parts))
 
 
 def _word(value: float | int | str) -> str:
+    """Return a number as a lesson's text shows it; texts stay as they are."""
     return value if isinstance(value, str) else short(value)
 
 
 # ------------------------------------------------------------------------------------------ lessons on guarantees alone
 
-FALSE_ALARMS = 0.01
-_POINTS = 40  # of a curve
+FALSE_ALARMS = 0.01  # share of people who are not in the data, but are taken to be
+_POINTS = 40  # points of a curve
 
 
 class Released(Specification):
-    """Settings: noisy means and the budget that they share."""
+    """Settings of a lesson in which nothing runs: noisy means, and the budget that they share."""
 
     kind: ClassVar[str] = "experiments.budget_lessons.released"
     means: NoisyMeans
@@ -344,21 +373,25 @@ class Released(Specification):
 
 
 class NoiseOfMeans(Measure):
-    """The scale of the noise in each of T means that share a budget, against T."""
+    """The scale σ of the noise in each of T means that share a budget; the chart shows it against T.
+
+    A second line shows σ if privacy losses added up like debts, so that each mean had the T-th part of the budget.
+    """
 
     def value(self, side: Side) -> float:
         released = _released(side)
         return released.means.noise_scale(released.budget)
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
+        """Return the noise scale for 1 to T means, and, unless T is 1, the scale if losses added up like debts."""
         released = _released(side)
-        steps = np.unique(np.geomspace(1, released.means.iterations, _POINTS).round().astype(int))
-        means = [released.means.replaced(iterations=int(count)) for count in steps]
-        shared = Curve(steps, np.array([item.noise_scale(released.budget) for item in means]))
-        if len(steps) == 1:
+        counts = np.unique(np.geomspace(1, released.means.iterations, _POINTS).round().astype(int))
+        means = [released.means.replaced(iterations=int(count)) for count in counts]
+        shared = Curve(counts, np.array([item.noise_scale(released.budget) for item in means]))
+        if len(counts) == 1:
             return (shared,)
-        debts = np.array([_debts(released, int(count)) for count in steps])
-        return shared, Curve(steps, debts, name="added up like debts")
+        debts = np.array([_debts(released, int(count)) for count in counts])
+        return shared, Curve(counts, debts, name="added up like debts")
 
     def axes(self, _: Side) -> Axes:
         return Axes("Means T that share the budget", "Noise in each mean σ", log_x=True)
@@ -367,11 +400,16 @@ class NoiseOfMeans(Measure):
         return 1.0, float(_released(side).means.iterations)
 
     def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of the means and of their noise.
+
+        `debts` and `laplace` are the noise scales if losses added up, and with Laplace noise; `alone` is ε of one mean,
+        `sum` T times that, `root` the square root of T.
+        """
         released = _released(side)
         means, budget = released.means, released.budget
         sigma = self.value(side)
         delta = budget.own_delta(0.0)
-        alone = accountants.tightest(means.events_of_noise(sigma)[:1], delta).epsilon
+        alone = accountants.tightest(means.events_of_noise(sigma)[:1], delta).epsilon  # ε of a single one of the means
         return {
             "means": means.iterations,
             "rows": means.rows,
@@ -386,14 +424,17 @@ class NoiseOfMeans(Measure):
 
 
 def _debts(released: Released, count: int) -> float:
-    """Return the noise scale if each mean gets an equal share of all numbers of the budget, as adding up requires."""
+    """Return the noise scale of each of `count` means if all numbers of the budget, such as ε and δ, are split equally.
+
+    This is what is needed if privacy losses simply add up.
+    """
     budget = released.budget
-    share = budget.replaced(**{control.name: getattr(budget, control.name) / count for control in budget.controls()})
-    return released.means.replaced(iterations=1).noise_scale(share)
+    equal_parts = {control.name: getattr(budget, control.name) / count for control in budget.controls()}
+    return released.means.replaced(iterations=1).noise_scale(budget.replaced(**equal_parts))
 
 
 class Found(Measure):
-    """The share of people whom an attacker finds, with few false alarms, against ε."""
+    """The share of the people in the data whom an attacker finds, at a rate FALSE_ALARMS of false alarms, against ε."""
 
     unit = " %"
 
@@ -421,17 +462,25 @@ class Found(Measure):
 
 
 def _share_found(epsilon: float) -> float:
-    """Return, in per cent, 1 minus the smallest rate of misses that pure ε allows."""
+    """Return the largest share of people, in per cent, that an attacker can find under pure ε-DP.
+
+    It is 1 minus the smallest rate of misses at a rate FALSE_ALARMS of false alarms.
+    """
     return 100 * (1 - float(PureDP(epsilon=epsilon).tradeoff(FALSE_ALARMS)))
 
 
 def _released(side: Side) -> Released:
+    """Return the settings of a side in which nothing runs."""
     assert isinstance(side.settings, Released)
     return side.settings
 
 
 def _share(old_side: Side, new_side: Side) -> Numbers:
-    """Return the ratio of the numbers of means, and the ratio of the noise if each mean had an equal share."""
+    """Return further numbers for the texts: by which factors both sides differ.
+
+    times_means : ratio of the numbers of means. times_debts : ratio of the noise scales, if that of the new side is
+        what equal shares of its budget would need.
+    """
     old, new = _released(old_side), _released(new_side)
     debts = _debts(new, new.means.iterations)
     return {

@@ -16,15 +16,15 @@ from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
 
 _EXACT = 2**53  # whole numbers up to here are exact in float64
-_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_PART = 50_000  # values
-_ROWS = ""  # the name of no column
-_MERGED_FROM = 4_000_000  # bytes of dictionaries of one column that may wait
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # ticks of a duration in one second
+_PART = 50_000  # values of an array that are Python objects at a time
+_ROWS = ""  # names the column of row numbers that `sampled` adds; no column of a file has an empty name
+_MERGED_FROM = 4_000_000  # bytes of a column's new dictionaries before they are merged for the first time
 
 
 def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
     """Encode an array of text or bytes as a dictionary of distinct texts. Raises ArrowInvalid unless it is UTF-8."""
-    # By way of bytes: only this cast checks that they are UTF-8.
+    # First to bytes: only the cast from bytes to text checks that they are UTF-8.
     checked = array.cast(pyarrow.large_binary()).cast(pyarrow.large_string())
     return checked.dictionary_encode().cast(pyarrow.dictionary(pyarrow.int32(), pyarrow.large_string()))
 
@@ -32,12 +32,13 @@ def as_texts(array: "pyarrow.Array") -> "pyarrow.DictionaryArray":
 def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     """Convert an array of any type to float64, int64, uint64, timestamps or a dictionary of texts.
 
-    Raises UserError, which names the column, for a type whose cells are no single numbers or texts.
+    name : of the column, for errors. Raises UserError for a type whose cells are not single numbers or texts, and for
+    times that cannot be written as texts.
     """
     kind = array.type
-    if isinstance(kind, pyarrow.BaseExtensionType):
+    if isinstance(kind, pyarrow.BaseExtensionType):  # a type made from a usual one, which stores the cells
         return plain(array.storage, name)
-    if types.is_dictionary(kind):
+    if types.is_dictionary(kind):  # convert each distinct value once
         indices, values = _without_unused(array)
         return take_values(plain(values, name), indices)
     if types.is_boolean(kind):
@@ -46,27 +47,29 @@ def plain(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
     if is_text(kind):
         try:
             return as_texts(array)
-        except pyarrow.ArrowInvalid:  # perhaps one cell only, which must not decide about the file
+        except pyarrow.ArrowInvalid:  # perhaps due to one cell, which must not make the file unreadable
             return _repaired(array)
     if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
         _check_times(array, name)
     if types.is_date(kind) or types.is_time(kind):
         encoded = array.dictionary_encode()
+        # As texts, without a fraction of a second that is 0.
         texts = pyarrow.compute.replace_substring_regex(encoded.dictionary.cast(pyarrow.large_string()), r"\.0+$", "")
         return take_values(as_texts(texts), encoded.indices)
     if types.is_timestamp(kind):
         return array if _zone_is_known(kind) else array.cast(pyarrow.timestamp(kind.unit, "UTC"))
-    if types.is_int64(kind) or types.is_uint64(kind):
+    if types.is_int64(kind) or types.is_uint64(kind):  # `Column.whole` decides if float64 can hold them
         return array
     return _as_float(array, name)
 
 
 def _check_times(array: "pyarrow.Array", name: str) -> None:
-    """Raise UserError for dates and times of day for which there is no text."""
+    """Raise UserError for dates outside the years 0 to 9999, and times of day beyond 24 hours: they have no text."""
     kind = array.type
+    # The array holds ticks: days, or parts of a second. They are compared with those of the first and the last moment.
     unit = "D" if types.is_date32(kind) else "ms" if types.is_date64(kind) else kind.unit
     first, last = ("1970-01-01", "1970-01-02") if types.is_time(kind) else ("0000-01-01", "10000-01-01")
-    if unit == "ns" and not types.is_time(kind):  # 1677 to 2262
+    if unit == "ns" and not types.is_time(kind):  # such timestamps lie between the years 1677 and 2262
         return
     low, high = (int(np.array(day, f"datetime64[{unit}]").astype(np.int64)) for day in (first, last))
     ticks = array.view(pyarrow.int32() if kind.bit_width == 32 else pyarrow.int64())
@@ -79,7 +82,7 @@ def _check_times(array: "pyarrow.Array", name: str) -> None:
 
 
 def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
-    """Decode bytes to texts, with "�" where they are no UTF-8."""
+    """Decode an array of bytes to a dictionary of texts, with "�" in place of bytes that are no UTF-8."""
     encoded = array.cast(pyarrow.large_binary()).dictionary_encode()
     parts = [
         pyarrow.array([value.decode(errors="replace") for value in part.to_pylist()], pyarrow.large_string())
@@ -89,13 +92,14 @@ def _repaired(array: "pyarrow.Array") -> "pyarrow.Array":
 
 
 def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
+    """Convert an array of numbers, durations (to seconds) or nulls to float64. Raises UserError for any other type."""
     kind = array.type
     if types.is_null(kind) or types.is_integer(kind) or types.is_float32(kind) or types.is_float64(kind):
         return array.cast(pyarrow.float64())
     if types.is_float16(kind):
         return pyarrow.array(array.to_numpy(zero_copy_only=False).astype(np.float64), mask=np.asarray(array.is_null()))
     if types.is_decimal(kind):
-        # By way of text, which is read to the last digit: Arrow's own conversion misses it in half of all numbers.
+        # First to text, which is read to the last digit: Arrow's direct conversion misses it in half of all numbers.
         return array.cast(pyarrow.string()).cast(pyarrow.float64())
     if types.is_duration(kind):
         return pyarrow.compute.divide(
@@ -106,18 +110,21 @@ def _as_float(array: "pyarrow.Array", name: str) -> "pyarrow.Array":
 
 def is_text(kind: "pyarrow.DataType") -> bool:
     """Return true for an Arrow type of texts, or of bytes, which may be texts."""
-    texts = (types.is_string, types.is_large_string, types.is_string_view)
-    return any(check(kind) for check in (*texts, types.is_binary, types.is_large_binary, types.is_binary_view)) or bool(
-        types.is_fixed_size_binary(kind)
+    checks = (
+        *(types.is_string, types.is_large_string, types.is_string_view),
+        *(types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
     )
+    return any(check(kind) for check in checks)
 
 
 def _unusable(name: str, content: str) -> UserError:
+    """Return the error for a column `name` whose cells hold `content`, such as lists."""
     title = f"Column {shown(name)} holds {content}"
     return UserError("Leave it out of the file, or save one number or text per cell.", title=title)
 
 
 def _zone_is_known(kind: "pyarrow.DataType") -> bool:
+    """Return true if a type of timestamps has no time zone, or one that pandas knows."""
     try:
         return kind.tz is None or bool(pd.DatetimeTZDtype(kind.unit, kind.tz))
     except (TypeError, ValueError, LookupError, OSError):
@@ -125,7 +132,7 @@ def _zone_is_known(kind: "pyarrow.DataType") -> bool:
 
 
 def _without_unused(array: "pyarrow.DictionaryArray") -> "tuple[pyarrow.Array, pyarrow.Array]":
-    """Return indices and values of a dictionary without the values that no cell has."""
+    """Return the indices and the values of a dictionary array, after dropping values that no cell has."""
     used = array.indices.dictionary_encode()
     return used.indices, array.dictionary.take(used.dictionary)
 
@@ -138,7 +145,10 @@ def take_values(values: "pyarrow.Array", indices: "pyarrow.Array") -> "pyarrow.A
 
 
 def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "pyarrow.DictionaryArray":
-    """Replace texts by null unless `is_selected`, which has one truth for each text of the dictionary, is true."""
+    """Return the column with null in place of all texts that are not selected.
+
+    is_selected : one truth for each text of the column's dictionary.
+    """
     is_kept = pyarrow.compute.take(pyarrow.array(is_selected), texts.indices)
     indices = pyarrow.compute.if_else(pyarrow.compute.fill_null(is_kept, False), texts.indices, None)
     selected = pyarrow.DictionaryArray.from_arrays(indices, texts.dictionary)
@@ -146,26 +156,29 @@ def select_texts(texts: "pyarrow.DictionaryArray", is_selected: np.ndarray) -> "
 
 
 def in_parts(array: "pyarrow.Array") -> "Iterator[pyarrow.Array]":
-    """Yield slices of an array, so that few of its values are Python objects at a time."""
+    """Yield an array in slices: a caller that converts one at a time holds few Python objects."""
     return (array.slice(start, _PART) for start in range(0, len(array), _PART))
 
 
 def _one(column: "pyarrow.ChunkedArray") -> "pyarrow.Array":
-    """Return a column as a single array."""
-    # `combine_chunks` copies a single piece, too.
+    """Return a column as one array; a column of one piece is not copied, as `combine_chunks` would do."""
     return column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
 
 
 class Column:
-    """A column that arrives in parts, each a result of `plain`; the first, which may be empty, determines the type."""
+    """A column that is put together from parts, each a result of `plain`.
+
+    first : the first part, which may be empty; its type is that of the column.
+    """
 
     def __init__(self, first: "pyarrow.Array") -> None:
         self._parts = [first]
-        self._merged = self._waiting = 0  # bytes of the dictionaries
+        self._merged = 0  # bytes of the dictionary of all merged parts
+        self._waiting = 0  # bytes of the dictionaries of parts that were added since then
 
     @property
     def text_bytes(self) -> int:
-        """Size of its texts in bytes; a text that occurs in several parts may count several times."""
+        """Size of the column's texts in bytes; a text that occurs in several parts may count several times."""
         return self._merged + self._waiting
 
     def add(self, part: "pyarrow.Array") -> None:
@@ -173,7 +186,7 @@ class Column:
         self._parts.append(part)
         if types.is_dictionary(part.type):
             self._waiting += part.dictionary.nbytes
-            # Each part has a dictionary of its own, so equal texts are kept twice until a merge.
+            # Each part has a dictionary of its own, so that equal texts are stored twice until a merge.
             if self._waiting > max(self._merged, _MERGED_FROM):
                 self._parts = [self.whole()]
                 self._merged, self._waiting = self._parts[0].dictionary.nbytes, 0
@@ -188,13 +201,15 @@ class Column:
             ends = pyarrow.compute.min_max(array).as_py()
             if ends["max"] is None or -_EXACT <= ends["min"] <= ends["max"] <= _EXACT:
                 array = array.cast(pyarrow.float64())
-        return array.fill_null(math.nan) if types.is_float64(array.type) and array.null_count else array
+        if types.is_float64(array.type) and array.null_count:
+            return array.fill_null(math.nan)
+        return array
 
 
 def sampled(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
     """Return the rows of a table at the indices `rows`, and these indices as a last column "".
 
-    Texts that none of these rows holds leave the dictionaries.
+    Texts that no selected row holds are removed from the dictionaries.
     """
     columns = []
     for column in table.columns:
@@ -207,21 +222,22 @@ def sampled(table: "pyarrow.Table", rows: np.ndarray) -> "pyarrow.Table":
 def frame_of(table: "pyarrow.Table") -> "pd.DataFrame":
     """Return a table whose columns come from `plain` or `Column` as a DataFrame; numbers and texts are not copied.
 
-    Two columns with the same name, one of numbers and one of texts, become one column of both.
+    Two columns with the same name, one of numbers and one of texts, become one column of both. The numbers of the rows,
+    if `sampled` added them, become the index.
     """
-    parts: dict[str, list[pyarrow.Array]] = {}
+    arrays_by_name: dict[str, list[pyarrow.Array]] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        parts.setdefault(name, []).append(_one(column))
-    rows = parts.pop(_ROWS, None)
+        arrays_by_name.setdefault(name, []).append(_one(column))
+    rows = arrays_by_name.pop(_ROWS, None)
     index = pd.RangeIndex(len(table)) if rows is None else pd.Index(rows[0].to_numpy())
-    frame = pd.DataFrame({name: pd.Series(_cells(*arrays), copy=False) for name, arrays in parts.items()}, copy=False)
-    return frame.set_axis(index, axis=0)
+    columns = {name: pd.Series(_cells(*arrays), copy=False) for name, arrays in arrays_by_name.items()}
+    return pd.DataFrame(columns, copy=False).set_axis(index, axis=0)
 
 
 def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
-    """Return, for a column of texts, the index (n,) of each cell's text, -1 where missing, and the distinct texts.
+    """Return the distinct texts of a column, after the index (n,) of each cell's text in them, -1 where it is missing.
 
-    Returns None for any other column.
+    Returns None if the column is not one of texts, as `frame_of` makes it.
     """
     if not isinstance(series.dtype, pd.ArrowDtype) or not types.is_dictionary(series.dtype.pyarrow_dtype):
         return None
@@ -230,7 +246,10 @@ def texts_of(series: "pd.Series") -> "tuple[np.ndarray, pyarrow.Array] | None":
 
 
 def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categorical":
-    """Merge numbers (n,), NaN where there is none, and texts, null where there is none, into one column of both."""
+    """Merge numbers and texts of the same n cells into one column.
+
+    A number is NaN and a text is null where the cell holds none; a cell that holds neither is missing.
+    """
     number_codes, distinct_numbers = pd.factorize(numbers)  # -1 where NaN
     codes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     categories = pd.Index([*distinct_numbers.tolist(), *texts.dictionary.to_pylist()], dtype=object)
@@ -238,10 +257,11 @@ def mixed(numbers: np.ndarray, texts: "pyarrow.DictionaryArray") -> "pd.Categori
 
 
 def _cells(array: "pyarrow.Array", texts: "pyarrow.DictionaryArray | None" = None) -> Any:
+    """Return the values of a pandas column for an array; `texts` are those of the same cells, if it has both."""
     if texts is not None:
         return mixed(array.to_numpy(zero_copy_only=False), texts)
     if types.is_dictionary(array.type):
-        # Not a Categorical: that keeps a table of hashes of all its texts as Python objects.
+        # A Categorical would take more memory: it keeps all its texts as Python objects in a table of hashes.
         return pd.array(array, dtype=pd.ArrowDtype(array.type))
     if not array.null_count and not types.is_timestamp(array.type):
         return array.to_numpy()

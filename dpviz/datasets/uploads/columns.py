@@ -17,9 +17,9 @@ from dpviz.datasets.uploads.parsing import as_number, class_label, classes, is_e
 from dpviz.datasets.uploads.reading import Kind
 from dpviz.later import pd
 
-DISTINCT_CAP = 100
+DISTINCT_CAP = 100  # different values of a column that are counted
 MAX_CLASSES_SHOWN = 20
-_FIRST_ROWS, _MORE_ROWS = 10_000, 100_000
+_FIRST_ROWS, _MORE_ROWS = 10_000, 100_000  # rows in the first block in which values are counted, and in each later one
 
 
 @dataclass(frozen=True)
@@ -27,22 +27,23 @@ class ColumnInfo:
     """A description of a column without its values. It looks at the data: for the uploader's eyes, not private."""
 
     name: str
-    numeric: bool  # as declared; or else at least half of the cells that are not missing are numbers
-    missing: int
-    infinite: int
-    distinct: int  # different values, missing ones aside; DISTINCT_CAP means "this many or more"
+    numeric: bool  # as declared; without a declaration: at least half of the cells that are not missing are numbers
+    missing: int  # cells
+    infinite: int  # cells
+    distinct: int  # different values that are not missing; DISTINCT_CAP means "this many or more"
     repeated: int = field(default=0, compare=False)  # different values that occur in more than one row
 
     @property
     def constant(self) -> bool:
-        """True if the column has at most one value, apart from a single row."""
+        """True if all rows, or all but one, have the same value, so that a single row does not decide."""
         return self.distinct <= 1 + (self.repeated == 1)
 
 
 def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple[ColumnInfo, ...]:
     """Describe each column, for the choice of target and features. Looks at the data: not private.
 
-    kinds : as declared in a `Reading`; they say which columns are numeric.
+    kinds : the kind of each column of the file, as declared in a `Reading`; the frame has no unused ones. Without
+        kinds, the cells decide which columns are numeric.
     """
     columns = tuple(_describe(str(name), frame[name]) for name in frame.columns)
     if not kinds:
@@ -54,7 +55,7 @@ def describe_columns(frame: "pd.DataFrame", kinds: Sequence[Kind] = ()) -> tuple
 def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
     """Return the columns that can be a target: those with two classes, then those with at most MAX_CLASSES_SHOWN.
 
-    A class that occurs in one row only does not count, so that this row alone proposes nothing else.
+    A class that occurs in only one row does not count, so that no single row changes the proposal.
     """
     counts = _class_counts(columns)
     two = [name for name, count in counts.items() if count == 2]
@@ -62,26 +63,32 @@ def target_candidates(columns: Sequence[ColumnInfo]) -> tuple[str, ...]:
 
 
 def likely_target(columns: Sequence[ColumnInfo]) -> str:
-    """Return the column to offer as the target, by the declared kinds alone: the last column of texts, since tables
-    usually end with the target, or else the last of numbers."""
-    return ([column for column in columns if not column.numeric] or columns)[-1].name
+    """Return the name of the column to offer as the target; the declared kinds alone decide.
+
+    It is the last column of texts, since tables usually end with the target, or else the last of numbers.
+    """
+    texts = [column for column in columns if not column.numeric]
+    return (texts or columns)[-1].name
 
 
 def likely_group(columns: Sequence[ColumnInfo], target: str | None) -> str | None:
-    """Return the column to offer for the groups, by the declared kinds alone: the first of texts but the target."""
+    """Return the name of the column to offer for the groups; the declared kinds alone decide.
+
+    It is the first column of texts that is not the target; None if there is no such column.
+    """
     return next((column.name for column in columns if not column.numeric and column.name != target), None)
 
 
 def _class_counts(columns: Sequence[ColumnInfo]) -> dict[str, int]:
-    """Count, for each column, the classes that occur in more than one row.
+    """Count the classes of each column that occur in more than one row, by the name of the column.
 
-    Columns with two or more classes that occur once are left out.
+    A column in which two or more values occur only once is left out: its values are no classes.
     """
     return {column.name: column.repeated for column in columns if column.distinct <= column.repeated + 1}
 
 
 def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[str, ...]:
-    """Return the classes of a target as text, sorted; if there are more than `most`, the most frequent. Not private."""
+    """Return the classes of a target as sorted texts; if there are more than `most`, the most frequent. Not private."""
     codes, labels = classes(series)
     counts = np.bincount(codes[codes >= 0], minlength=len(labels))
     frequent = sorted(zip(-counts, map(in_order, labels), labels, strict=True))
@@ -90,7 +97,7 @@ def target_classes(series: "pd.Series", most: int = MAX_CLASSES_SHOWN) -> tuple[
 
 
 def in_order(label: str) -> tuple[bool, float, str]:
-    """Return a key that sorts classes: numbers by size, then texts."""
+    """Return the sort key of a class by which numbers come first, by size, and then texts."""
     value = as_number(label)
     return (True, 0.0, label) if math.isnan(value) else (False, value, label)
 
@@ -113,7 +120,7 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
     They look at the data, so a range that is taken from here reveals something that no budget accounts for. Declare
     a range that is known beforehand. Columns without a finite number are left out.
     """
-    suggestions = {}
+    suggestions: dict[str, tuple[float, float]] = {}
     for name in columns:
         values = numbers(frame[name])
         finite = values[np.isfinite(values)]
@@ -123,8 +130,9 @@ def suggested_bounds(frame: "pd.DataFrame", columns: Sequence[str]) -> dict[str,
 
 
 def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
+    """Return a range that contains low and high, rounded outwards to one digit of its width, within ±MAX_BOUND."""
     low, high = (min(max(value, -MAX_BOUND), MAX_BOUND) for value in (low, high))
-    # To one digit of the width; a column that hardly varies keeps six digits of its size.
+    # A column that hardly varies keeps six digits of its size; the last limit is for a column of zeros.
     width = max(high - low, 1e-6 * max(abs(low), abs(high)), 1e-300)
     digits = -math.floor(math.log10(width))
     step = 10.0**-digits
@@ -136,18 +144,22 @@ def _rounded_outwards(low: float, high: float) -> tuple[float, float]:
 
 def _describe(name: str, series: "pd.Series") -> ColumnInfo:
     values = numbers(series)
-    missing, infinite = int(is_empty(series).sum()), int(np.isinf(values).sum())
-    numeric = 0 < len(series) - missing <= 2 * int((~np.isnan(values)).sum())
+    missing = int(is_empty(series).sum())
+    number_count = int((~np.isnan(values)).sum())
+    numeric = 0 < len(series) - missing <= 2 * number_count  # at least half of the cells that are not missing
+    infinite = int(np.isinf(values).sum()) if numeric else 0
     counts = _counts(series)
-    distinct, repeated = (min(int((counts > times).sum()), DISTINCT_CAP) for times in (0, 1))
-    return ColumnInfo(name, numeric, missing, infinite if numeric else 0, distinct, repeated)
+    distinct = min(int((counts > 0).sum()), DISTINCT_CAP)
+    repeated = min(int((counts > 1).sum()), DISTINCT_CAP)
+    return ColumnInfo(name, numeric, missing, infinite, distinct, repeated)
 
 
 def _counts(series: "pd.Series") -> np.ndarray:
-    """Count each value of a column; only the first rows are counted if they already have DISTINCT_CAP values."""
+    """Return the number of rows of each distinct value; only the first rows count if they have DISTINCT_CAP values."""
     dictionary = texts_of(series)
     if dictionary is not None:
-        return np.bincount(dictionary[0][dictionary[0] >= 0])
+        codes, _ = dictionary
+        return np.bincount(codes[codes >= 0])
     counts = series.iloc[:_FIRST_ROWS].value_counts()
     for start in range(_FIRST_ROWS, len(series), _MORE_ROWS):
         if len(counts) >= DISTINCT_CAP:

@@ -28,18 +28,20 @@ from dpviz.datasets.uploads.texts import (
 from dpviz.errors import UserError
 
 _DASHES = ("-", "--", ".", "..", "*")  # missing in a column of numbers, but perhaps a class in a column of texts
-_PREVIEW_CELLS = 3  # of a column
-_START = 65_536  # bytes
-_MAX_CELLS = 100_000  # that are looked at, in fewer rows of a wide table
+_PREVIEW_CELLS = 3  # cells of a column that are shown to the user
+_START = 65_536  # bytes of a file that show if it is a text
+_MAX_CELLS = 100_000  # cells that are looked at; of a wide table they make fewer than LOOKED_AT rows
 
 
 @dataclass(frozen=True)
 class Detected:
-    """A proposal of a reading. It looks at the data: for the uploader's eyes.
+    """A proposal of a reading. It looks at the data: for the uploader's eyes, not private.
 
-    questions : sentences about what the file leaves open.
-    names : of the columns, used or not. cells : the first cells of each, as they would be read.
-    ids : names of the columns that seem to do nothing but identify rows.
+    reading : the proposal.
+    questions : sentences about what the file leaves open, for the user to decide.
+    names : names of all columns, also of unused ones.
+    cells : the first cells of each column, as they would be read.
+    ids : names of the columns that seem only to identify rows.
     """
 
     reading: Reading
@@ -54,7 +56,8 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
 
     A single row among many decides nothing, unless it opens a quote: then a question says so.
 
-    given : the reading that the user has chosen; then only the columns and the end of the file are looked at again.
+    given : the reading that the user has chosen, if any. Then only its kinds of columns and the number of lines left
+        out at the end are detected again, and whether rows are lines or records.
     """
     if given is None:
         _check_text(data)
@@ -67,7 +70,8 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     width = min(len(header) or usual_width(rows, reading.separator), MAX_COLUMNS + 1)
     table = [(row + [""] * width)[:width] if fits(row, width) else [""] * width for row in first_rows]
     columns = [[row[index].strip() for row in table] for index in range(width)]
-    if wide := sum(not fits(row, width) for row in first_rows):
+    wide = sum(not fits(row, width) for row in first_rows)
+    if wide:
         questions.append(
             f"{wide:,} of the first {len(first_rows):,} rows have more cells than there are columns, so that all of "
             "such a row is missing. Is the separator right, and does the header name every column?"
@@ -75,26 +79,24 @@ def detect(data: bytes, given: Reading | None = None) -> Detected:
     if any("\ufffd" in cell for column in columns for cell in column):
         questions.append("Some characters are no UTF-8: they become “\ufffd”. Save the file as UTF-8 to keep them.")
     names = tuple(name.strip() or f"Column {number}" for number, name in enumerate(header[:width] or [""] * width, 1))
-    are_numeric = (
-        any(cells) and _is_numeric(cells, reading.decimal, reading.missing) for cells in columns[:MAX_COLUMNS]
-    )
-    reading = reading.replaced(kinds=tuple("number" if is_numeric else "text" for is_numeric in are_numeric))
+    kinds = []
+    for cells in columns[:MAX_COLUMNS]:
+        is_numeric = any(cells) and _is_numeric(cells, reading.decimal, reading.missing)
+        kinds.append("number" if is_numeric else "text")
+    reading = reading.replaced(kinds=tuple(kinds))
     ids = tuple(
         name
         for name, cells, kind in zip(names, columns, reading.kinds, strict=False)
         if is_id(name) or _are_distinct(cells, reading.missing, kind)
     )
-    return Detected(
-        reading,
-        tuple(questions),
-        names,
-        tuple(tuple(_preview(cell, reading) for cell in column[:_PREVIEW_CELLS]) for column in columns),
-        ids if len(ids) + MIN_COLUMNS <= len(names) else (),
-    )
+    if len(ids) + MIN_COLUMNS > len(names):  # without them, too few columns would remain
+        ids = ()
+    previews = tuple(tuple(_preview(cell, reading) for cell in column[:_PREVIEW_CELLS]) for column in columns)
+    return Detected(reading, tuple(questions), names, previews, ids)
 
 
 def _check_text(data: bytes) -> None:
-    """Raise UserError for a file that is no text: more than a tenth of the characters at its start are none."""
+    """Raise UserError for a file that is no text: over a tenth of its start is control characters or no UTF-8."""
     start = data[:_START].decode("utf-8", "replace")
     odd = sum(character == "\ufffd" or (character < " " and character not in "\t\r\n") for character in start)
     if 10 * odd > len(start):
@@ -102,7 +104,10 @@ def _check_text(data: bytes) -> None:
 
 
 def _detect_lines(data: bytes) -> Reading:
-    """Detect where lines end, how many at the top are no rows, and the separator of cells."""
+    """Detect the end of lines, the number of lines at the top that are no rows, and the separator of cells.
+
+    Where line feeds are rare compared to carriage returns, lines end in the latter, as on old Macs.
+    """
     returns = 10 * data.count(b"\n") < data.count(b"\r")
     lines = lines_of(data, returns)
     above = blank_lines(lines)
@@ -114,21 +119,24 @@ def _detect_lines(data: bytes) -> Reading:
 
 
 def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading, list[str]]:
-    """Count the blank lines at the end of the file, and choose records as rows where a record has several lines.
+    """Count the blank lines at the end of the file, and detect whether a row is a line or a CSV record.
 
-    Returns the reading and questions. is_given : the user has chosen what a row is; lines replace records only where
-    the quotes do not show which lines belong to a record.
+    Records are chosen where some record has several lines. Returns the reading with both, and questions to the user.
+
+    is_given : true if the user has chosen the unit of a row. Records are then replaced by lines only where the quotes
+    do not show which lines belong to a record.
     """
     lines = lines_of(data, reading.rows == "returns")
     below = next((count for count in range(LOOKED_AT) if count >= len(lines) or lines.text(-1 - count).strip()), 0)
     reading = reading.replaced(below=below)
     if reading.rows == "returns" or (is_given and reading.rows == "lines"):
-        layout(data, reading)
+        layout(data, reading)  # raises UserError for a file that cannot be read so
         return reading, []
-    by_line, by_record = (reading.replaced(rows=rows) for rows in ("lines", "records"))
-    count = len(layout(data, by_line)[1])
-    with suppress(UserError):
-        if len(layout(data, by_record)[1]) < count or is_given:
+    by_line, by_record = reading.replaced(rows="lines"), reading.replaced(rows="records")
+    _, lines_as_rows = layout(data, by_line)
+    with suppress(UserError):  # raised where a quote is not closed; then a row is a line
+        _, records_as_rows = layout(data, by_record)
+        if len(records_as_rows) < len(lines_as_rows) or is_given:
             return by_record, []
     has_open_quote = is_open(lines, reading.separator)
     question = 'A " is opened in some line and not closed: every line is read as a row.'
@@ -136,7 +144,10 @@ def _detect_ends(data: bytes, reading: Reading, is_given: bool) -> tuple[Reading
 
 
 def _detect_separator(texts: Sequence[str]) -> str:
-    """Return the separator that cuts most of the first rows, most evenly; the comma only if no other one does so."""
+    """Return the separator that cuts most of the first rows, given as texts, and cuts them most evenly.
+
+    Of equals, any other one comes before the comma, which may be a decimal mark; then the one that makes more columns.
+    """
     scores: dict[str, tuple[int, int, bool, int]] = {}
     for separator in SEPARATORS:
         tidy = (text.replace("\r", " ") + "\n" for text in texts)
@@ -147,17 +158,13 @@ def _detect_separator(texts: Sequence[str]) -> str:
         widths = [len(row) for row in table if row]
         cut_widths = [width for width in widths if width > 1]
         even_rows = max(map(cut_widths.count, cut_widths), default=0)  # rows of the most frequent width
-        scores[separator] = (
-            len(cut_widths),
-            even_rows,
-            separator != ",",
-            sum(widths[:1]),
-        )  # a comma may be a decimal mark
+        first_width = sum(widths[:1])  # 0 if there is no row
+        scores[separator] = (len(cut_widths), even_rows, separator != ",", first_width)
     return max(scores, key=scores.__getitem__)
 
 
 def _first_rows(rows: Rows, separator: str) -> list[list[str]]:
-    """Cut the first rows into cells; fewer rows where they are wide."""
+    """Cut the first rows into cells: LOOKED_AT rows, or fewer where they have more than _MAX_CELLS cells."""
     table, cell_count = [], 0
     for row in range(min(len(rows), LOOKED_AT)):
         if cell_count > _MAX_CELLS:
@@ -168,7 +175,10 @@ def _first_rows(rows: Rows, separator: str) -> list[list[str]]:
 
 
 def _detect_marks(data: bytes, reading: Reading) -> tuple[Reading, list[str]]:
-    """Detect decimal mark, header and missing values; return the reading with them, and questions about them."""
+    """Detect the decimal mark, the header, and the texts for missing values.
+
+    Returns the reading with them, and questions to the user about those that are not sure.
+    """
     _, all_rows = layout(data, reading.replaced(header=False))
     rows = [row for row in _first_rows(all_rows, reading.separator) if any(row)]
     first = [cell.strip() for cell in rows[0]] if rows else []
@@ -191,19 +201,25 @@ def _preview(cell: str, reading: Reading) -> str:
 
 
 def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", ","], str]:
-    """Return the decimal mark of most numbers, and a question where all but one could be read in two ways, else ""."""
-    votes, ambiguous = {".": 0, ",": 0}, []
+    """Return the decimal mark of most numbers, and a question to the user, "" if the mark is sure.
+
+    A number that can be read in one way only, such as 1,5, votes for its mark; 1,234 could be read in two ways.
+    """
+    votes = {".": 0, ",": 0}
+    ambiguous = []
     for cell in cells:
         if "," not in cell and "." not in cell:
             continue
         by_mark = {mark: plain_number(cell, mark) for mark in votes}
-        if as_number(by_mark["."]) != as_number(by_mark["."]):  # NaN: no number
+        number = as_number(by_mark["."])
+        if number != number:  # NaN: the cell is no number
             continue
         if by_mark["."] != by_mark[","]:
             ambiguous.append(cell)
         else:
             votes["," if PATTERNS[","].fullmatch(cell) else "."] += 1
     decimal: Literal[".", ","] = "," if votes[","] > max(votes["."], 1) else "."
+    # A point alone is doubtful only in files of which semicolons suggest decimal commas.
     doubtful = [cell for cell in ambiguous if "," in cell or separator == ";"]
     if max(votes.values()) < 2 and doubtful:
         return decimal, "Is the comma or the point the decimal mark? All numbers but one could be read in two ways."
@@ -211,12 +227,15 @@ def _detect_decimal(cells: Sequence[str], separator: str) -> tuple[Literal[".", 
 
 
 def _count_rows(mark: str, columns: Sequence[Sequence[str]]) -> int:
-    """Count the rows with a mark: the reading is exported, so a single row must not put the mark into it."""
+    """Count the rows in which a cell of the columns is `mark`.
+
+    The reading is exported, so that a mark of a single row must not become a part of it.
+    """
     return len({row for column in columns for row, cell in enumerate(column) if cell == mark})
 
 
 def _is_numeric(cells: Sequence[str], decimal: str, missing: Sequence[str] = (*MISSING, *_DASHES)) -> bool:
-    """Return true if most cells that are not missing are numbers."""
+    """Return true if more than half of the cells that are not missing are numbers."""
     present = [cell for cell in cells if cell and cell not in missing]
     return 2 * sum(_is_number(cell, decimal) for cell in present) > len(present)
 
@@ -227,7 +246,10 @@ def is_id(name: str) -> bool:
 
 
 def _are_distinct(cells: Sequence[str], missing: Sequence[str], kind: Kind) -> bool:
-    """Return true if all values, or all but one, differ: texts, or numbers that are all written as whole ones."""
+    """Return true for a column whose cells, or all but one, differ, so that it may only identify rows.
+
+    Texts count, and numbers if all are whole: others differ by nature.
+    """
     present = [cell for cell in cells if cell and cell not in missing]
     are_labels = kind == "text" or all(cell.removeprefix("-").isdigit() for cell in present)
     return len(present) >= MIN_ROWS and len(set(present)) >= len(present) - 1 and are_labels
@@ -241,23 +263,32 @@ def _is_number(cell: str, decimal: str) -> bool:
 def _detect_header(
     first: Sequence[str], columns: Sequence[Sequence[str]], numeric: Sequence[int], decimal: str
 ) -> tuple[bool, bool]:
-    """Return two truths: the first row is a header; that is sure.
+    """Return true if the first row is a header, and true if that answer is sure.
 
-    numeric : indices of the columns of numbers. Each cell of the first row votes: like the data of its column, or not.
+    Each cell of the first row votes: it is either like the data below it, or a name. It is like the data if it is a
+    number above numbers, or a class that occurs again below. In a column of many different texts it has no vote.
+
+    first : the cells of the first row. columns : the cells below each of them. numeric : indices of the columns of
+    numbers.
     """
-    names = data = 0
+    names = data = 0  # votes
     for index, (cell, column) in enumerate(zip(first, columns, strict=True)):
         if not cell or cell in MISSING:
             continue
         if index in numeric:
             is_like_data = _is_number(cell, decimal)
-        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # a class of a column of few classes?
-            is_like_data = column.count(cell) > 1  # one row may repeat the header
+        elif 10 * len(set(column)) <= len(column) or column.count(cell) > 1:  # a column of few classes
+            is_like_data = column.count(cell) > 1  # more than once, since one row may repeat the header
         else:
             continue
-        data, names = data + is_like_data, names + (not is_like_data)
+        if is_like_data:
+            data += 1
+        else:
+            names += 1
     numeric_cells = [first[index] for index in numeric]
-    indices = [[str(index + base) for index in numeric] for base in (0, 1)]
-    if len(numeric_cells) > 1 and numeric_cells in indices:  # 0, 1, 2, … name columns more often than they are a row
+    counted_from_0 = [str(index) for index in numeric]
+    counted_from_1 = [str(index + 1) for index in numeric]
+    # The numbers 0, 1, 2, … are more often names of columns than a row.
+    if len(numeric_cells) > 1 and numeric_cells in (counted_from_0, counted_from_1):
         return True, False
     return not data or 4 * names >= data, not data or not names

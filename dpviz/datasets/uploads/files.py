@@ -27,14 +27,14 @@ from dpviz.errors import UserError
 from dpviz.later import pd, pyarrow, types
 
 # --------------------------------------------------------------- a file too large for memory: Parquet in blocks of rows
-# A cell decides about its own row alone, so a row is the same in any block.
+# A cell decides about its own row alone, so that a row is the same in any block.
 
-ROWS = 65_536  # of a block, at most
+ROWS = 65_536  # rows of a block, at most
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A Parquet file in place of the array of an upload, among the `tables` that a data set is loaded with."""
+    """A Parquet file that takes the place of an upload's array among the `tables` of `DataSpecification.load`."""
 
     path: Path
 
@@ -47,7 +47,7 @@ class TableFile:
             raise limits.unreadable() from None
 
     def blocks(self) -> "Iterator[pd.DataFrame]":
-        """Yield its rows in their order, each block as `read_table` would read it alone.
+        """Yield the rows of the file in their order, as blocks of which each is what `read_table` would make of it.
 
         Raises UserError for a file that is damaged, or no Parquet.
         """
@@ -66,13 +66,13 @@ class TableFile:
 # --------------------------------------------------------------------------------------------------- files of all kinds
 
 Count = Annotated[int, Between(1, math.inf, ends=True)]
-MAX_FOOTER_BYTES = 16 * 1024 * 1024
+MAX_FOOTER_BYTES = 16 * 1024 * 1024  # the footer of a Parquet file lists its columns and row groups
 MAX_LISTED = 20_000  # columns, or row groups, that a footer may list: a million columns took 24 s to refuse
 MAX_PIECES = 25_000  # row groups × columns: each takes about 0.1 ms
-MAX_DIFFERENCES = 5_000_000  # texts that are written as differences: 2 to 3 s
-_BATCH_ROWS, _TEXT_ROWS = 65_536, 64
+MAX_DIFFERENCES = 5_000_000  # texts in delta encoding, i.e. written as differences: they take 2 to 3 s
+_BATCH_ROWS, _TEXT_ROWS = 65_536, 64  # rows that are unpacked at a time; the second of texts in delta encoding
 _GATHERED = 1_000_000  # bytes of batches that are added together: one by one took five times as long
-_ERRORS = (OSError, ValueError, OverflowError, LookupError)
+_ERRORS = (OSError, ValueError, OverflowError, LookupError)  # that Arrow may raise for a damaged file
 _GZIP = b"\x1f\x8b"
 
 
@@ -154,8 +154,10 @@ def read_columns(
 def detect_reading(data: bytes, name: str, given: Reading | None = None) -> Detected:
     """Propose a reading of a file, with questions about what it leaves open: not private, for the user to confirm.
 
-    given : the reading of a text that the user has chosen; columns and the end of the file are looked at again. The
-    kinds of a Parquet file's columns are those that its schema declares. Raises UserError if the file is neither.
+    given : the reading of a text that the user has chosen, if any; then only its columns and the end of the file are
+    looked at again. A Parquet file needs no detection: its schema declares the kinds of its columns.
+
+    Raises UserError for a file that is neither text nor Parquet.
     """
     data = _unpacked(data)
     if is_parquet(data, name):
@@ -191,9 +193,10 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
-    """Read the columns of a file, as `arrow.plain` converts them. Raises UserError for a file that cannot be read.
+    """Read a Parquet file into a table whose columns have the few types of `arrow.plain`.
 
-    max_rows : a longer table is refused; None reads as many as MAX_CELLS allows.
+    max_rows : a longer table is refused; None reads as many rows as MAX_CELLS allows. min_columns, max_columns : a
+        table with fewer or more columns is refused. Raises UserError for a file that is refused or cannot be read.
     """
     try:
         return _read_parquet(data, max_rows, min_columns, max_columns)
@@ -204,7 +207,7 @@ def read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_column
 
 
 def parquet_kinds(data: bytes) -> dict[str, Kind]:
-    """Return the kind of each column by its name, as the schema declares it; truths are numbers.
+    """Return the kind of each column of a Parquet file by its name, as the schema declares it; truths are numbers.
 
     Raises UserError for a file that cannot be read.
     """
@@ -216,17 +219,21 @@ def parquet_kinds(data: bytes) -> dict[str, Kind]:
 
 
 def _is_number(kind: "pyarrow.DataType") -> bool:
+    if types.is_dictionary(kind):
+        return _is_number(kind.value_type)
     checks = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_duration)
-    return _is_number(kind.value_type) if types.is_dictionary(kind) else any(check(kind) for check in checks)
+    return any(check(kind) for check in checks)
 
 
 def _opened(data: bytes) -> "pyarrow.parquet.ParquetFile":
+    """Open a Parquet file, after its last eight bytes have shown that the footer is not too large."""
     if data[-4:] == b"PAR1" and int.from_bytes(data[-8:-4], "little") > MAX_FOOTER_BYTES:
         raise too_big("What it says of itself alone takes more than 16 MB: it has too many columns or pieces.")
     return pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), thrift_container_size_limit=MAX_LISTED)
 
 
 def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_columns: int) -> "pyarrow.Table":
+    """Read a file as `read_parquet` does, but raise Arrow's errors for a damaged one."""
     file = _opened(data)
     schema, metadata = file.schema_arrow, file.metadata
     names = limits.checked_names(schema.names, min_columns, max_columns)
@@ -235,35 +242,40 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
     # Not `row_group(i).column(j)`: on a damaged file it ends the process instead of raising.
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows, unpacked = sum(group.num_rows for group in groups), sum(group.total_byte_size for group in groups)
-    first = [plain(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
+    # Empty arrays of the types that `plain` gives: they refuse unusable columns before anything is read.
+    empty = [plain(pyarrow.nulls(0, field.type), name) for field, name in zip(schema, names, strict=True)]
     if max_rows is not None and rows > max_rows:
         raise limits.too_many_rows(max_rows)
     # Before anything is unpacked: the file's size says nothing about the table's.
     if rows * len(names) > limits.MAX_CELLS or unpacked > limits.MAX_UNPACKED_BYTES:
         raise too_big(f"Unpacked, it has {rows * len(names):,} cells; at most {limits.MAX_CELLS:,} can be read.")
-    # Text stays in dictionaries: a text repeated in every row is kept once. Metadata of pandas are not trusted.
+    # Texts stay in dictionaries, so that a text that every row repeats is stored once. Metadata of pandas are not
+    # trusted.
     texts = [field.name for field in schema if is_text(field.type)]
     compact = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), read_dictionary=texts)
-    columns, delta_encoded, remaining = first, [], limits.MAX_TEXT_BYTES
+    columns, delta_encoded, remaining_bytes = list(empty), [], limits.MAX_TEXT_BYTES
     # One column at a time: texts take several times their size meanwhile.
     for index, (field, name) in enumerate(zip(schema, names, strict=True)):
         try:
             column = _read_column(
-                compact, field.name, name, Column(first[index]), max_text_bytes=remaining, rows=_BATCH_ROWS
+                compact, field.name, name, Column(empty[index]), max_text_bytes=remaining_bytes, rows=_BATCH_ROWS
             )
         except OSError:  # Arrow makes no dictionary of texts that are written as differences
             if field.name not in texts:
                 raise
             delta_encoded.append(index)
-            if (count := rows * len(delta_encoded)) > MAX_DIFFERENCES:
+            count = rows * len(delta_encoded)
+            if count > MAX_DIFFERENCES:
                 message = f"At most {MAX_DIFFERENCES:,} of its texts can be in delta encoding, and {count:,} are."
                 raise too_big(f"{message} Save it without that, as is usual.") from None
             continue
-        columns[index], remaining = column.whole(), remaining - column.text_bytes
+        columns[index] = column.whole()
+        remaining_bytes -= column.text_bytes
     for index in delta_encoded:
-        column = Column(first[index])
-        _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining, rows=_TEXT_ROWS)
-        columns[index], remaining = column.whole(), remaining - column.text_bytes
+        column = Column(empty[index])
+        _read_column(file, schema[index].name, names[index], column, max_text_bytes=remaining_bytes, rows=_TEXT_ROWS)
+        columns[index] = column.whole()
+        remaining_bytes -= column.text_bytes
     table = pyarrow.Table.from_arrays(columns, names=names)
     if len(table) != rows:
         raise unreadable()
@@ -273,13 +285,14 @@ def _read_parquet(data: bytes, max_rows: int | None, min_columns: int, max_colum
 def _read_column(
     file: "pyarrow.parquet.ParquetFile", file_name: str, name: str, column: Column, *, max_text_bytes: int, rows: int
 ) -> Column:
-    """Add the column `file_name` of a file to `column` in batches of `rows` rows.
+    """Read the column that a file calls `file_name`, in batches of `rows` rows; add them to `column` and return it.
 
-    name : of the column in errors. Raises UserError for more than `max_text_bytes` bytes of text.
+    name : of the column, for errors. Raises UserError for more than `max_text_bytes` bytes of text.
     """
+    # Only a damaged file has more batches than these.
     max_batches = file.metadata.num_rows // rows + 1 + file.metadata.num_row_groups
     batches = islice(file.iter_batches(rows, columns=[file_name]), max_batches)
-    # Arrow takes a name for a path, and so may deliver "a.b" along with "a".
+    # Arrow takes a name for a path, so that it may deliver "a.b" along with "a".
     for part in _gather(batch.column(batch.schema.get_field_index(file_name)) for batch in batches):
         column.add(plain(part, name))
         if column.text_bytes > max_text_bytes:
@@ -288,7 +301,7 @@ def _read_column(
 
 
 def _gather(parts: "Iterable[pyarrow.Array]") -> "Iterator[pyarrow.Array]":
-    """Yield the parts, small ones joined until they have _GATHERED bytes."""
+    """Yield the parts in their order, where small ones are joined until they have _GATHERED bytes."""
     waiting: list[pyarrow.Array] = []
     size = 0
     for part in parts:

@@ -1,7 +1,8 @@
 """Marks of declarations that were read from the rows of the upload itself: no budget pays for that.
 
-Such a mark stays with the declaration, in settings, links and files, until the user declares another value, or
-declares that this one was known beforehand.
+Such a mark says: this range, list or share was not known beforehand, but taken from the file. It stays with the
+declaration, in settings, links and files, until the user declares another value, or declares that this one was known
+beforehand.
 """
 
 from collections.abc import Sequence
@@ -12,31 +13,37 @@ from pydantic import Field
 from dpviz.datasets.uploads.limits import MAX_NAME
 
 Kind = Literal["bounds", "categories", "groups", "shares"]
-Mark = tuple[Kind, Annotated[str, Field(min_length=1, max_length=MAX_NAME)]]  # and the name of the column
+Mark = tuple[Kind, Annotated[str, Field(min_length=1, max_length=MAX_NAME)]]  # the kind of declaration, and its column
 
 ROWS = "the number of rows"
-_PHRASES: dict[Kind, tuple[str, str]] = {
+_PHRASES: dict[Kind, tuple[str, str]] = {  # for one column, and for several
     "bounds": ("the range of", "the ranges of"),
     "categories": ("the categories of", "the categories of"),
     "groups": ("the groups in", "the groups in"),
     "shares": ("the shares of the groups in", "the shares of the groups in"),
 }
-_NAMED, _LONGEST = 3, 30  # columns that are named, and characters of a name
-SIGNS = frozenset('"\\*<>$[]#`|~{}')  # that texts, programs and web pages take for more than a letter
+_NAMED, _LONGEST = 3, 30  # columns of a phrase that are named, and characters of a name, at most
+SIGNS = frozenset('"\\*<>$[]#`|~{}')  # characters with a meaning in Markdown, programs or HTML
 
 
 def in_words(marks: Sequence[Mark]) -> tuple[str, ...]:
-    """Describe the marks, with one phrase for each kind; plain text, on one line."""
+    """Return one phrase for each kind of mark, such as "the ranges of “age” and “income”"; plain text on one line."""
     names_by_kind: dict[Kind, list[str]] = {}
     for kind, name in marks:
         names_by_kind.setdefault(kind, []).append(_quoted(name))
-    return tuple(f"{_PHRASES[kind][len(names) > 1]} {_enumerate(names)}" for kind, names in names_by_kind.items())
+    phrases = []
+    for kind, names in names_by_kind.items():
+        singular, plural = _PHRASES[kind]
+        phrases.append(f"{plural if len(names) > 1 else singular} {_enumerate(names)}")
+    return tuple(phrases)
 
 
 def _enumerate(names: Sequence[str]) -> str:
-    first, more = list(names[:_NAMED]), len(names) - _NAMED
-    last = f"{more} more" if more > 0 else first.pop()
-    return f"{', '.join(first)} and {last}" if first else last
+    """Join names as in a sentence: "a", "a and b", "a, b and c", and from the fourth on "a, b, c and 1 more"."""
+    listed = list(names[:_NAMED])
+    remaining = len(names) - len(listed)
+    last = f"{remaining} more" if remaining else listed.pop()
+    return f"{', '.join(listed)} and {last}" if listed else last
 
 
 def _quoted(name: str) -> str:

@@ -9,17 +9,17 @@ from dpviz.later import pd
 from dpviz.numbers import short
 
 MIN_ROWS = 20
-MAX_ROWS = 1_000_000  # of a file that is read as a whole; in blocks, as many as a table may have:
-MOST_ROWS = 10**9
+MAX_ROWS = 1_000_000  # of a file that is read as a whole
+MOST_ROWS = 10**9  # of a file that is read in blocks, hence of any table
 MIN_COLUMNS, MAX_COLUMNS = 2, 400
 MAX_BYTES = 50 * 1024 * 1024
 MAX_TEXT_BYTES = 150_000_000  # of a .gz file when it is unpacked; of all texts of a Parquet file, each counted once
-# Of a Parquet file, of which a few compressed kilobytes can hold any number of equal values; and rows × features, where
-# categories make features: 400 MB.
+# Cells of a Parquet file, a few kilobytes of which can hold any number of equal values; and rows × features of a table
+# with categories, which make features: 400 MB.
 MAX_CELLS = 50_000_000
-MAX_FEATURES = 500  # with one for each category
-MAX_UNPACKED_BYTES = 500_000_000
-UNDECLARED = (math.nan, math.nan)
+MAX_FEATURES = 500  # of a table with categories, each of which makes a feature
+MAX_UNPACKED_BYTES = 500_000_000  # of a Parquet file
+UNDECLARED = (math.nan, math.nan)  # in place of a range that the user has not declared yet
 MAX_NAME = 200  # characters of a column name
 KEEP_LESS = "Keep the columns and rows that you need."
 HOW_TO_SAVE = "Save it as UTF-8 CSV (or Parquet) with a header row, at most 50 MB."
@@ -31,7 +31,7 @@ def shown(name: str) -> str:
 
 
 def too_few_rows(count: int, suffix: str = "") -> UserError:
-    """Return the error for a table with fewer than MIN_ROWS rows; `suffix` ends its title where rows were dropped."""
+    """Return the error for a table with `count` rows, fewer than MIN_ROWS; its title ends in `suffix`."""
     rows = f"{count} row{'s' if count != 1 else ''}{suffix}"
     return UserError(
         f"At least {MIN_ROWS} are needed. At ε = 1 the noise hides everything in a table this small; try 1,000 rows or "
@@ -49,17 +49,17 @@ def too_many_rows(limit: int) -> UserError:
 
 
 def too_big(message: str) -> UserError:
-    """Return the error for a file that is too large to read; `message` says which size is too large."""
+    """Return the error for a file that is too large to read; its sentence `message` says which limit is exceeded."""
     return UserError(f"{message} {KEEP_LESS}", title="This file is too big")
 
 
 def unreadable(message: str = "") -> UserError:
-    """Return the error for a file that is damaged, or of another type than it claims to be."""
+    """Return the error for a file that is damaged, or of another type than it claims to be; `message` gives details."""
     return UserError(f"{message} {HOW_TO_SAVE}".lstrip(), title="This file could not be read")
 
 
 def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[str]:
-    """Return the column names; a column without a name gets "Column" and its number.
+    """Return the column names of a file without surrounding blanks; a column without a name becomes "Column 3", say.
 
     Raises UserError for too few or too many columns, and for names that are too long or repeated.
     """
@@ -89,7 +89,7 @@ def checked_names(names: list[str], min_columns: int, max_columns: int) -> list[
 
 
 def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> None:
-    """Raise ValueError unless every name occurs once and has a range."""
+    """Raise ValueError unless every column name occurs once and has a usable range, at its position in `bounds`."""
     if len(names) != len(bounds) or len(set(names)) < len(names):
         raise ValueError("every range needs the name of its own column")
     for name, (low, high) in zip(names, bounds, strict=True):
@@ -98,16 +98,17 @@ def check_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) ->
 
 
 def check_columns(frame: "pd.DataFrame", names: Sequence[str]) -> None:
-    """Raise UserError if the table lacks one of the columns."""
+    """Raise UserError if the table lacks one of the columns `names`."""
     unknown = next((name for name in names if name not in frame.columns), None)
     if unknown is not None:
         raise UserError("Choose the columns again.", title=f"The file has no column {shown(unknown)}")
 
 
 def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | None, features: Sequence[str]) -> None:
-    """Raise UserError if the table lacks the column that names the group or user, or if that column has another use.
+    """Raise UserError if a table lacks the column that names the group or user, or if that column has another use.
 
-    what : "group" or "user", for the error.
+    what : "group" or "user", for the error. column : the column that names it. target, features : the other columns in
+    use; no target if None.
     """
     check_columns(frame, (column,))
     if column == target or column in features:
@@ -118,19 +119,19 @@ def check_named(frame: "pd.DataFrame", what: str, column: str, target: str | Non
 
 
 def check_positive(positive: str | None) -> None:
-    """Raise UserError unless a class is declared: a guess from the file would not be private."""
+    """Raise UserError unless the class of the target that counts as +1 is declared; a guess would not be private."""
     if positive is None or not positive.strip():
         raise NotYet("Choose the class of the target that counts as yes.", title="No positive class is chosen")
 
 
 def check_rows(total: int, remaining: int) -> None:
-    """Raise UserError if fewer than MIN_ROWS of `total` rows remain."""
+    """Raise UserError if fewer than MIN_ROWS rows remain of the `total` rows of a file."""
     if remaining < MIN_ROWS:
         raise too_few_rows(remaining, " are left" if remaining < total else "")
 
 
 def check_features(n: int, numeric: int, categories: Sequence[tuple[str, int]]) -> None:
-    """Raise UserError if n rows cannot have that many features.
+    """Raise UserError if there is no feature, or if categories make more features than n rows can have.
 
     numeric : the number of numeric features. categories : name and number of categories of each further column, which
     has one feature per category.
@@ -155,8 +156,11 @@ def check_choice(
     numeric: Sequence[str],
     bounds: Mapping[str, tuple[float, float]],
 ) -> None:
-    """Raise UserError for a target, columns of features, or ranges of the `numeric` ones that cannot be used with any
-    rows."""
+    """Raise UserError for choices that no rows could make usable.
+
+    columns : all columns of features. numeric : those of them that are numbers; each needs a usable range in `bounds`.
+    target : the column to predict, which must not be a feature; None if there is none.
+    """
     if not columns:
         raise NotYet("Choose at least one numeric column.", title="No feature is chosen")
     check_columns(frame, columns if target is None else (target, *columns))
@@ -173,8 +177,9 @@ def check_choice(
 
 
 def no_range(name: str, bounds: tuple[float, float]) -> UserError:
-    """Return the error for a column without a usable range."""
-    return (NotYet if any(map(math.isnan, bounds)) else UserError)(
+    """Return the error for a column without a usable range: `NotYet` if the user has not finished declaring it."""
+    error = NotYet if any(map(math.isnan, bounds)) else UserError
+    return error(
         f"The lowest value must be below the highest, and both between {short(-MAX_BOUND)} and {short(MAX_BOUND)}. "
         "Declare what is known of this column without looking at the file.",
         title=f"Column {shown(name)} needs a range",

@@ -19,24 +19,25 @@ from dpviz.datasets.uploads.limits import MAX_NAME, shown
 from dpviz.errors import NotYet, UserError
 from dpviz.later import pd, pyarrow
 
+# Texts with a whole number of 16 digits or more, and texts that begin like a number.
 _WHOLE = re.compile(r"[+-]?\d{16,}", re.ASCII)
 _PLAIN = re.compile(r"[+-]?(\d|\.\d|inf)", re.ASCII | re.IGNORECASE)
 _BLANKS = r"[\s\pZ\x0b\x1c-\x1f\x{85}]*"
-# A text that may be a number or a truth.
+# For Arrow: a text that may be a number or a truth, and a text without any character.
 _UNCLEAR = rf"(?i)^{_BLANKS}([+-]?([0-9]*\.?[0-9]*(e[+-]?[0-9]+)?|inf(inity)?)|true|false){_BLANKS}$"
 _BLANK = rf"^{_BLANKS}$"
-# Plain numbers: a float64, and a whole number that may need more digits. Their length is counted by itself, since a
-# pattern that counts far takes long to prepare.
+# For Arrow, plain numbers: one that is a float64, and a whole number that may need more digits. Their length is checked
+# separately, since a pattern that counts far takes long to prepare.
 _FLOAT = r"^[+-]?((\d{1,15}\.?|\d*\.\d+)([eE][+-]?\d{1,2})?|\d+[eE][+-]?\d{1,2})$"
 _LONG = r"^[+-]?\d{16}\d*$"
-_LONGEST = 100  # characters
+_LONGEST = 100  # characters of a number that Arrow reads
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _IN_FULL = 1e22  # below it, a whole number is written with all its digits
-Read = TypeVar("Read")
+Read = TypeVar("Read")  # the result of reading one cell
 
 
 def as_number(value: Any) -> float:
-    """Return a cell as a number; true is 1, ±inf where it is beyond float64, NaN if it is missing or no number."""
+    """Return a cell as a number: 1 for true, ±inf beyond float64, NaN if the cell is missing or no number."""
     if isinstance(value, str):
         text = value.strip()
         # float() reads more than numbers: "1_000", "nan", digits of other scripts.
@@ -73,35 +74,37 @@ def class_label(value: Any) -> str:
 
 
 def regular(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, np.ndarray]":
-    """Mark the texts (n,) that are plain numbers, and return the marks and the numbers (n,), NaN elsewhere.
+    """Read the texts (n,) that are plain numbers: return a mark for each of these, and the numbers (n,), NaN elsewhere.
 
-    Arrow reads them fast and to the last digit, as Python does. Whole numbers of 16 digits and more are left to
-    `long_whole`.
+    A plain number is one that Arrow reads to the last digit, as Python does, and much faster. Whole numbers of 16
+    digits and more are left to `long_whole`.
     """
     is_plain = _short_match(texts, _FLOAT)
     return is_plain, _floats(pyarrow.compute.utf8_ltrim(pyarrow.compute.if_else(is_plain, texts, None), "+"))
 
 
 def long_whole(texts: "pyarrow.Array") -> "tuple[pyarrow.Array, pyarrow.Array, np.ndarray]":
-    """Mark the texts (n,) that are whole numbers of 16 to about 100 digits.
+    """Read the texts (n,) that are whole numbers of 16 to about 100 digits, which float64 may not hold.
 
-    Returns the marks, these numbers as `class_label` writes them, null elsewhere, and as floats (n,), NaN elsewhere.
+    Returns a mark for each of these; the numbers as texts, as `class_label` writes them, null elsewhere; and the
+    numbers as floats (n,), NaN elsewhere.
     """
     is_long = _short_match(texts, _LONG)
     labels = pyarrow.compute.if_else(is_long, texts, None)
-    for pattern, plain in ((r"^\+?(-?)0*(\d+)$", r"\1\2"), ("^-0$", "0")):
-        labels = pyarrow.compute.replace_substring_regex(labels, pattern, plain)
+    # Drop a plus sign and leading zeros; then write -0 as 0.
+    for pattern, replacement in ((r"^\+?(-?)0*(\d+)$", r"\1\2"), ("^-0$", "0")):
+        labels = pyarrow.compute.replace_substring_regex(labels, pattern, replacement)
     return is_long, labels, _floats(labels)
 
 
 def in_full(values: np.ndarray) -> "pyarrow.Array":
-    """Return whole numbers (n,) as texts with all their digits, null where `class_label` writes fewer."""
+    """Return whole numbers (n,), given as floats, as texts with all digits; null for NaN and from _IN_FULL on."""
     whole = pyarrow.array(values, mask=~(np.abs(values) < _IN_FULL))
     return whole.cast(pyarrow.decimal128(22, 0)).cast(pyarrow.string()).cast(pyarrow.large_string())
 
 
 def _short_match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
-    """Mark the texts that match a pattern and are short enough for Arrow to read them as Python does."""
+    """Return true, as an array (n,), for the texts that match a pattern and have at most _LONGEST bytes."""
     is_short = pyarrow.compute.less_equal(pyarrow.compute.binary_length(texts), _LONGEST)
     return pyarrow.compute.fill_null(
         pyarrow.compute.and_(is_short, pyarrow.compute.match_substring_regex(texts, pattern)), False
@@ -109,19 +112,20 @@ def _short_match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
 
 
 def _floats(texts: "pyarrow.Array") -> np.ndarray:
+    """Return texts of numbers as floats (n,), NaN for null."""
     return texts.cast(pyarrow.float64()).to_numpy(zero_copy_only=False)
 
 
 def numbers(series: "pd.Series") -> np.ndarray:
-    """Return the cells of a column as numbers: (n,) float64, NaN where a cell is none; ±inf stays."""
+    """Return the cells of a column as numbers, (n,) float64: NaN where a cell is no number; ±inf stays."""
     dictionary = texts_of(series)
     if dictionary is not None:
         codes, texts = dictionary
         return np.append(numbers_in(texts), np.nan)[codes]
     if isinstance(series.dtype, pd.CategoricalDtype):
-        # Per category, not per row: a long text that is kept once must not be written out for every row.
+        # Per category and not per row: a long text that is stored once must not be written out for every row.
         categories = series.dtype.categories
-        if all(isinstance(value, float | str) for value in categories):  # as `arrow.mixed` makes it
+        if all(isinstance(value, float | str) for value in categories):  # a column that `arrow.mixed` has made
             texts = pyarrow.array([value if isinstance(value, str) else None for value in categories], "large_string")
             plain = [value if isinstance(value, float) else np.nan for value in categories]
             values = np.where(texts.is_null().to_numpy(zero_copy_only=False), plain, numbers_in(texts))
@@ -137,23 +141,29 @@ def numbers(series: "pd.Series") -> np.ndarray:
 
 
 def classes(series: "pd.Series") -> tuple[np.ndarray, list[str]]:
-    """Return the class of every cell as an index (n,) in a list of distinct labels, -1 where missing or blank; and this
-    list."""
+    """Return the distinct classes of a column, as `class_label` writes them, after each cell's index (n,) in this list.
+
+    The index is -1 where a cell is missing or blank.
+    """
     codes, cell_labels = _read_distinct(series, class_label, str.strip)
-    indices = {label: index for index, label in enumerate(dict.fromkeys(label for label in cell_labels if label))}
-    return np.array([*(indices.get(label, -1) for label in cell_labels), -1], dtype=np.int64)[codes], list(indices)
+    # Several distinct cells, such as 1 and "1", may be one class.
+    labels = list(dict.fromkeys(label for label in cell_labels if label))
+    indices = {label: index for index, label in enumerate(labels)}
+    by_code = [indices.get(label, -1) for label in cell_labels]
+    return np.array([*by_code, -1], dtype=np.int64)[codes], labels  # code -1, missing, takes the last entry
 
 
 def is_empty(series: "pd.Series") -> np.ndarray:
-    """Mark (n,) the cells that are missing or blank."""
+    """Return true, as an array (n,), for the cells of a column that are missing or blank."""
     dictionary = texts_of(series)
     if dictionary is not None:
-        blank = pyarrow.compute.match_substring_regex(dictionary[1], _BLANK)
-        return np.append(blank.to_numpy(zero_copy_only=False), True)[dictionary[0]]
+        codes, texts = dictionary
+        are_blank = pyarrow.compute.match_substring_regex(texts, _BLANK)
+        return np.append(are_blank.to_numpy(zero_copy_only=False), True)[codes]  # code -1: missing
     if pd.api.types.is_numeric_dtype(series.dtype) or _are_times(series):
         return series.isna().to_numpy()
-    codes, blanks = _read_distinct(series, _is_blank, _is_blank)
-    return np.array([*blanks, True], dtype=bool)[codes]
+    codes, are_values_blank = _read_distinct(series, _is_blank, _is_blank)
+    return np.array([*are_values_blank, True], dtype=bool)[codes]
 
 
 def _are_times(series: "pd.Series") -> bool:
@@ -167,9 +177,10 @@ def _is_blank(value: Any) -> bool:
 def _read_distinct(
     series: "pd.Series", read: Callable[[Any], Read], read_text: Callable[[str], Read]
 ) -> tuple[np.ndarray, list[Read]]:
-    """Apply `read` to each distinct value; return each cell's index (n,) in the results, -1 where missing, and these.
+    """Apply `read` to each distinct value of a column; return the results, after each cell's index (n,) in them.
 
-    read_text : a fast equal of `read` for texts that are no numbers.
+    The index is -1 where a cell is missing. read_text : a faster function with the same results, for texts that are
+    neither numbers nor truths.
     """
     dictionary = texts_of(series)
     if dictionary is not None:
@@ -177,23 +188,24 @@ def _read_distinct(
     if series.dtype != object:
         codes, values = pd.factorize(series)
         return codes, [read(value) for value in (_times(values) if _are_times(series) else values)]
-    # Not `factorize`: it takes true for 1 and 1.0 for 1, whichever comes first.
+    # `pd.factorize` would take true, 1 and 1.0 for the same value, so that the first of them decided about the others.
     indices: dict[Any, int] = {}
     codes = np.empty(len(series), dtype=np.int64)
-    cells: list[Any] = []
+    distinct: list[Any] = []
     for row, (value, missing) in enumerate(zip(series, series.isna(), strict=True)):
         if missing:
             codes[row] = -1
             continue
         key = (type(value), value if isinstance(value, (str, int, float)) else str(value))
         index = indices.setdefault(key, len(indices))
-        if index == len(cells):
-            cells.append(value)
+        if index == len(distinct):
+            distinct.append(value)
         codes[row] = index
-    return codes, [read(value) for value in cells]
+    return codes, [read(value) for value in distinct]
 
 
 def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], read_text: Callable[[str], Read]) -> list[Read]:
+    """Apply `read` to the texts that may be numbers or truths and `read_text` to all others; return the results."""
     values: list[Read] = []
     for part in in_parts(texts):
         are_unclear = pyarrow.compute.match_substring_regex(part, _UNCLEAR).to_pylist()
@@ -203,27 +215,29 @@ def _read_texts(texts: "pyarrow.Array", read: Callable[[Any], Read], read_text: 
 
 
 def numbers_in(texts: "pyarrow.Array") -> np.ndarray:
-    """Return (k,) different texts as numbers, NaN where a text is none.
+    """Return texts as numbers (k,), NaN where a text is no number.
 
     Python reads only the texts that could be numbers and that Arrow does not read.
     """
-    plain, values = regular(texts)
-    long, _, long_values = long_whole(texts)
+    is_regular, values = regular(texts)
+    is_long, _, long_values = long_whole(texts)
     values = np.where(np.isnan(values), long_values, values)
-    unclear = pyarrow.compute.and_not(
-        pyarrow.compute.match_substring_regex(texts, _UNCLEAR), pyarrow.compute.or_(plain, long)
-    ).fill_null(False)
-    values[unclear.to_numpy(zero_copy_only=False)] = [
-        as_number(text) for part in in_parts(texts.filter(unclear)) for text in part.to_pylist()
+    may_be_number = pyarrow.compute.match_substring_regex(texts, _UNCLEAR)
+    is_unclear = pyarrow.compute.and_not(may_be_number, pyarrow.compute.or_(is_regular, is_long)).fill_null(False)
+    values[is_unclear.to_numpy(zero_copy_only=False)] = [
+        as_number(text) for part in in_parts(texts.filter(is_unclear)) for text in part.to_pylist()
     ]
     return values
 
 
 def _times(values: Any) -> list[str]:
-    """Return points in time as texts, by Arrow: pandas writes none for years beyond its range."""
+    """Return points in time as texts without a fraction of a second that is 0.
+
+    Arrow writes them, since pandas cannot for years beyond its range.
+    """
     texts = pyarrow.array(values).cast(pyarrow.large_string())
-    written: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
-    return written
+    without_zeros: list[str] = pyarrow.compute.replace_substring_regex(texts, r"\.0+($|[+Z-])", r"\1").to_pylist()
+    return without_zeros
 
 
 # --------------------------------------------------------------------------------------- columns as declared categories
@@ -233,8 +247,8 @@ MAX_CATEGORIES = 1_000  # of one column; more could hardly be told apart through
 OTHER = "other"
 Text = Annotated[str, Field(min_length=1, max_length=MAX_NAME)]
 Categories = Annotated[tuple[Text, ...], Field(min_length=2, max_length=MAX_CATEGORIES + 1)]
-Lists = tuple[tuple[Text, Categories], ...]  # column, its categories
-Edges = tuple[tuple[Text, tuple[float, ...]], ...]  # column that is cut into ranges, its edges
+Lists = tuple[tuple[Text, Categories], ...]  # (column, its categories) of every column
+Edges = tuple[tuple[Text, tuple[float, ...]], ...]  # (column, edges between its ranges) of every column cut into ranges
 
 
 @dataclass(frozen=True)
@@ -245,13 +259,13 @@ class Bins:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The len(edges) + 1 categories."""
+        """Names of the len(edges) + 1 categories, such as "below 5", "5 to below 10" and "10 or more"."""
         texts = [class_label(float(edge)) for edge in self.edges]
         between = (f"{low} to below {high}" for low, high in pairwise(texts))
         return (f"below {texts[0]}", *between, f"{texts[-1]} or more")
 
 
-Declared = Sequence[str] | Bins
+Declared = Sequence[str] | Bins  # of the categories of one column
 
 
 def declared_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
@@ -260,41 +274,55 @@ def declared_lists(columns: Mapping[str, Declared]) -> tuple[Lists, Edges]:
     Numbers are compared as such: 1.0 is "1". Raises UserError for a list or edges that cannot be used.
     """
     lists = tuple((name, (*_checked_categories(name, declared), OTHER)) for name, declared in columns.items())
-    return lists, tuple((name, cut.edges) for name, cut in columns.items() if isinstance(cut, Bins))
+    edges = tuple((name, declared.edges) for name, declared in columns.items() if isinstance(declared, Bins))
+    return lists, edges
 
 
 def check_lists(columns: Lists, edges: Edges) -> None:
-    """Raise ValueError unless every column occurs once, its categories differ, and a column with edges has one category
-    for each range and one for the rest."""
+    """Raise ValueError unless every column occurs once and its categories differ.
+
+    A column with edges must have one category for each range, and one for the rest.
+    """
     lists = dict(columns)
     if len(lists) < len(columns):
         raise ValueError("every column must have its own name")
     for name, categories in columns:
         if len(set(categories)) < len(categories):
             raise ValueError(f"column {shown(name)} lists a category twice")
-    if any(len(lists.get(name, ())) != len(cut) + 2 for name, cut in edges):
+    # k edges make k + 1 ranges.
+    if any(len(lists.get(name, ())) != len(column_edges) + 2 for name, column_edges in edges):
         raise ValueError("edges need a column with a category for each range, and one for the rest")
 
 
 def list_codes(frame: "pd.DataFrame", columns: Lists, edges: Edges) -> np.ndarray:
-    """Return the index (n, columns) of every cell in its column's list, by declarations alone; int16, read-only."""
-    cuts = dict(edges)
+    """Return the index of every cell's category in its column's list, (n, columns) int16, read-only.
+
+    The index depends on the cell and the declarations alone.
+    """
+    edges_by_name = dict(edges)
     codes = np.empty((len(frame), len(columns)), dtype=np.int16)
     for position, (name, categories) in enumerate(columns):
-        cut = cuts.get(name)
-        codes[:, position] = _category_codes(frame[name], categories) if cut is None else _range_codes(frame[name], cut)
+        if name in edges_by_name:
+            codes[:, position] = _range_codes(frame[name], edges_by_name[name])
+        else:
+            codes[:, position] = _category_codes(frame[name], categories)
     codes.flags.writeable = False
     return codes
 
 
 def unlisted(codes: np.ndarray, columns: Lists) -> dict[str, int]:
-    """Count the rows that are "other" in each column, by codes (n, columns). Not private."""
+    """Count the rows with the last category, "other", in each column; return the counts by column. Not private.
+
+    codes : (n, columns), as `list_codes` returns them.
+    """
+    names = [name for name, _ in columns]
     last = [len(categories) - 1 for _, categories in columns]
-    return dict(zip((name for name, _ in columns), (codes == last).sum(axis=0).tolist(), strict=True))
+    counts = (codes == last).sum(axis=0).tolist()
+    return dict(zip(names, counts, strict=True))
 
 
 def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
-    """Return the declared categories without "other". Raises UserError if they cannot be used."""
+    """Return the declared categories of the column `name` without "other". Raises UserError if they cannot be used."""
     if isinstance(declared, Bins):
         edges = declared.edges
         increasing = all(low < high for low, high in pairwise(edges))
@@ -305,7 +333,7 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
             )
         categories = declared.labels
     else:
-        categories = tuple(text for text in (text.strip() for text in declared) if text != OTHER)
+        categories = tuple(text.strip() for text in declared if text.strip() != OTHER)
     title = f"The categories of column {shown(name)} cannot be used"
     if not categories or "" in categories:
         raise (UserError if categories else NotYet)("List at least one category, and none that is empty.", title=title)
@@ -326,11 +354,12 @@ def _checked_categories(name: str, declared: Declared) -> tuple[str, ...]:
 
 
 def _category_codes(series: "pd.Series", categories: Sequence[str]) -> np.ndarray:
-    """Return the index (n,) of every cell in the list; cells that are missing or not listed have the last one."""
+    """Return the index (n,) of every cell's class in the list; the last one where it is missing or not listed."""
     codes, labels = classes(series)
     other = len(categories) - 1
     indices = {class_label(text): index for index, text in enumerate(categories)}
-    return np.array([*(indices.get(label, other) for label in labels), other])[codes]  # code -1, missing: the end
+    by_code = [indices.get(label, other) for label in labels]
+    return np.array([*by_code, other])[codes]  # code -1, missing, takes the last entry
 
 
 def _range_codes(series: "pd.Series", edges: Sequence[float]) -> np.ndarray:

@@ -25,19 +25,21 @@ Kind = Literal["number", "text", "unused"]
 class Reading(Specification):
     """A declaration of how the cells of a text file are cut out and read.
 
+    separator : the character between two cells of a row.
     decimal : the decimal mark where a number could be read in two ways: with "," as the decimal mark 1.234 is 1234, and
         1,234 is 1.234. Where there is one way only, as for 1.234,50 or 1,5, it is read in that way.
     header : true if the first row names the columns; without a header they are called "Column 1", "Column 2", …
     missing : texts that stand for a missing value; empty cells always do.
-    rows : the unit of a row: "records" of CSV, whose cells in quotes may hold line breaks, where a file with a quote
-        that is not closed is refused; "lines", with any content; or "returns", lines that end in carriage returns.
+    rows : the unit that makes a row. "records" are those of CSV, whose cells in quotes may hold line breaks; a file
+        with a quote that is not closed is then refused. "lines" are lines with any content. "returns" are lines that
+        end in carriage returns.
     above : lines left out at the top. Between them and a header, blank lines and one like "sep=;" are left out, too.
-    below : lines left out at the end, where one ends without a line break, too: a file whose last row ends in one has
-        an empty line there. None leaves out that one, and refuses a file that does not end so: if its last row were
-        blank, it would have one row less. All other blank lines are rows in which everything is missing.
-    kinds : one per column: in one of numbers, any other cell is missing; one of texts may hold numbers, too; an unused
-        one is left out. Without kinds, every column may hold numbers and texts. They determine the number of columns,
-        and must be given where there is no header.
+    below : lines left out at the end. Behind a last line break there is one more line, which is empty. None leaves out
+        that one, and refuses a file that does not end in a line break: if its last row were blank, the file would have
+        one row less. All other blank lines are rows in which everything is missing.
+    kinds : the kind of each column. In a column of numbers, any other cell is missing; a column of texts may hold
+        numbers, too; an unused column is left out. Without kinds, every column may hold numbers and texts. Kinds
+        determine the number of columns, and must be given where there is no header.
     sample_rows, sample_seed : keep a uniformly random sample of `sample_rows` rows, if there are more.
     """
 
@@ -57,6 +59,8 @@ class Reading(Specification):
 # ---------------------------------------------------------------------------------------------------------------- cells
 
 _BLANKS = " '’\u00a0\u202f"  # thousands may be grouped by these, or by the mark that is not the decimal one
+# For each decimal mark, a number in parts: 1 the sign, 2 the digits before the mark, 3 the character that groups their
+# thousands, 4 the digits behind the mark, 5 the exponent.
 PATTERNS = {
     mark: re.compile(
         rf"([+-]?)(\d*|[1-9]\d{{0,2}}(?:([{group}{_BLANKS}])\d{{3}})(?:\3\d{{3}})*)(?:[{mark}](\d*))?([eE][+-]?\d{{1,3}})?",
@@ -64,63 +68,71 @@ PATTERNS = {
     )
     for mark, group in ((".", ","), (",", "."))
 }
-_GROUPED = r"^[+-]?[1-9]\d{{0,2}}([{group}]\d{{3}}){{1,4}}([{decimal}]\d*)?$"  # usual thousands
+_GROUPED = r"^[+-]?[1-9]\d{{0,2}}([{group}]\d{{3}}){{1,4}}([{decimal}]\d*)?$"  # thousands grouped by the other mark
 # A text that may be a number although `regular` reads none, or that `class_label` writes otherwise.
 _DIGITS = r"([0-9]*|[1-9][0-9]{0,2}([.,'’\x{a0}\x{202f} ][0-9]{3})+)([.,][0-9]*)?(e[+-]?[0-9]+)?"
 _UNCLEAR = rf"(?i)^([+-]?({_DIGITS}|inf(inity)?)|true|false)$|^[\x1c-\x1f]|[\x1c-\x1f]$"
 
 
 def plain_number(text: str, decimal: str) -> str:
-    """Return a number as Python writes it: "1234.50" for "1.234,50" and "1,234.50"; any other text unchanged."""
+    """Return a number as Python writes it: "1234.50" for "1.234,50" and "1,234.50"; any other text unchanged.
+
+    decimal : the mark that decides where both "." and "," could be the decimal mark.
+    """
     for mark in (decimal, "," if decimal == "." else "."):
         match = PATTERNS[mark].fullmatch(text)
         if match and (match[2] or match[4]):
-            digits = re.sub(r"\D", "", match[2]) if match[3] else match[2]
-            return f"{match[1]}{digits}{'.' + match[4] if match[4] else ''}{match[5] or ''}"
+            sign, whole, group, fraction, exponent = match.groups()
+            digits = re.sub(r"\D", "", whole) if group else whole
+            return f"{sign}{digits}{'.' + fraction if fraction else ''}{exponent or ''}"
     return text
 
 
 def read_cells(texts: "pyarrow.Array", reading: Reading) -> "tuple[np.ndarray, pyarrow.DictionaryArray]":
     """Read a column of texts (large_string), each cell by itself.
 
-    Returns numbers (n,), NaN where a cell is none, and texts as `class_label` writes them, null where a cell is none.
+    Returns the numbers (n,), NaN where a cell is no number, and the texts as `class_label` writes them, null where a
+    cell is a number or missing. Whole numbers of 16 digits and more stay texts, unless float64 holds all their digits.
 
-    Whole numbers of 16 digits and more stay texts.
+    Nearly all cells are plain numbers, which Arrow reads in bulk. Of the other cells, called odd, each distinct text is
+    looked at once, and by Python only if it could be a number after all.
     """
-    cells = pyarrow.compute.utf8_trim_whitespace(texts)
+    compute = pyarrow.compute
+    cells = compute.utf8_trim_whitespace(texts)
     marks = pyarrow.array(["", *reading.missing], type=pyarrow.large_string())
-    cells = pyarrow.compute.if_else(pyarrow.compute.is_in(cells, marks), None, cells)
+    cells = compute.if_else(compute.is_in(cells, marks), None, cells)
     group = "," if reading.decimal == "." else "."
     plain = cells  # with decimal points and without grouped thousands
-    if pyarrow.compute.any(pyarrow.compute.match_substring(cells, group)).as_py():
-        grouped = pyarrow.compute.match_substring_regex(cells, _GROUPED.format(group=group, decimal=reading.decimal))
-        plain = pyarrow.compute.if_else(grouped, pyarrow.compute.replace_substring(cells, group, ""), cells)
+    if compute.any(compute.match_substring(cells, group)).as_py():
+        is_grouped = compute.match_substring_regex(cells, _GROUPED.format(group=group, decimal=reading.decimal))
+        plain = compute.if_else(is_grouped, compute.replace_substring(cells, group, ""), cells)
     if reading.decimal == ",":
-        dotted = pyarrow.compute.match_substring(plain, ".")
-        plain = pyarrow.compute.replace_substring(pyarrow.compute.if_else(dotted, None, plain), ",", ".")
+        has_point = compute.match_substring(plain, ".")  # a point that groups no thousands: an odd cell
+        plain = compute.replace_substring(compute.if_else(has_point, None, plain), ",", ".")
     is_regular, values = regular(plain)
-    odd = pyarrow.compute.if_else(is_regular, None, cells).dictionary_encode()
-    # Of the others, each different text is looked at once, and in Python only where it could be a number after all.
-    long, long_labels, long_values = long_whole(odd.dictionary)
-    exact = pyarrow.compute.fill_null(pyarrow.compute.equal(in_full(long_values), long_labels), False)
-    long_labels = pyarrow.compute.if_else(exact, None, long_labels)
-    unclear = pyarrow.compute.and_not(pyarrow.compute.match_substring_regex(odd.dictionary, _UNCLEAR), long)
-    # One NaN more, at index -1, for the cells that are no odd text.
-    odd_values = np.append(np.where(exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
+    odd = compute.if_else(is_regular, None, cells).dictionary_encode()
+    # Long whole numbers become floats only where these have all their digits.
+    is_long, long_labels, long_values = long_whole(odd.dictionary)
+    is_exact = compute.fill_null(compute.equal(in_full(long_values), long_labels), False)
+    long_labels = compute.if_else(is_exact, None, long_labels)
+    # The last entry is for the cells that are not odd: their index is -1.
+    odd_values = np.append(np.where(is_exact.to_numpy(zero_copy_only=False), long_values, np.nan), np.nan)
+    # Python reads the odd texts that could be numbers.
+    is_unclear = compute.and_not(compute.match_substring_regex(odd.dictionary, _UNCLEAR), is_long)
     numbers, labels = [np.empty(0)], [pyarrow.array([], pyarrow.large_string())]
-    for part in in_parts(odd.dictionary.filter(unclear)):
+    for part in in_parts(odd.dictionary.filter(is_unclear)):
         readings = [_read_cell(text, reading.decimal) for text in part.to_pylist()]
         numbers.append(np.array([cell if isinstance(cell, float) else np.nan for cell in readings]))
         labels.append(pyarrow.array([None if isinstance(cell, float) else cell for cell in readings], labels[0].type))
-    odd_values[:-1][unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
+    odd_values[:-1][is_unclear.to_numpy(zero_copy_only=False)] = np.concatenate(numbers)
     codes = odd.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    odd_texts = pyarrow.compute.if_else(long, long_labels, odd.dictionary)
-    odd_texts = as_texts(pyarrow.compute.replace_with_mask(odd_texts, unclear, pyarrow.concat_arrays(labels)))
+    odd_texts = compute.if_else(is_long, long_labels, odd.dictionary)
+    odd_texts = as_texts(compute.replace_with_mask(odd_texts, is_unclear, pyarrow.concat_arrays(labels)))
     return np.where(codes >= 0, odd_values[codes], values), take_values(odd_texts, odd.indices)
 
 
 def _read_cell(text: str, decimal: str) -> float | str:
-    """Return a number where its float has the same class as the text, else that class."""
+    """Return a text as a float if `class_label` writes both alike, so that nothing is lost; else what it writes."""
     label = class_label(plain_number(text, decimal))
     value = as_number(label)
     return value if class_label(value) == label else label

@@ -17,22 +17,24 @@ from dpviz.errors import UserError
 from dpviz.later import pyarrow
 
 # ------------------------------------------------------------------------------ rows, separated before any cell is read
-# A row is a line, and a quote that is not closed ends with it; or, where that is declared, a CSV record, whose cells in
-# quotes may hold line breaks. No content of one row changes the number of rows, or where the others begin and end; or a
-# file of records is refused.
+# A row is a line, where a quote that is not closed ends with the line; or, where that is declared, a CSV record, whose
+# cells in quotes may hold line breaks. The content of one row must change neither the number of rows nor the place
+# where another row begins or ends: else one person's row would decide about others. A file of records for which that is
+# not sure is refused.
 
-MAX_LINE_BYTES = 1_000_000  # a longer row is one without any cell
-_BLOCK_BYTES = 16_000_000
-_HEADER_LINES = 20
-_BLOCK = 1 << 18  # bytes
-_PART = 2000  # rows
+MAX_LINE_BYTES = 1_000_000  # a longer row counts as one without any cell
+_BLOCK_BYTES = 16_000_000  # of rows that are cut into cells at a time
+_HEADER_LINES = 20  # at most, of a header whose cells hold line breaks
+_BLOCK = 1 << 18  # bytes that are decoded at a time
+_PART = 2000  # rows that are Python objects at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Consecutive pieces of a text.
+    """Consecutive rows of a text, which stays as it is: only their limits are stored.
 
-    data : the text in UTF-8. offsets : (rows + 1,) byte at which each piece begins, and at which the last one ends.
+    data : the text in UTF-8.
+    offsets : (rows + 1,) int64, the byte at which each row begins, and the byte after the last row.
     """
 
     data: bytes
@@ -56,7 +58,7 @@ class Rows:
         return self.data[self.offsets[row] : self.offsets[row + 1]].decode().strip("\r\n")
 
     def blocks(self, rows: int) -> Iterator["Rows"]:
-        """Yield all rows in blocks of `rows` rows, fewer where they are long."""
+        """Yield all rows in blocks of `rows` rows; where rows are long, of fewer, with _BLOCK_BYTES bytes at most."""
         start = 0
         while start < len(self):
             stop_by_bytes = int(np.searchsorted(self.offsets, self.offsets[start] + _BLOCK_BYTES, side="right")) - 1
@@ -70,25 +72,26 @@ def lines_of(data: bytes, returns: bool = False) -> Rows:
 
     Bytes that are no UTF-8 become "�".
 
-    returns : lines end in carriage returns, as on old Macs; a line feed is a blank then.
+    returns : true if lines end in carriage returns, as on old Macs; a line feed then becomes a blank.
     """
     data = _as_utf8(data.removeprefix(codecs.BOM_UTF8))
     if returns:
         data = data.replace(b"\n", b" ").replace(b"\r", b"\n")
-    breaks = np.frombuffer(data, dtype=np.uint8) == ord("\n")
-    offsets = np.zeros(int(breaks.sum()) + 2, dtype=np.int64)
-    offsets[1:-1] = np.flatnonzero(breaks)
-    offsets[1:-1] += 1
+    is_break = np.frombuffer(data, dtype=np.uint8) == ord("\n")
+    offsets = np.zeros(int(is_break.sum()) + 2, dtype=np.int64)
+    offsets[1:-1] = np.flatnonzero(is_break)
+    offsets[1:-1] += 1  # a line begins behind a break
     offsets[-1] = len(data)
     return Rows(data, offsets)
 
 
 def _as_utf8(data: bytes) -> bytes:
+    """Return a text in valid UTF-8: the same bytes, or with "�" in place of those that are none."""
     text = Rows(data, np.array([0, len(data)], dtype=np.int64))
     try:
         text.texts().validate(full=True)
     except pyarrow.ArrowInvalid:
-        # Piece by piece: as one `str` it would take up to four times the memory.
+        # Decode piece by piece: as one `str` the text would take up to four times the memory.
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         pieces = (data[start : start + _BLOCK] for start in range(0, len(data), _BLOCK))
         return b"".join([*(decoder.decode(piece).encode() for piece in pieces), decoder.decode(b"", True).encode()])
@@ -105,22 +108,25 @@ def named_separator(line: str) -> str | None:
 
 
 def _strict_pattern(separator: str) -> str:
-    """Return the pattern of rows in which every cell is free of quotes, or in quotes with quotes inside doubled."""
+    """Return a pattern for rows whose quotes are unambiguous.
+
+    Every cell is either free of quotes, or in quotes, with each quote inside it doubled.
+    """
     cell = rf'(?: *"(?:[^"]|"")*" *|[^"{separator}\r\n]*)'
     return rf"^{cell}(?:[{separator}]{cell})*[\r\n]*$"
 
 
 def _closed_pattern(separator: str) -> str:
-    """Return the pattern of rows at whose end no quote is open.
+    """Return a pattern for rows at whose end no quote is open.
 
-    As in `csv`, a quote within a cell that does not begin with one is a character like others.
+    As for the module `csv`, a quote inside a cell that does not begin with one is an ordinary character.
     """
     cell = rf'(?: *"(?:[^"]|"")*"(?:[^"{separator}][^{separator}]*)?| *[^" {separator}][^{separator}]*| *)'
     return rf"^{cell}(?:[{separator}]{cell})*[\r\n]*$"
 
 
 def _all_match(rows: Rows, indices: np.ndarray, pattern: str) -> bool:
-    """Return true if all rows at the indices match the pattern."""
+    """Return true if all rows at `indices` match a pattern, or if there are none."""
     matches = _match(rows.texts().take(pyarrow.array(indices)), pattern)
     return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
@@ -132,25 +138,27 @@ def _match(texts: "pyarrow.Array", pattern: str) -> "pyarrow.Array":
 def records(lines: Rows, separator: str) -> Rows:
     """Merge lines to CSV records. Raises UserError where it is not clear which quotes belong together.
 
-    Each record has an even number of quotes, so that the number in front of a record is even, too. If one record is
-    replaced by a text with an odd number, the file has an odd number and is refused; if by a text with an even number,
-    all others begin and end at the same characters.
+    A line break belongs to a cell if the number of quotes before it is odd. Each record has an even number of quotes,
+    so that the number of quotes before a record is even, too. This keeps rows independent: if one record is replaced by
+    a text with an odd number of quotes, the file has an odd number and is refused; if by a text with an even number,
+    all other records begin and end at the same characters.
     """
     quotes = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == ord('"'))
-    quote_counts = np.searchsorted(quotes, lines.offsets)  # in front of each line
+    quote_counts = np.searchsorted(quotes, lines.offsets)  # quotes before each line, and before the end
     quote_counts -= quote_counts[0]
     quote_counts &= 1  # in place: there may be millions
-    is_inside = quote_counts.astype(bool)
+    is_inside = quote_counts.astype(bool)  # true for lines that begin inside a cell in quotes
     if not is_inside.any():
         return lines
     merged = Rows(lines.data, lines.offsets[~is_inside])
-    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)
+    multiline = np.flatnonzero(np.diff(np.flatnonzero(~is_inside)) > 1)  # records of several lines
     if is_inside[-1] or not _all_match(merged, multiline, _strict_pattern(separator)):
         raise _not_closed()
     return merged
 
 
 def _not_closed() -> UserError:
+    """Return the error for a text with a quote that is opened and not closed."""
     return unreadable(
         'A " is opened that is not closed, so that it is not clear where rows end. Say that every line is a row, or '
         'write "" for a quote inside of a cell in quotes.'
@@ -172,7 +180,7 @@ def header_lines(lines: Rows, separator: str) -> int:
 
 
 def is_open(lines: Rows, separator: str) -> bool:
-    """Return true if a quote is open at the end of some line."""
+    """Return true if there is a line at whose end a quote is open."""
     with_quotes = np.flatnonzero(pyarrow.compute.match_substring(lines.texts(), '"').to_numpy(zero_copy_only=False))
     return not _all_match(lines, with_quotes, _closed_pattern(separator))
 
@@ -181,7 +189,7 @@ def is_open(lines: Rows, separator: str) -> bool:
 
 
 def cells_of(text: str, separator: str) -> list[str]:
-    """Cut a row into cells; an open quote ends with the row. A row that `csv` cannot read has no cells."""
+    """Cut one row into cells; a quote that is open ends with the row. A row that `csv` cannot read has no cells."""
     tidy = text.strip("\r\n").replace("\r\n", "\n").replace("\r", " ")
     try:
         return next(csv.reader([tidy], delimiter=separator, skipinitialspace=True), [])
@@ -190,35 +198,36 @@ def cells_of(text: str, separator: str) -> list[str]:
 
 
 def fits(cells: list[str], width: int) -> bool:
-    """Return true if a row has at most `width` cells; surplus blank cells do not count."""
+    """Return true if a row has at most `width` cells, apart from blank cells at its end."""
     return not any(cell.strip() for cell in cells[width:])
 
 
 def columns_of(rows: Rows, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
     """Cut rows into cells; return them by column, as texts, and the number of rows with more than `width` cells.
 
-    A row with fewer cells has empty ones in the last columns. One with more has empty ones only, since it is not known
-    which cell belongs to which column.
+    A row with fewer cells gets empty ones in the last columns. A row with more gets only empty cells, since it is not
+    known which cell belongs to which column. Arrow cuts the plain rows, without quotes and with `width` cells, in bulk;
+    `csv` reads the others.
     """
     texts, compute = rows.texts(), pyarrow.compute
     has_quotes = compute.match_substring(texts, '"').to_numpy(zero_copy_only=False)
     separators = compute.count_substring(texts, separator).to_numpy(zero_copy_only=False)
     is_plain = ~has_quotes & (separators == width - 1) & (np.diff(rows.offsets) <= MAX_LINE_BYTES)
-    plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()
-    indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)
+    plain_cells = compute.split_pattern(texts.filter(pyarrow.array(is_plain)), separator).flatten()  # row after row
+    plain_indices = pyarrow.array(np.cumsum(is_plain) - 1, mask=~is_plain)  # of each row among the plain ones
     other_columns, wide = _read_by_column(rows, np.flatnonzero(~is_plain), separator, width)
     columns = []
-    for column, cells in enumerate(other_columns):
-        plain = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width))).take(indices)
-        columns.append(compute.replace_with_mask(plain, pyarrow.array(~is_plain), cells))
+    for column, other_cells in enumerate(other_columns):
+        cells = plain_cells.take(pyarrow.array(np.arange(column, len(plain_cells), width)))
+        columns.append(compute.replace_with_mask(cells.take(plain_indices), pyarrow.array(~is_plain), other_cells))
     return columns, wide
 
 
 def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int) -> "tuple[list[pyarrow.Array], int]":
-    """Read the rows at the indices with `csv`; return cells and count as `columns_of` does."""
+    """Read the rows at `indices` with `csv`; return cells by column and the number of wide rows, as `columns_of`."""
     parts: list[list[pyarrow.Array]] = [[pyarrow.array([], pyarrow.large_string())] for _ in range(width)]
     wide, empty = 0, [""] * width
-    for start in range(0, len(indices), _PART):  # few of them are Python objects at a time
+    for start in range(0, len(indices), _PART):
         table = []
         for cells in _read_rows(rows, indices[start : start + _PART], separator):
             if len(cells) != width:
@@ -232,13 +241,17 @@ def _read_by_column(rows: Rows, indices: np.ndarray, separator: str, width: int)
 
 
 def _read_rows(rows: Rows, indices: np.ndarray, separator: str) -> list[list[str]]:
-    """Read the cells of the rows at the indices: all at once, or one by one where a row is long, has an open quote or
-    a carriage return."""
+    """Read the cells of the rows at `indices`.
+
+    They are read together, which is fast, unless a row is long, has a quote that is not closed, or a carriage return:
+    `csv` could then mix it with the next row, so that each is read alone.
+    """
     lengths, compute = rows.offsets[indices + 1] - rows.offsets[indices], pyarrow.compute
     if lengths.max() < csv.field_size_limit():
         texts = compute.utf8_rtrim(rows.texts().take(pyarrow.array(indices)), "\r\n")
         is_open_row = compute.invert(_match(texts, _closed_pattern(separator)))
-        if not compute.any(compute.or_(compute.match_substring(texts, "\r"), is_open_row)).as_py():
+        has_return = compute.match_substring(texts, "\r")
+        if not compute.any(compute.or_(has_return, is_open_row)).as_py():
             return [*csv.reader(texts.to_pylist(), delimiter=separator, skipinitialspace=True)]
     return [
         [] if length > MAX_LINE_BYTES else cells_of(rows.text(row), separator)
@@ -248,13 +261,13 @@ def _read_rows(rows: Rows, indices: np.ndarray, separator: str) -> list[list[str
 
 # ------------------------------------------------------------------------------------------------------------ the table
 
-LOOKED_AT = 1000  # rows
-_CHUNK_CELLS = 2_000_000
+LOOKED_AT = 1000  # first rows that are looked at to detect a reading
+_CHUNK_CELLS = 2_000_000  # that are read at a time
 _NO_KINDS = "Say of every column what it holds"
 
 
 def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
-    """Return the cells of the header, none without one, and the rows below it.
+    """Return the cells of the header, an empty list if the reading declares none, and the rows below it.
 
     Raises UserError for a header that is no text, and where it is not clear where rows end.
     """
@@ -267,12 +280,15 @@ def layout(data: bytes, reading: Reading) -> tuple[list[str], Rows]:
         lines = lines[len(blank_lines(lines)) :]
         if len(lines):
             count = 1 if reading.rows != "records" else header_lines(lines, reading.separator)
-            header, lines = _header(Rows(lines.data, lines.offsets[[0, count]]), reading.separator), lines[count:]
-    return header, records(lines, reading.separator) if reading.rows == "records" else lines
+            header = _header(Rows(lines.data, lines.offsets[[0, count]]), reading.separator)
+            lines = lines[count:]
+    if reading.rows == "records":
+        return header, records(lines, reading.separator)
+    return header, lines
 
 
 def blank_lines(lines: Rows) -> list[str]:
-    """Return the first lines that are blank or name the separator, like "sep=;": above a header, they are no rows."""
+    """Return the lines at the top that are blank or name the separator ("sep=;"): above a header they are no rows."""
     blank = []
     for row in range(min(len(lines), LOOKED_AT)):
         line = lines.text(row)
@@ -283,6 +299,7 @@ def blank_lines(lines: Rows) -> list[str]:
 
 
 def _header(line: Rows, separator: str) -> list[str]:
+    """Return the cells of the header, the only row of `line`. Raises UserError if it is too long or no text."""
     if line.offsets[1] - line.offsets[0] > MAX_LINE_BYTES:
         raise unreadable(f"A line of it is longer than {MAX_LINE_BYTES:,} bytes.")
     text = line.text(0)
@@ -292,7 +309,7 @@ def _header(line: Rows, separator: str) -> list[str]:
 
 
 def usual_width(rows: Rows, separator: str) -> int:
-    """Return the most frequent number of cells in the first rows."""
+    """Return the most frequent number of cells of the first rows, the largest of several; 0 without rows."""
     widths = Counter(len(cells_of(rows.text(row), separator)) for row in range(min(len(rows), LOOKED_AT)))
     return max(widths, key=lambda width: (widths[width], width), default=0)
 
@@ -300,9 +317,12 @@ def usual_width(rows: Rows, separator: str) -> int:
 def read_text(
     data: bytes, reading: Reading, max_rows: int | None, min_columns: int, max_columns: int
 ) -> "pyarrow.Table":
-    """Read a text into a table by a reading: for each name a column of numbers, one of texts, or both.
+    """Read a text file into a table, by a declared reading alone.
 
-    max_rows : a longer table is refused. Raises UserError for a text that cannot be read.
+    Each used column of the file becomes a column of numbers, one of texts, or both, under the same name.
+
+    max_rows : a longer table is refused, unless it is None. min_columns, max_columns : a table with fewer used columns
+        or more columns is refused. Raises UserError for a text that is refused or cannot be read.
     """
     header, rows = layout(data, reading)
     if not reading.header:
@@ -333,7 +353,9 @@ def read_text(
 
 
 def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: Reading) -> "pyarrow.Table":
+    """Read the cells of all rows, block by block; `names` and `kinds` are those of the file's columns."""
     used = [index for index, kind in enumerate(kinds) if kind != "unused"]
+    # By the index of a used column: the numbers of its cells, block by block, and its texts.
     numbers = {index: [np.empty(0)] for index in used}
     texts = {index: Column(as_texts(pyarrow.array([], pyarrow.large_string()))) for index in used}
     wide = 0
@@ -342,15 +364,15 @@ def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: R
         wide += surplus
         for index in used:
             values, cell_texts = read_cells(columns[index], reading)
-            if kinds[index] == "number":
+            if kinds[index] == "number":  # only whole numbers with too many digits for a float stay texts
                 cell_texts = select_texts(cell_texts, ~np.isnan(numbers_in(cell_texts.dictionary)))
             numbers[index].append(values)
             texts[index].add(cell_texts)
-    if wide and wide == len(rows) and not reading.kinds:  # where they are declared, no row refuses the file
+    if wide and wide == len(rows) and not reading.kinds:  # with declared kinds, no content of rows refuses the file
         raise _another_header(names)
     columns = []
     for index in used:
-        values, column_texts = np.concatenate(numbers.pop(index)), texts.pop(index).whole()
+        values, column_texts = np.concatenate(numbers.pop(index)), texts.pop(index).whole()  # `pop` frees memory
         if not len(column_texts.dictionary) or not np.isnan(values).all():
             columns.append((names[index], pyarrow.array(values)))
         if len(column_texts.dictionary):
@@ -359,6 +381,7 @@ def _read_table(rows: Rows, names: list[str], kinds: tuple[str, ...], reading: R
 
 
 def _another_header(names: list[str]) -> UserError:
+    """Return the error for a header that names fewer columns than every row has cells."""
     return UserError(
         f"Every row has more cells than the header, which has {len(names)} and begins with {shown(names[0])}. Give "
         "every column a name. Where numbers have decimal commas, put them in quotes or separate the cells by "

@@ -30,7 +30,7 @@ from dpviz.later import pd
 from dpviz.specification import Specification, sentences
 
 IDENTITY = r"^[0-9a-f]{32}$"
-CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)
+CONSTANT, CONSTANT_RANGE = "constant", (-1.0, 1.0)  # name and declared range of a feature that is 1 in every row
 NO_CATEGORIES: Mapping[str, parsing.Declared] = MappingProxyType({})
 Missing = Literal["fill", "drop"]
 Name = Annotated[str, Field(min_length=1, max_length=limits.MAX_NAME)]
@@ -44,8 +44,9 @@ def new_identity() -> str:
 class Upload(Specification):
     """The declarations of an uploaded table. Its array is passed separately, in `tables`, under `identity`.
 
-    identity : random, drawn for each upload and choice of columns. n : rows; public.
-        reading : how the file is read, as declared; None is `Reading()`.
+    identity : the name of the array in `tables`, drawn at random for each upload and choice of columns.
+    n : number of used rows, which counts as public.
+    reading : the declared way to read the file; None is `Reading()`.
     from_data : marks of the declarations that were read from the rows.
     """
 
@@ -68,11 +69,13 @@ class Upload(Specification):
 
     @property
     def read_from_rows(self) -> tuple[str, ...]:
-        """Phrases for declarations that were read from the rows, as of a `DataSpecification`.
+        """Phrases that name the declarations which were read from the rows; no budget accounts for that.
 
         The number of rows is one of them where rows are left out because of missing values.
         """
-        return (*in_words(self.from_data), *[ROWS] * (getattr(self, "missing", "fill") == "drop"))
+        phrases = in_words(self.from_data)
+        drops_rows = getattr(self, "missing", "fill") == "drop"
+        return (*phrases, ROWS) if drops_rows else phrases
 
     def carrying(self, rows: "np.ndarray | TableFile") -> Self:
         """Keep the rows with this object, for `carried`, as long as it lives; return the object."""
@@ -90,16 +93,18 @@ class Upload(Specification):
 
     @abstractmethod
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
-        """Make the rows of a table from `read_table`, of any length, by these declarations alone; note oddities.
+        """Make the array of a table from `read_table`, by these declarations alone, with notes about odd cells.
+
+        The frame may have any number of rows, so that it may be one block of a file.
 
         Raises UserError for a column that is missing.
         """
 
     def rows(self, frame: "pd.DataFrame") -> np.ndarray:
-        """Return the array (n, columns) of a table from `read_table`, read-only, as `read` makes it.
+        """Return the array (n, columns), read-only, that `read` makes of a whole table from `read_table`.
 
-        Raises UserError as `read` does, for another number of rows than n, and for a column of numbers that has none.
-        Other oddities are warnings.
+        Raises UserError as `read` does, for another number of rows than n, and for a column declared as numbers in
+        which there is none. Other odd cells make warnings.
         """
         result = self.read(frame)
         check_size(len(result.table), self.n)
@@ -114,7 +119,7 @@ class Upload(Specification):
         return result.table
 
     def blocks(self, file: TableFile) -> Iterator[np.ndarray]:
-        """Yield the array of a file in blocks of rows, in their order.
+        """Yield the array that `read` makes of a file, in blocks of rows in their order.
 
         Raises UserError as `read` does, and at the end for another number of rows than n.
         """
@@ -122,12 +127,15 @@ class Upload(Specification):
         for frame in file.blocks():
             block = self.read(frame).table
             count += len(block)
-            if len(block) and count <= self.n:
+            if len(block) and count <= self.n:  # the rest of a file that is too long is only counted
                 yield block
         check_size(count, self.n)
 
     def table(self, tables: Mapping[str, np.ndarray], columns: int, dtype: Any = np.float64) -> np.ndarray:
-        """Return its array (n, columns) from `tables`. Raises UserError if it is missing or does not fit."""
+        """Return the array (n, columns) of this upload from `tables`, where a file is read as a whole.
+
+        Raises UserError if it is missing, or has another shape or type.
+        """
         table: Any = tables.get(self.identity)
         if isinstance(table, TableFile):
             table = np.concatenate([*self.blocks(table)])
@@ -145,15 +153,15 @@ class UploadedTable(Upload, DatasetSpecification):
 
     identity, n, reading : as in `Upload`.
     bounds, names : declared range and column of each numeric feature.
-    categories, edges : the columns of declared categories, as in `CategoricalUpload`; each makes a feature of every
-        category.
+    categories, edges : the columns of declared categories, as in `CategoricalUpload`; each of their categories becomes
+        a feature that is 0 or 1.
     target : the column to predict. positive : its class that counts as +1; other classes and missing cells are -1.
     target_range : the declared range of a target that is a number; None for one of two classes.
     missing : "fill" puts the middle of the declared range where a feature, or a target that is a number, has no finite
         value. "drop" leaves out rows without such a number or without a target; then n depends on the data, although it
         counts as public.
-    constant : true for a further feature, the last numeric one, that is 1 in every row: at the upper end of its
-        range, it stays 1 however features are scaled to [0, 1] or [-1, 1], and is clipped with the others.
+    constant : true to add a feature, the last numeric one, that is 1 in every row. Since 1 is the upper end of its
+        range, it stays 1 if features are scaled to [0, 1] or [-1, 1]; it is clipped with the others.
     """
 
     kind: ClassVar[str] = "datasets.upload.table"
@@ -188,18 +196,24 @@ class UploadedTable(Upload, DatasetSpecification):
         return f"{columns}; target {self.target}, {target}{left_out}"
 
     def facts(self) -> DatasetFacts:
-        features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
+        """Return the facts: first the numeric features, then the constant one, then one for each category."""
+        bounds, names = self.bounds, self.names
+        if self.constant:
+            bounds, names = (*bounds, CONSTANT_RANGE), (*names, CONSTANT)
+        category_features = [f"{name}: {category}" for name, categories in self.categories for category in categories]
         return DatasetFacts(
             self.n,
-            (*self.bounds, *[CONSTANT_RANGE] * self.constant, *[(0.0, 1.0)] * len(features)),
-            (*self.names, *[CONSTANT] * self.constant, *features),
+            (*bounds, *[(0.0, 1.0)] * len(category_features)),
+            (*names, *category_features),
             tuple(len(categories) for _, categories in self.categories),
             self.target_range,
         )
 
     def read(self, frame: "pd.DataFrame") -> "RowsRead":
-        """Make columns of numeric features, of indices of categories in their lists, and of the target: -1 or +1, or a
-        number."""
+        """Make an array of the numeric features, a column for each column of categories, and the target.
+
+        A categorical cell becomes the position of its category in the list; the target is -1 or +1, or a number.
+        """
         result = read_rows(
             frame,
             self.names,
@@ -219,6 +233,7 @@ class UploadedTable(Upload, DatasetSpecification):
         return replace(result, table=table, notes=notes)
 
     def parts(self, tables: Mapping[str, np.ndarray]) -> Iterator[Dataset]:
+        """Yield the data set in blocks of rows if its table is a file, else as a whole."""
         file: Any = tables.get(self.identity)
         if not isinstance(file, TableFile):
             yield self.load(tables)
@@ -227,6 +242,10 @@ class UploadedTable(Upload, DatasetSpecification):
             yield self.model_copy(update={"n": len(block)}).load({self.identity: block})
 
     def raw_rows(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Return features (n, d) and targets (n,), from the columns that `read` makes.
+
+        Each column of positions of categories becomes a block of features that are 0 or 1.
+        """
         numeric = len(self.bounds)
         table = self.table(tables, numeric + len(self.categories) + 1)
         features = np.zeros((self.n, self.facts().d))
@@ -235,8 +254,9 @@ class UploadedTable(Upload, DatasetSpecification):
         features[:, numeric:start] = 1.0
         for (_, categories), codes in zip(self.categories, table[:, numeric:-1].T, strict=True):
             last = len(categories) - 1
-            is_listed = np.isin(codes, np.arange(last))
-            features[np.arange(self.n), start + np.where(is_listed, codes, last).astype(np.int64)] = 1.0
+            is_earlier = np.isin(codes, np.arange(last))
+            positions = np.where(is_earlier, codes, last).astype(np.int64)  # a code of no category becomes the last
+            features[np.arange(self.n), start + positions] = 1.0
             start += len(categories)
         return features, table[:, -1].copy()
 
@@ -251,13 +271,13 @@ class Prepared(Generic[U]):
     Parameters
     ----------
     table : ndarray (n, columns), read-only
-        `specification.rows` of the file; numbers are not yet clipped.
+        The array that `specification.rows` makes of the file; numbers are not clipped yet.
     specification : Upload
-        Load it with `{specification.identity: table}`.
+        The declarations; load its rows with `specification.load({specification.identity: table})`.
     dropped : int
-        Rows left out because of missing values.
+        Number of rows left out because of missing values.
     notes : tuple of str
-        Oddities of the file. They look at the data: for the uploader's eyes, not private.
+        Sentences about odd cells of the file. They look at the data: for the uploader's eyes, not private.
     """
 
     table: np.ndarray
@@ -270,8 +290,10 @@ class Prepared(Generic[U]):
 class RowsRead:
     """The rows of a file that are used.
 
-    table : (used rows, columns), read-only. kept : (rows of the file,) bool, true for rows that are used. notes : as in
-    `Prepared`. without_number : quoted names of the columns of numbers that have none.
+    table : (used rows, columns), read-only.
+    kept : (rows of the file,) bool, true for the rows that are used.
+    notes : as in `Prepared`.
+    without_number : quoted names of the columns that are declared as numbers and have none.
     """
 
     table: np.ndarray
@@ -290,12 +312,13 @@ def read_rows(
     missing: Missing,
     target_range: tuple[float, float] | None = None,
 ) -> RowsRead:
-    """Make features and labels of a table by declarations alone.
+    """Make features and labels of a table by declarations alone: an array (used rows, features + 1), the label last.
 
-    Without a target, all labels are 0. With a target range, the target is a number, else one of two classes.
-
-    A cell without a finite number becomes the middle of its range, so that replacing one row by any other changes one
-    row of the result; "drop" leaves such rows out, and rows without a target.
+    names, bounds : column and declared range of each feature.
+    target, positive : the target's column, and its class that becomes +1; without a target, all labels are 0.
+    target_range : the declared range of a target that is a number; None for one of two classes.
+    missing : with "fill", a cell without a finite number becomes the middle of its range, so that replacing one row of
+        the file by any other changes one row of the result. "drop" leaves out such rows, and rows without a target.
     """
     limits.check_columns(frame, names if target is None else (*names, target))
     table = np.zeros((len(frame), len(names) + 1))
@@ -303,7 +326,7 @@ def read_rows(
     columns = list(zip(names, bounds, strict=True))
     if target is not None and target_range is not None:
         columns.append((target, target_range))
-    unusable_counts, constant, empty = {}, list[str](), list[str]()
+    unusable_counts, constant, empty = {}, list[str](), list[str]()  # the lists hold quoted names of columns
     for position, (name, (low, high)) in enumerate(columns):
         values = numbers(frame[name])
         is_unusable = ~np.isfinite(values)
@@ -314,7 +337,9 @@ def read_rows(
             empty.append(shown(name))
         if name != target and values.size and (values == values[0]).all():
             constant.append(shown(name))
-    notes = [f"a column with one value only explains nothing and costs noise: {', '.join(constant)}"] * bool(constant)
+    notes = []
+    if constant:
+        notes.append(f"a column with one value only explains nothing and costs noise: {', '.join(constant)}")
     if empty:
         notes.append(
             "a column without any number becomes a constant; declare categories for texts, write 1 and 0 for yes and "
@@ -324,7 +349,8 @@ def read_rows(
         table[:, -1] = encode_target(frame[target], positive)
         is_missing = is_empty(frame[target])
         has_gap |= is_missing
-        notes += _target_notes(table[:, -1], int(is_missing.sum()) if missing == "fill" else 0, target, positive)
+        negative_by_default = int(is_missing.sum()) if missing == "fill" else 0
+        notes += _target_notes(table[:, -1], negative_by_default, target, positive)
     filled = [f"{count:,} in {shown(name)}" for name, count in unusable_counts.items() if count]
     if missing == "fill" and filled:
         notes.append(
@@ -337,7 +363,10 @@ def read_rows(
 
 
 def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) -> list[str]:
-    notes = [f"rows without a target, which count as the negative class: {missing:,}"] * bool(missing)
+    """Return notes about labels ±1: that `missing` of them were missing cells, and that all are equal."""
+    notes = []
+    if missing:
+        notes.append(f"rows without a target, which count as the negative class: {missing:,}")
     if labels.size and abs(labels.sum()) == labels.size:
         count = "every row" if labels[0] > 0 else "no row"
         notes.append(
@@ -347,12 +376,13 @@ def _target_notes(labels: np.ndarray, missing: int, target: str, positive: str) 
 
 
 def _other_notes(counts: Mapping[str, int]) -> list[str]:
-    parts = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
-    return [f"rows in the category “{parsing.OTHER}”: {_join_first(parts)}"] * bool(parts)
+    """Return a note about the columns that have rows in the category "other", by their counts of these, or no note."""
+    phrases = [f"{count:,} in {shown(name)}" for name, count in counts.items() if count]
+    return [f"rows in the category “{parsing.OTHER}”: {_join_first(phrases)}"] if phrases else []
 
 
-def _join_first(parts: Sequence[str]) -> str:
-    return ", ".join(parts[:8]) + (" and more" if len(parts) > 8 else "")
+def _join_first(phrases: Sequence[str]) -> str:
+    return ", ".join(phrases[:8]) + (" and more" if len(phrases) > 8 else "")
 
 
 def in_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> list[str]:
@@ -361,7 +391,7 @@ def in_ranges(names: Sequence[str], bounds: Sequence[tuple[float, float]]) -> li
 
 
 def check_size(count: int, n: int) -> None:
-    """Raise UserError unless a table has n rows."""
+    """Raise UserError unless the `count` used rows of a file are the n rows that its settings were made for."""
     if count != n:
         raise UserError(
             f"It has {count:,} rows that can be used, and these settings are for {n:,}. Choose the file that they were "
@@ -397,7 +427,7 @@ def prepare(
     Parameters
     ----------
     target, positive
-        The target column, and the class of it that counts as +1; None with a target that is a number, only.
+        The target column, and the class of it that counts as +1; None only for a target that is a number.
     features : sequence of str
         Numeric columns (true/false counts as 1/0).
     bounds : mapping of column name to (low, high)
@@ -406,8 +436,8 @@ def prepare(
         Leave out the rows in which the target is missing or a feature is no finite number. The number of rows that
         remain counts as public, and depends on the data. Otherwise such cells are filled; see `UploadedTable`.
     identity, reading : optional
-        32 hexadecimal digits, random if None; the declared reading of the file, so that it can be read in the same way
-        again, None being `Reading()`.
+        The name of the table, 32 hexadecimal digits, random if None. The declared reading of the file, stored so that
+        the file can be read in the same way again; None is `Reading()`.
     categories : mapping of column name to declared categories
         Further columns, as in `prepare_categories`: each category becomes a feature that is 0 or 1.
     target_range, constant
@@ -446,14 +476,14 @@ def ranges_of(names: Sequence[str], bounds: Mapping[str, tuple[float, float]]) -
 
 
 def prepared(cls: type[U], frame: "pd.DataFrame", identity: str | None, **declared: Any) -> Prepared[U]:
-    """Make an upload of class `cls` with the declarations, and read the rows of a table by it.
+    """Make an upload of class `cls` with the declarations, and read the rows of a table from `read_table` by it.
 
     Raises UserError for declarations that do not go together, and for fewer than MIN_ROWS rows.
     """
     limits.check_rows(len(frame), len(frame))
-    with sentences(cls):
+    with sentences(cls):  # errors of the declarations become sentences for the user
         upload = cls(identity=new_identity() if identity is None else identity, n=len(frame), **declared)
     result = upload.read(frame)
-    n = len(result.table)
+    n = len(result.table)  # fewer than the rows of the file where rows are left out
     limits.check_rows(len(frame), n)
     return Prepared(result.table, upload.replaced(n=n), len(frame) - n, result.notes)
