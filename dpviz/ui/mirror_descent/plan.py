@@ -80,7 +80,7 @@ def drawings(view: PlanView) -> Iterator[Chart]:
 
 def options(view: PlanView) -> Options:
     """Return how the curves of a run of this experiment are drawn."""
-    useful = {label: bounds.told(bound, facts_of(view)) for label, bound in view.theory.items()}
+    useful = {label: bounds.where_useful(bound, facts_of(view)) for label, bound in view.theory.items()}
     useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
     bound = {"bound": useful} if useful else {}
     remarks = {"bound": "The bound is on the mean."}

@@ -135,7 +135,7 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
     all_answers = {name: game.answers(arm_trace.output["x"]) for name, arm_trace in arm_traces.items()}
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
     caption = f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}"
-    cells = figures.marginals(game.marginals.cells, truth, answers, words=caption)
+    cells = figures.marginals(game.marginals.cells, truth, answers, caption=caption)
     errors = figures.error_histogram(truth, all_answers, arm_styles(run.experiment.arms), privacy=privacy)
     return charts.beside((cells, panel.key("chart_marginals_0")), (errors, panel.key("chart_marginals_1")))
 
