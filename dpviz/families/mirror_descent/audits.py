@@ -58,6 +58,7 @@ def game(first: float = -1.0) -> Neighbours:
 def regression(other: Row = (1.0, 1.0, -1.0)) -> Neighbours:
     """Return the regression on D and on D'. The first row has two features and a label: (1, 1, 1) on D and `other` on
     D'; all other rows are 0."""
+    # The l1 ball of two weights has four vertices, and the second player has one.
     facts = replace(SparseRegression(dimension=3).facts(), n=ROWS, d=5, d_x=4)
 
     def build(first_row: Row) -> LearningGame:

@@ -172,6 +172,7 @@ def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: plannin
     """
 
     def is_enough(log_rows: float) -> bool:
+        """Return True if the bound with e^log_rows rows is at most the target."""
         return float(bound_over_rows(facts, budget, [math.exp(log_rows)], draws)[0]) <= target
 
     low, high = math.log(2), math.log(1e9)

@@ -103,6 +103,7 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
 
 
 def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling) -> go.Figure:
+    """Draw the figure of `bound_by_rounds`; without lines if there is no budget, or if the bound says nothing."""
     draws, share_x, batching = sampling
     title = bound_title(facts.d_y == 1)
     if not budget.private:

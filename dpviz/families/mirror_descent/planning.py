@@ -68,7 +68,7 @@ USUAL = Sampling()
 
 
 def players(facts: GameFacts, draws: Draws = 1) -> tuple[theory.Player, ...]:
-    """Return the constants of the players that have a choice, x before y; of one player in minimisation."""
+    """Return the constants of each player that has a choice, x before y. In minimisation there is only x."""
     draws_x, draws_y = per_player(draws)
     constants = (
         (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x, draws_x),
@@ -253,8 +253,10 @@ def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Eve
     """
     events: list[Event] = []
     rounds: list[int] = []
-    for t, pair in enumerate(zip(*(values.tolist() for values in ranges), strict=True), 1):
-        for eta, times in zip(pair, per_player(draws), strict=True):
+    ranges_x, ranges_y = ranges
+    draws_x, draws_y = per_player(draws)
+    for t, (eta_x, eta_y) in enumerate(zip(ranges_x.tolist(), ranges_y.tolist(), strict=True), 1):
+        for eta, times in ((eta_x, draws_x), (eta_y, draws_y)):
             if eta > 0:
                 events.append(selections(eta, times))
                 rounds.append(t)

@@ -47,7 +47,8 @@ def tau_paper(
     different numbers of draws, their mean.
     """
     total_draws = 2 * draws * np.asarray(rounds, float)
-    return np.asarray(advanced_draw(epsilon, total_draws, delta) * np.asarray(batch, float) / (4 * lipschitz))
+    epsilon_of_draw = advanced_draw(epsilon, total_draws, delta)
+    return np.asarray(epsilon_of_draw * np.asarray(batch, float) / (4 * lipschitz))
 
 
 def tau_paper_anytime(batch: int, epsilon: float, delta: float, lipschitz: float, draws: ArrayLike) -> Floats:
@@ -55,7 +56,8 @@ def tau_paper_anytime(batch: int, epsilon: float, delta: float, lipschitz: float
 
     Each draw is counted as 8 L0 τ/B-DP, which is twice its cost (E4).
     """
-    return np.asarray(advanced_draw(epsilon, draws, delta) * batch / (8 * lipschitz))
+    epsilon_of_draw = advanced_draw(epsilon, draws, delta)
+    return np.asarray(epsilon_of_draw * batch / (8 * lipschitz))
 
 
 def tau_paper_bias_reduced(stop: ArrayLike, batch: int, epsilon: float, delta: float, lipschitz: float) -> Floats:
@@ -74,7 +76,8 @@ def tau_paper_synthetic(rounds: ArrayLike, n: int, epsilon: float, delta: float,
     Every round is counted at the range of the last one, though ranges grow from 0 (E12). draws : K.
     """
     rounds = np.asarray(rounds, float)
-    return np.asarray(advanced_draw(epsilon, rounds * draws, delta) * n / (2 * rounds))
+    epsilon_of_draw = advanced_draw(epsilon, rounds * draws, delta)
+    return np.asarray(epsilon_of_draw * n / (2 * rounds))
 
 
 def paper_bound(

@@ -97,11 +97,11 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
     best, uniform = expectation.best, f"uniform play: {_two_digits(expectation.uniform)}"
     errors = _list([_two_digits(expectation.medians[label]) for label in best], "and")
     they_are = "It is" if len(best) == 1 else "They are"
-    add = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
+    suggestion = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
     if not expectation.inside:
         return (
             "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
-            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform}).{add}"
+            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform}).{suggestion}"
         )
     if best[0] in expectation.useless:
         return (
@@ -109,7 +109,7 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
             "generated data, medians at default settings, interpolated to your rows, budget, strategies and "
             "rounds."
         )
-    sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{add}"]
+    sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{suggestion}"]
     if OWN in chosen and OWN in expectation.medians and OWN not in best:
         sentences.append(f"{OWN}: about {_two_digits(expectation.medians[OWN])}.")
     useless = [label for label in expectation.useless if label in chosen]
@@ -264,6 +264,7 @@ def guessing(label: str, model: Rates, guess: Rates, rows: int) -> str:
     """
 
     def over_all_rows(rates: np.ndarray) -> float:
+        """Return the rate of all rows, the last column of (R, G + 1) rates: its median over the R runs."""
         return float(np.median(rates[:, -1]))
 
     error, selected = over_all_rows(model.error), over_all_rows(model.selection)

@@ -108,6 +108,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     # ---------------------------------------------------------------------------------------------------------- plan
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with the largest step sizes for which the budget pays, T rounds and K draws per player and
+        round."""
         rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
@@ -119,7 +121,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             caps = planning.private_steps(facts, budget, row_weights, total_draws, split, self.accounting, rounds)
             largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
         steps = [self.step_size(facts, rounds, p, self.relative_step * step) for p, step in enumerate(largest)]
-        # Bounded range η of a draw in each round: one row moves the scores by up to its weight times the oscillation.
+        # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
         ranges = tuple(
             2 * oscillation * step * row_weights if budget.private and share else np.zeros(rounds)
             for oscillation, step, share in zip((facts.oscillation_x, facts.oscillation_y), steps, split, strict=True)
@@ -225,6 +227,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     # ----------------------------------------------------------------------------------------------------------- run
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Play the rounds for all R replicates, and yield a snapshot after each, with the averages of the drawn
+        vertices."""
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
         batch = int(plan.rows[0])
@@ -320,6 +324,7 @@ class SyntheticData(VertexSampling):
         return False
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan of vertex sampling. Raise UserError unless the problem is synthetic data."""
         if facts.oscillation_x > 0 or facts.d_x == 1:
             raise UserError(
                 "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
@@ -392,6 +397,8 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         return self.play.has_internal(facts)
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan of vertex sampling with a part of the budget, and one more release after the last round, of
+        the gap."""
         planning.refuse_without_privacy(budget, self.title)
         if not facts.gap_change:
             raise UserError(
@@ -415,6 +422,7 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run vertex sampling, and release the bound on the gap of its output with the last snapshot; NaN before."""
         bound = np.full(mechanisms.replicates, np.nan)
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         for snapshot in self.play.run(problem, plan, mechanisms):
@@ -439,5 +447,6 @@ def certifying_event(part: Budget) -> events.Event:
 def upper_quantile(event: events.Event, scale: float) -> float:
     """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`: that
     quantile of the noise of an event (Laplace or Gaussian). scale : of the noise."""
-    standard = -math.log(2 * (1 - CONFIDENCE)) if isinstance(event, events.Laplace) else float(ndtri(CONFIDENCE))
-    return scale * standard
+    is_laplace = isinstance(event, events.Laplace)
+    standard_quantile = -math.log(2 * (1 - CONFIDENCE)) if is_laplace else float(ndtri(CONFIDENCE))
+    return scale * standard_quantile

@@ -50,6 +50,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Return the total number of vertices that are drawn."""
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one draw per round, all of the same cost. Raise UserError for synthetic data."""
         count = self.count()
         turns = self._turns(facts)
         if budget.private:
@@ -80,6 +81,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         return [players[t % len(players)] for t in range(self.count())]
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Draw in turn for all R replicates, and yield the averages of the drawn vertices after each draw."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]  # of utilities, by one row
@@ -148,6 +150,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
     rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan without privacy. Raise UserError if there is a budget."""
         if budget.private:
             raise UserError(
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
@@ -165,6 +168,7 @@ class TunedReference(planning.GameAlgorithm[Game]):
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all methods side by side, and yield the best strategies so far after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)
@@ -281,6 +285,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one release, in the first round. Raise UserError without a payoff matrix of moderate
+        size."""
         if not facts.payoff_bound:
             raise UserError(
                 "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
@@ -295,6 +301,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             )
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
+        # A row moves each of the d_x d_y entries by up to 2 payoff_bound/n.
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
         steps = [
             planning.bold_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
@@ -317,6 +324,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         return super().memory(plan, replicates, problem) + 20.0 * (replicates * facts.d_x * facts.d_y)
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the noisy matrices of all R replicates, solve them, and yield the average strategies after each
+        round."""
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
@@ -392,6 +401,7 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         )
 
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Select, measure and correct in each round for all R replicates, and yield the histogram x after it."""
         check_facts(problem, plan.facts)
         replicates = mechanisms.replicates
         x, y = problem.facts.uniform(replicates)
@@ -435,6 +445,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one release of all tables, in the first round of the fit."""
         _needs_marginals(facts)
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event = Gaussian(math.sqrt(2 * rho))
@@ -450,6 +461,8 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
         )
 
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the noisy tables of all R replicates, and yield the fitted histogram x after each round of the
+        fit."""
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})

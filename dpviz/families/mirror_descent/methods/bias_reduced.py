@@ -53,6 +53,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan, under a filter for the cost of the draws, because their number is random. Raise UserError
+        without a budget, or with fewer than U B rows."""
         planning.refuse_without_privacy(budget, self.title)
         unit = self.rows_per_draw or facts.n // self.stop_level  # B
         level = theory.largest_level(self.stop_level)  # M
@@ -111,6 +113,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         return theory.mean_batches(int(plan.resolved["level"])) + 0.25
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Play the rounds of all replicates that have not ended, and yield a snapshot after each with the averages of
+        the released vertices."""
         check_facts(problem, plan.facts)
         assert isinstance(plan.terms, Filter)
         facts, replicates = problem.facts, mechanisms.replicates

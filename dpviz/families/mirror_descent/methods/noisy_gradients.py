@@ -79,6 +79,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with the draws of the refreshes and of the output. Raise UserError for a game of two
+        players."""
         require_one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)
         rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
@@ -141,6 +143,8 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         return super().memory(plan, replicates, problem) + 8.0 * stored * replicates * plan.facts.d
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates; the output of a snapshot is the average of the vertices drawn last, after the last
+        round that of the output draws."""
         check_facts(problem, plan.facts)
         facts, replicates = problem.facts, mechanisms.replicates
         if plan.iterations * replicates * facts.d_x > MAX_STORED:
@@ -207,6 +211,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one draw per round. Raise UserError for a game of two players."""
         require_one_player(facts, self.title)
         rounds = self.chosen_vertices
         if budget.private:
@@ -224,6 +229,7 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates, and yield their strategies after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         x, y = facts.uniform(mechanisms.replicates)
@@ -258,7 +264,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     geometry: ClassVar[theory.Geometry]  # of the method's steps
 
     def released_settings(self) -> str:
-        """Return the settings as JSON, without those of the split between the players if it is even."""
+        """Return the settings that the releases depend on, as JSON; those of the split between the players only where
+        it is not even, so that even splits draw the noise that they had before these settings existed."""
         is_even = self.split == "own" and self.share_x == planning.EVEN
         return self.settings_without(("share_x", "split") if is_even else ())
 
@@ -292,6 +299,8 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         """
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with equal noise in all rounds, of T releases with all rows or of T blocks in a single
+        pass."""
         rounds = self.rounds(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         is_single_pass = self.batching == "single"
@@ -332,14 +341,16 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         return planning.shares(facts, best_x)
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates, and yield the averages of their strategies after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         strategies = facts.uniform(mechanisms.replicates)
         totals: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # sums of strategies
         sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # of gradients times step sizes
-        pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]
+        pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]  # of x and of y: the gradient reads data
         lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates that have diverged
         yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
+        # In a single pass each round has a block of rows, and one event pays for all blocks.
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
