@@ -33,11 +33,15 @@ def presets() -> Mapping[str, tuple[Preset, ...]]:
 
 
 def preset_names() -> Iterator[tuple[str, str]]:
-    """Yield the family and the name of every preset. The name is the first line of each preset in its file, so that no
-    family is imported and no file is parsed: both take longer than to plan a preset."""
-    for file in sorted(file for folder in __path__ for file in Path(folder).glob("*/presets.toml")):
-        for name in re.findall(r'^\[\[preset\]\]\s+name = (".*")$', file.read_text("utf-8"), re.MULTILINE):
-            yield file.parent.name, json.loads(name)
+    """Yield the family and the name of every preset, such as ("accelerated", …).
+
+    A pattern finds the names in the families' files, where the name is the first line of each preset. To import the
+    families, or to parse the files, would take longer than to plan a preset.
+    """
+    files = [file for folder in __path__ for file in Path(folder).glob("*/presets.toml")]
+    for file in sorted(files):
+        for quoted_name in re.findall(r'^\[\[preset\]\]\s+name = (".*")$', file.read_text("utf-8"), re.MULTILINE):
+            yield file.parent.name, json.loads(quoted_name)
 
 
 def preset(family: str, name: str) -> Preset:
@@ -52,13 +56,13 @@ def audits() -> "Mapping[str, tuple[Case, ...]]":
 
 
 def broken() -> "tuple[Broken, ...]":
-    """Return the algorithms of all families with a mistake made on purpose, for audits to find."""
+    """Return the algorithms of all families that contain a mistake on purpose, which audits should find."""
     return tuple(mistake for _, module in _modules("audits") for mistake in getattr(module, "BROKEN", ()))
 
 
-def _modules(part: str) -> Iterator[tuple[str, Any]]:
-    """Yield the name of each family that has a module called `part`, such as "audits", and the module."""
+def _modules(module_name: str) -> Iterator[tuple[str, Any]]:
+    """Import the module with this name, such as "audits", of every family that has one; yield (family, module)."""
     for family in pkgutil.iter_modules(__path__):
-        address = f"{__name__}.{family.name}.{part}"
-        if find_spec(address) is not None:
-            yield family.name, importlib.import_module(address)
+        full_name = f"{__name__}.{family.name}.{module_name}"
+        if find_spec(full_name) is not None:
+            yield family.name, importlib.import_module(full_name)

@@ -453,7 +453,7 @@ def raw_walk(moves: bool) -> Patch:
 
         return wrong
 
-    return both(instead(Estimates, "seen", noted), instead(Walk, "go", going))
+    return both(instead(Estimates, "diagnostics", noted), instead(Walk, "step", going))
 
 
 def with_clipped_share(true: Any) -> Any:

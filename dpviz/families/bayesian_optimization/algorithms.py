@@ -1,5 +1,10 @@
-"""Descent on private validation losses: steps along noisy means of the users' clipped gradients, which are estimated
-from a few evaluations nearby (DP-GIBO: Sopa, Marusic, Avella-Medina, Cunningham 2025), or known (DP-GD)."""
+"""Methods that tune settings θ on the losses of n users of validation data, with privacy for each user.
+
+Two methods descend along noisy means of the users' clipped gradients. DP-GIBO (Sopa, Marusic, Avella-Medina, Cunningham
+2025) estimates these gradients from a few evaluations nearby; DP-GD has the exact ones. Two others search the whole
+box: random search, and Bayesian optimisation with an upper confidence bound. An evaluation of a setting is one training
+of a model; it gives the losses of all users.
+"""
 
 import math
 from abc import abstractmethod
@@ -32,14 +37,15 @@ UNCERTAINTY = Metric(
     "gradient_uncertainty", "Largest standard deviation of the gradient, per unit of a loss", released=True, scale="log"
 )
 RULES = {"adagrad": "AdaGrad: each coordinate at its own pace", "sgd": "Plain steps"}
-BY_NAME = ("share", "noise_factor")  # the settings that the name of a method says
+BY_NAME = ("share", "noise_factor")  # settings in which methods differ that have other labels
 # Hue and dash of DP-GIBO with a part of the budget, with far too little noise assumed, too little, and too much.
 OTHER_LOOKS = (2, 3), (2, 2), (2, 1), (3, 2)
-UNCLIPPED = DIVERGED  # a clip that no gradient reaches; finite, because a sensitivity is, even without noise
+UNCLIPPED = DIVERGED  # a clip that no gradient reaches; not infinite, because sensitivities must be finite
 
 
 class Descent(Algorithm[TuningProblem, TuningFacts]):
-    """Descent θ ← Π(θ - η g̃), where g̃ is the noisy mean of the users' gradients, each clipped to length B."""
+    """Base of the descent methods: θ ← Π(θ - η g̃), where g̃ is the noisy mean of the users' gradients, each clipped to
+    length B, η the step size and Π the projection to the box."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (TRAININGS, SECONDS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or a smaller clip."
@@ -77,6 +83,8 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
     )
 
     def released_settings(self) -> str:
+        """Return the settings that the releases depend on, as JSON; the share and the noise factor only where they are
+        not 1, so that methods without them draw the noise that they had before these settings existed."""
         return self.settings_without([name for name in BY_NAME if getattr(self, name, 1.0) == 1.0])
 
     @abstractmethod
@@ -85,12 +93,13 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
 
     @abstractmethod
     def _estimates(self, problem: TuningProblem, replicates: int) -> "Estimates":
-        """Return the object that estimates gradients."""
+        """Return the object that a run asks for the users' gradients."""
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
-        steps = np.ones(self.iterations)
-        rho = calibration.calibrate_gaussian(budget, steps, facts.n, facts.n, facts.released)
-        events = calibration.gaussian_events(self.share**2 * rho, facts.n, facts.n)
+        """Return the plan with equal Gaussian noise in all T steps."""
+        ones = np.ones(self.iterations)  # all steps get equal parts of the budget
+        rho = calibration.calibrate_gaussian(budget, ones, facts.n, facts.n, facts.released)
+        events = calibration.gaussian_events(self.share**2 * rho, facts.n, facts.n)  # the share is of μ, and ρ = μ²/2
         scales = [noise_scale(event, facts.gradient_sensitivity(self.clip)) for event in events]
         return Plan.fixed(
             facts,
@@ -99,105 +108,124 @@ class Descent(Algorithm[TuningProblem, TuningFacts]):
             noise={"gradient": np.array(scales)},
             resolved=self._resolved(facts),
             notes=planning.warnings(facts, self.clip, scales[0]) + self._notes(facts),
-            step_size=self.step_size * steps,
-            clip=(self.clip if budget.private or self.clip_always else UNCLIPPED) * steps,
+            step_size=self.step_size * ones,
+            clip=(self.clip if budget.private or self.clip_always else UNCLIPPED) * ones,
         )
 
     def _resolved(self, facts: TuningFacts) -> Mapping[str, float]:
+        """Return the numbers that follow from settings and facts, by name, for the plan."""
         return {"expected_trainings": self._trainings(facts)}
 
     def _notes(self, facts: TuningFacts) -> tuple[str, ...]:
+        """Return further warnings for the plan."""
         return ()
 
     def has_internal(self, facts: TuningFacts) -> bool:
         return True
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates, and yield their iterates after each step."""
         check_facts(problem, plan.facts)
         walk = Walk(problem.facts, mechanisms, self.rule)
         estimates = self._estimates(problem, mechanisms.replicates)
         steps = zip(plan.events, plan.schedule["step_size"].tolist(), plan.schedule["clip"].tolist(), strict=True)
-        yield Snapshot(0, {"x": walk.x}, {NOISY_NORM.name: walk.norm, **estimates.released}, estimates.seen(walk.x))
-        for t, (event, step, clip) in enumerate(steps, 1):
-            query = estimates.at(walk.x, clip)
-            internal = estimates.seen(walk.x, query)
-            walk.go(mechanisms.gaussian(query, event), step)
+        released = {NOISY_NORM.name: walk.norm, **estimates.released}
+        yield Snapshot(0, {"x": walk.x}, released, estimates.diagnostics(walk.x))
+        for t, (event, step_size, clip) in enumerate(steps, 1):
+            query = estimates.mean_gradient(walk.x, clip)
+            internal = estimates.diagnostics(walk.x, query)
+            walk.step(mechanisms.gaussian(query, event), step_size)
             released = {NOISY_NORM.name: walk.norm, **estimates.released}
             yield Snapshot(t, {"x": walk.x}, released, internal, status=divergence_status(walk.lost))
 
 
 class Walk:
-    """Iterates of the replicates. x : (R, d) in the box. norm : (R,) of the last noisy gradient. lost : (R,) bool, the
-    replicates that have diverged."""
+    """The iterates of all replicates in a descent.
+
+    x : (R, d) iterates, in the box. norm : (R,) lengths of the last noisy gradients. lost : (R,) True for replicates
+    that have diverged.
+    """
 
     def __init__(self, facts: TuningFacts, mechanisms: Mechanisms, rule: Literal["adagrad", "sgd"]) -> None:
         self.low, self.high = facts.box
         self.x, self._rule = facts.starting_points(mechanisms.common), rule
         self.norm, self.lost = np.full(len(self.x), np.nan), np.zeros(len(self.x), dtype=bool)
-        self._squares = np.zeros_like(self.x)
+        self._squares = np.zeros_like(self.x)  # AdaGrad: sums of squared gradients
 
-    def go(self, gradient: np.ndarray, step: float) -> None:
-        """Step against noisy gradients (R, d); replicates that diverge stay where they are."""
+    def step(self, gradient: np.ndarray, step_size: float) -> None:
+        """Step against the noisy gradients (R, d) and project to the box; replicates that diverge stay in place."""
         self.lost = self.lost | ~(np.abs(gradient).max(axis=1) < DIVERGED)
         gradient = np.where(self.lost[:, None], 0.0, gradient)
         self.norm = np.linalg.norm(gradient, axis=1)
         if self._rule == "adagrad":
             self._squares = self._squares + gradient**2
             gradient = gradient / (np.sqrt(self._squares) + 1e-8)
-        self.x = np.clip(self.x - step * gradient, self.low, self.high)
+        self.x = np.clip(self.x - step_size * gradient, self.low, self.high)
 
 
-def taken(evaluations: Evaluations) -> dict[str, np.ndarray]:
-    """Return the series of the trainings so far and of their declared time in seconds, (R,) each."""
+def training_series(evaluations: Evaluations) -> dict[str, np.ndarray]:
+    """Return, by name of the metric, (R,) the trainings so far and (R,) their declared time in seconds."""
     count = evaluations.count.astype(float)
     return {TRAININGS.name: count, SECONDS.name: count * evaluations.facts.training_seconds}
 
 
 class Estimates:
-    """Users' gradients at the replicates' iterates: here the exact ones, where they are known."""
+    """Gradients of the users' losses at the replicates' iterates: the exact ones, where they are known."""
 
     def __init__(self, evaluations: Evaluations) -> None:
         self._evaluations = evaluations
 
     @property
     def released(self) -> dict[str, np.ndarray]:
-        """Released series (R,); functions of iterates, box and kernel only."""
-        return taken(self._evaluations)
+        """Values (R,) of the metrics that may be released after a step, by name: they are functions of the iterates,
+        the box and the kernel only."""
+        return training_series(self._evaluations)
 
-    def seen(self, x: np.ndarray, query: releases.Query | None = None) -> dict[str, np.ndarray]:
-        """Return series for diagnostics: x (R, d), the mean of the clipped gradients there, and the share of users
-        whose gradient was clipped. query : the mean, None before the first step."""
+    def diagnostics(self, x: np.ndarray, query: releases.Query | None = None) -> dict[str, np.ndarray]:
+        """Return the values of a step that may not be released, by name: the iterates x (R, d), the mean of the clipped
+        gradients there, and (R,) the share of the users whose gradient was clipped.
+
+        query : the mean; None before the first step.
+        """
         gradient = np.zeros_like(x) if query is None else query.value
         return {"x": x, "gradient": gradient, "clipped": self._evaluations.clipped_share.copy()}
 
-    def at(self, x: np.ndarray, clip: float) -> releases.Query:
+    def mean_gradient(self, x: np.ndarray, clip: float) -> releases.Query:
         """Return the mean of the users' gradients at x (R, d), each clipped to the length `clip`."""
         return self._evaluations.exact_gradient(x, clip)
 
 
 class Posteriors(Estimates):
-    """Estimates of the users' gradients from evaluations nearby: the same points and weights for all users, independent
-    of their losses."""
+    """Estimates of the users' gradients from evaluations near the iterates, by Gaussian processes.
+
+    A replicate evaluates the same points for all users and gives them the same weights in the estimates. Neither
+    depends on a loss, so that only the mean gradient needs noise.
+    """
 
     def __init__(self, evaluations: Evaluations, batches: Batches) -> None:
         super().__init__(evaluations)
         count, d = len(evaluations.count), len(batches.low)
         self._batches = batches
-        self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count
+        self._known = [posterior.Evaluated(batches.surrogate, np.empty((0, d)))] * count  # evaluated points, of each
         self._series = {name: np.full(count, np.nan) for name in (BATCH_SIZE.name, UNEXPLAINED.name, UNCERTAINTY.name)}
 
     @property
     def released(self) -> dict[str, np.ndarray]:
+        """The same series, and the size of the last batch with the uncertainty about the gradient after it; NaN before
+        the first step."""
         return {**super().released, **self._series}
 
-    def at(self, x: np.ndarray, clip: float) -> releases.Query:
+    def mean_gradient(self, x: np.ndarray, clip: float) -> releases.Query:
+        """Evaluate the next batch of points near x (R, d) and return the mean of the users' estimated gradients at x,
+        each clipped to the length `clip`."""
         series = {name: np.empty(len(x)) for name in self._series}
         points, weights = [], []
         for r, theta in enumerate(x):
             checkpoint()
-            trial = self._batches.chosen(self._known[r], theta)
+            trial = self._batches.next_batch(self._known[r], theta)
             self._known[r] = trial.known.latest(self._batches.window)
-            local = trial if self._known[r] is trial.known else self._known[r].at(theta)
+            is_complete = self._known[r] is trial.known  # no old point was dropped
+            local = trial if is_complete else self._known[r].at(theta)
             points.append(trial.points)
             weights.append(local.weights)
             series[BATCH_SIZE.name][r] = len(trial.points)
@@ -209,8 +237,11 @@ class Posteriors(Estimates):
 
 
 class Gibo(Descent):
-    """DP-GIBO: every user's gradient is that of a Gaussian process through the losses nearby; points are added until
-    at most a share ω of the gradient's variance is unexplained by the process. Without a budget it is GIBO."""
+    """DP-GIBO: each user's gradient is estimated by a Gaussian process from the user's losses at points nearby.
+
+    A step evaluates further points until at most a share ω of the gradient's variance is unexplained by the process.
+    Without a budget the method is GIBO.
+    """
 
     kind: ClassVar[str] = "families.bayesian_optimization.gibo"
     title: ClassVar[str] = "DP-GIBO"
@@ -247,12 +278,15 @@ class Gibo(Descent):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of its lines, as indices; settings that change the label change these, too."""
         conditions = (self.share < 1, self.noise_factor <= 0.03, self.noise_factor < 1, self.noise_factor > 1)
-        default = self.hue, int(self.batch_size is not None)
-        return next((style for style, applies in zip(OTHER_LOOKS, conditions, strict=True) if applies), default)
+        for style, applies in zip(OTHER_LOOKS, conditions, strict=True):
+            if applies:
+                return style
+        return self.hue, int(self.batch_size is not None)
 
     def batches(self, facts: TuningFacts) -> Batches:
-        """Return the rule that chooses batches on a problem with these facts."""
+        """Return the rule that chooses the points of every step, for a problem with these facts."""
         surrogate = self.surrogate.observing(facts.observation_sd, self.noise_factor)
         return Batches(surrogate, self.placing, *facts.box, self.bias_level, self.batch_size)
 
@@ -262,7 +296,7 @@ class Gibo(Descent):
     def _resolved(self, facts: TuningFacts) -> Mapping[str, float]:
         batches = self.batches(facts)
         return {
-            "first_batch": batches.first(),
+            "first_batch": batches.first_size(),
             "window": batches.window,
             "relative_noise": batches.surrogate.noise,
             **super()._resolved(facts),
@@ -272,7 +306,8 @@ class Gibo(Descent):
         return planning.surrogate_warnings(facts, self.batches(facts))
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Return the bytes of stored losses and points, of factors, and of temporaries of one replicate."""
+        """Return the bytes of a run: losses, points and factors that every replicate stores, and the temporary arrays
+        of one replicate at a time."""
         n, d, batches = plan.facts.n, plan.facts.d, self.batches(TuningFacts.of(plan.facts))
         sizes = planning.expected_batches(batches, self.iterations)
         window, largest = min(float(sizes.sum()), batches.window), float(sizes.max())
@@ -286,7 +321,8 @@ class Gibo(Descent):
 
 
 class GradientDescent(Descent):
-    """DP-GD: exact gradients of the users, one training each step. For problems whose gradients are known."""
+    """DP-GD: descent with the exact gradients of the users' losses, for problems that know them. A step takes one
+    training."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.gradient_descent"
     title: ClassVar[str] = "DP-GD: with exact gradients"
@@ -311,10 +347,11 @@ NOISY_LOSS = Metric("noisy_loss", "Noisy loss of the last evaluation", released=
 
 
 class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
-    """Random search: N settings drawn from the box, one chosen by the exponential mechanism on the users' mean losses.
+    """Random search: N settings are drawn from the box, and the exponential mechanism selects one of them, by their
+    mean losses over the users.
 
-    The privacy cost does not depend on N. Losses are clipped to [0, M], so one user moves every mean by M/n at most,
-    up or down: a range of 2M/n.
+    The privacy cost does not depend on N. Losses are clipped to [0, M], so one user moves each mean by at most M/n, up
+    or down: the range of the change is 2M/n.
     """
 
     kind: ClassVar[str] = "families.bayesian_optimization.random_search"
@@ -326,6 +363,7 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
     )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        """Return the plan with a single selection, on which the whole budget is spent."""
         if not budget.private:
             return Plan.fixed(facts, budget, (Laplace(math.inf),))
         eta = calibration.calibrate_selections(budget, np.ones(1), prior=facts.released)
@@ -337,34 +375,36 @@ class RandomSearch(Algorithm[TuningProblem, TuningFacts]):
         return replicates * (problem.replicate + 16.0 * self.trainings * facts.d) + 24.0 * losses
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Evaluate all settings of each replicate, and yield the selected ones."""
         check_facts(problem, plan.facts)
         evaluations = problem.evaluations(mechanisms.replicates)
         start = problem.facts.starting_points(mechanisms.common)
-        latest = Snapshot(0, {"x": start}, taken(evaluations))
+        latest = Snapshot(0, {"x": start}, training_series(evaluations))
         yield latest
         low, high = problem.facts.box
         shape = (self.trainings, problem.facts.d)
         points = np.array([generator.uniform(low, high, shape) for generator in mechanisms.common])
 
-        def count() -> None:
+        def show_progress() -> None:
+            """Report the share of the settings that have been evaluated."""
             latest.within = float(evaluations.count.min()) / self.trainings
 
-        with at_checkpoints(count):
+        with at_checkpoints(show_progress):
             query = evaluations.utilities(points)
         (event,) = plan.events
-        if isinstance(event, Laplace):  # no privacy: the best of all
-            best = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
+        if isinstance(event, Laplace):  # no privacy: the best setting itself
+            selected = mechanisms.laplace(query._replace(norm="l1"), event).argmax(axis=1)
         else:
-            best = mechanisms.exponential(query, event)[:, 0]
-        yield Snapshot(1, {"x": points[np.arange(len(points)), best]}, taken(evaluations))
+            selected = mechanisms.exponential(query, event)[:, 0]
+        yield Snapshot(1, {"x": points[np.arange(len(points)), selected]}, training_series(evaluations))
 
 
 class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
-    """Bayesian optimisation of the whole box with an upper confidence bound (GP-UCB, Srinivas et al. 2010), on mean
-    losses that are each released with noise; all else follows from them.
+    """Bayesian optimisation over the whole box with an upper confidence bound (GP-UCB, Srinivas et al. 2010).
 
-    Kusner et al. 2015 release the result only, and their privacy needs that losses are draws of a Gaussian process,
-    which cannot be checked; here privacy needs no such assumption (THEORY.md, section 8).
+    Every evaluation releases the users' mean loss with noise; the next points and the output follow from these noisy
+    values. Kusner et al. 2015 release the result only, and their privacy needs that losses are draws of a Gaussian
+    process, which cannot be checked; here privacy needs no such assumption (THEORY.md, section 8).
     """
 
     kind: ClassVar[str] = "families.bayesian_optimization.global_search"
@@ -384,6 +424,7 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
     )
 
     def plan(self, facts: TuningFacts, budget: Budget) -> Plan:
+        """Return the plan with one noisy mean loss per training."""
         steps = np.ones(self.trainings)
         events = calibration.calibrated_events("gaussian", budget, steps, facts.n, facts.n, prior=facts.released)
         noise = np.array([noise_scale(event, facts.loss_sensitivity) for event in events])
@@ -395,13 +436,15 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
         return replicates * (problem.replicate + 16.0 * facts.n + 8.0 * self.trainings * facts.d) + 8.0 * process
 
     def run(self, problem: TuningProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates, and yield after each training the evaluated point with the lowest posterior mean."""
         check_facts(problem, plan.facts)
         facts, count = problem.facts, mechanisms.replicates
         low, high = facts.box
+        # The output: the evaluated point of each replicate with the lowest posterior mean; and who has diverged.
         x, lost = facts.starting_points(mechanisms.common), np.zeros(count, dtype=bool)
         points, values = np.empty((count, self.trainings, facts.d)), np.zeros((count, self.trainings))
         evaluations = problem.evaluations(count)
-        yield Snapshot(0, {"x": x}, {**taken(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
+        yield Snapshot(0, {"x": x}, {**training_series(evaluations), NOISY_LOSS.name: np.full(count, np.nan)})
         surfaces = [Surface(self.length_scale, float(plan.schedule["assumed_noise"][0])) for _ in range(count)]
         for t, event in enumerate(plan.events):
             for r, surface in enumerate(surfaces):
@@ -409,36 +452,42 @@ class GlobalSearch(Algorithm[TuningProblem, TuningFacts]):
                 candidates = mechanisms.public[r].uniform(low, high, (self.candidates, facts.d))
                 near = x[r] + 0.5 * mechanisms.public[r].standard_normal((self.candidates // 2, facts.d))
                 candidates[: len(near)] = np.clip(near, low, high)
+                # The last candidate is anywhere in the box: one of the random points with which the search begins.
                 points[r, t] = candidates[-1] if t < self.first else candidates[surface.lowest(candidates, t)]
             noisy = mechanisms.gaussian(evaluations.mean_loss(points[:, t]), event)[:, 0]
             lost = lost | ~(np.abs(noisy) < DIVERGED)
             values[:, t] = np.where(lost, 0.0, noisy)
             best = [surface.learn(points[r, : t + 1], values[r, : t + 1]) for r, surface in enumerate(surfaces)]
             x = np.where(lost[:, None], x, points[np.arange(count), best])
-            released = {**taken(evaluations), NOISY_LOSS.name: values[:, t].copy()}
+            released = {**training_series(evaluations), NOISY_LOSS.name: values[:, t].copy()}
             yield Snapshot(t + 1, {"x": x}, released, status=divergence_status(lost))
 
 
 class Surface:
-    """Posterior of the mean loss over the box, from noisy values that are released. noise : their standard
-    deviation."""
+    """Posterior of the mean loss over the box by a Gaussian process, from noisy values that have been released.
+
+    length : length scale of its kernel. noise : standard deviation of the values' noise.
+    """
 
     def __init__(self, length: float, noise: float) -> None:
         self._kernel, self._noise = Matern(length), noise
 
     def learn(self, points: np.ndarray, values: np.ndarray) -> int:
-        """Learn from values (N,) at points (N, d); return the index of the point with the lowest posterior mean."""
+        """Condition on the noisy values (N,) at points (N, d); return the index of the point with the lowest posterior
+        mean."""
         scale = max(float(values.std()), 1e-12)
-        standard = (values - values.mean()) / scale
+        standardised = (values - values.mean()) / scale  # the process has mean 0 and variance 1
         gram = self._kernel.gram(points, points)
         noise = (self._noise / scale) ** 2 + JITTER * 1e6
         self._points, self._factor = points, np.linalg.cholesky(gram + noise * np.eye(len(points)))
-        self._weights = solved(self._factor, solved(self._factor, standard[:, None]), transposed=True)[:, 0]
+        self._weights = solved(self._factor, solved(self._factor, standardised[:, None]), transposed=True)[:, 0]
         return int(np.argmin(gram @ self._weights))
 
     def lowest(self, candidates: np.ndarray, t: int) -> int:
-        """Return the index of the candidate (C, d) with the lowest mean less √β_t standard deviations."""
+        """Return the index of the candidate (C, d) with the lowest confidence bound in step t: the posterior mean less
+        √β_t standard deviations, β_t = 0.4 ln(C t² π²/0.6) (THEORY.md, section 8)."""
         covariances = self._kernel.gram(self._points, candidates)
         explained = (solved(self._factor, covariances) ** 2).sum(axis=0)
+        variance = np.maximum(1 - explained, 0.0)
         beta = 0.4 * math.log(len(candidates) * t**2 * math.pi**2 / 0.6)
-        return int(np.argmin(self._weights @ covariances - np.sqrt(beta * np.maximum(1 - explained, 0.0))))
+        return int(np.argmin(self._weights @ covariances - np.sqrt(beta * variance)))

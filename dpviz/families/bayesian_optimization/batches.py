@@ -1,4 +1,9 @@
-"""Choice of the next points to evaluate: as few as explain enough of the gradient. Nothing here depends on a loss."""
+"""Choice of the next points to evaluate in DP-GIBO: as few as explain enough of the gradient's variance.
+
+Nothing here depends on a loss, so the points may be released. Symbols: d settings; θ the current iterate; α the trace
+of the posterior covariance of the gradient at θ, P that of its prior covariance, so that α/P is the share of the
+variance that is still unexplained; ω the share that may be; b points in a batch; ℓ the length scale of the kernel.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +16,7 @@ from dpviz.families.bayesian_optimization import designs
 from dpviz.families.bayesian_optimization.posterior import Evaluated, Local, Surrogate, Trial
 from dpviz.specification import Specification, choice, number
 
-STEPS = 60  # of L-BFGS-B, at most
+STEPS = 60  # the most iterations of L-BFGS-B
 DESIGNS = {
     "adaptive": "Where least is known",
     "joint": "Where least is known, then moved together",
@@ -20,7 +25,7 @@ DESIGNS = {
 
 
 class Placing(Specification):
-    """Rules for the points of a batch."""
+    """Settings for the points of a batch."""
 
     kind: ClassVar[str] = "families.bayesian_optimization.placing"
     design: Literal["adaptive", "joint", "central"] = choice(
@@ -60,10 +65,10 @@ class Placing(Specification):
 
 @dataclass(frozen=True)
 class Batches:
-    """Rule that chooses batches.
+    """The rule that chooses batches of points.
 
-    low, high : (d,) the box. level : ω, the share of the gradient's variance that may stay unexplained. size : b, if it
-    is fixed instead.
+    low, high : (d,) the box. level : ω, the share of the gradient's variance that may stay unexplained. size : b, if
+    the number of points is fixed instead; else None.
     """
 
     surrogate: Surrogate
@@ -74,8 +79,8 @@ class Batches:
     size: int | None
 
     @property
-    def most(self) -> int:
-        """Number of points of the largest batch."""
+    def max_size(self) -> int:
+        """Number of points of the largest batch that may be chosen."""
         d = len(self.low)
         if self.placing.design == "central":
             return 2 * d
@@ -83,34 +88,39 @@ class Batches:
 
     @property
     def window(self) -> int:
-        """Number of stored evaluations: at least one batch; for central differences, exactly one batch."""
+        """Number of the most recent evaluations that are stored: at least one batch; for central differences, which use
+        no history, exactly one batch."""
         if self.placing.design == "central":
-            return self.most
-        return max(round(self.placing.window * len(self.low)), self.most)
+            return self.max_size
+        return max(round(self.placing.window * len(self.low)), self.max_size)
 
-    def first(self) -> int:
-        """Return b₁, the number of points of a first step in the middle of the box, before they are moved together."""
+    def first_size(self) -> int:
+        """Return b₁, the number of points of a first step in the middle of the box, where there is no history. The
+        design "joint" may then take points away, which is not counted."""
         d, placing = len(self.low), self.placing
         if placing.design == "central":
             return 2 * d
         if self.size is not None:
             return self.size
         if self.surrogate.kernel == "rbf":
-            return max(placing.least, self.closed_form() or 2 * d * placing.repeats)
-        return _first(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
+            return max(placing.least, self.closed_form() or 2 * d * placing.repeats)  # the largest if none is enough
+        return _first_size(self.surrogate, placing, tuple(self.low.tolist()), tuple(self.high.tolist()), self.level)
 
     def closed_form(self) -> int | None:
-        """Return the number of points of a first step that reaches the level with the squared exponential; None if no
-        batch does."""
+        """Return the number of points of a first step that reaches the level with the squared exponential kernel, by
+        the formula of section 4; None if no batch reaches it."""
         placing = self.placing
         return designs.smallest_batch(self.level, len(self.low), self.surrogate.noise, placing.nearest, placing.repeats)
 
-    def chosen(self, known: Evaluated, theta: np.ndarray) -> Trial:
-        """Return the next batch at theta (d,), with the posterior after it; it may be empty."""
+    def next_batch(self, known: Evaluated, theta: np.ndarray) -> Trial:
+        """Return the points to evaluate in a step from theta (d,), with the posterior after their evaluation.
+
+        known : the evaluations so far. There may be no new points, where enough is explained already.
+        """
         local, d = known.at(theta), len(theta)
         if self.placing.design == "central":
             return self._placed(local, 2 * d, np.eye(d))
-        axes = _axes(local)
+        axes = _least_known_directions(local)
         if self.size is not None:
             return self._moved(local, self._placed(local, self.size, axes))
         if local.unexplained <= self.level:
@@ -124,12 +134,15 @@ class Batches:
         return batch
 
     def _smallest(self, local: Local, axes: np.ndarray) -> Trial:
-        """Return the smallest batch that reaches the level, by bisection; the largest if none does."""
+        """Return the smallest batch after which at most ω is unexplained, and at least `placing.least` points; the
+        largest batch if none reaches ω. axes : directions (d, d), in columns."""
         d = len(axes)
+        # Central differences, 2d points, repeated until they reach the level.
         for high in range(2 * d, 2 * d * self.placing.repeats + 1, 2 * d):
             best = self._placed(local, high, axes)
             if best.unexplained <= self.level:
                 break
+        # Bisection over fewer points, where they may be enough; repeated central differences have no sizes in between.
         low = 0 if high == 2 * d else high - 1
         while high - low > 1:
             middle = (low + high) // 2
@@ -141,12 +154,13 @@ class Batches:
         return best if high >= self.placing.least else self._placed(local, self.placing.least, axes)
 
     def _moved(self, local: Local, trial: Trial) -> Trial:
-        """Return the trial with its points moved together, if that is the design."""
+        """Return the trial with its points moved together by an optimiser for the design "joint", else unchanged."""
         is_joint = self.placing.design == "joint" and len(trial.points) > 0
         return polished(local, trial, self.low, self.high) if is_joint else trial
 
     def _placed(self, local: Local, count: int, axes: np.ndarray) -> Trial:
-        """Return the closed-form design of `count` points along the axes (d, d), in columns."""
+        """Return a trial with the closed-form design of `count` points around theta, along the directions `axes` (d,
+        d), in columns, and in the box."""
         if not count:
             return local.trial(np.empty((0, len(axes))))
         noise, length = self.surrogate.noise, self.surrogate.length_scale
@@ -155,25 +169,27 @@ class Batches:
 
 
 @lru_cache(64)
-def _first(
+def _first_size(
     surrogate: Surrogate, placing: Placing, low: tuple[float, ...], high: tuple[float, ...], level: float
 ) -> int:
-    """Return `Batches.first` of a kernel without closed form, by the posterior."""
+    """Return `Batches.first_size` for a kernel without a closed form: the size of the smallest batch in the middle of
+    the box. The arguments are those of `Batches`, in a form that the cache can hash."""
     batches = Batches(surrogate, placing, np.array(low), np.array(high), level, None)
     local = Evaluated(surrogate, np.empty((0, len(low)))).at((batches.low + batches.high) / 2)
     return len(batches._smallest(local, np.eye(len(low))).points)
 
 
-def _axes(local: Local) -> np.ndarray:
-    """Return (d, d) orthonormal directions, in columns, by the gradient's remaining variance, largest first."""
+def _least_known_directions(local: Local) -> np.ndarray:
+    """Return (d, d) orthonormal directions, in columns, in descending order of the gradient's remaining variance along
+    them: the eigenvectors of its posterior covariance."""
     return np.linalg.eigh(local.covariance)[1][:, ::-1]
 
 
 def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> Trial:
-    """Return the batch (b, d) of a trial after L-BFGS-B on all its coordinates in the box; the trial itself if that is
-    no better.
+    """Return a trial whose points are moved together, by L-BFGS-B on all their coordinates in the box, so that they
+    explain more; the given trial if that does not succeed.
 
-    It takes longer to choose, and relies on the process more (THEORY.md, erratum E7).
+    It takes longer to choose points, and relies on the process more (THEORY.md, erratum E7). low, high : (d,) the box.
     """
     shape = trial.points.shape
     result = minimize(
@@ -189,16 +205,19 @@ def polished(local: Local, trial: Trial, low: np.ndarray, high: np.ndarray) -> T
 
 
 def unexplained(local: Local, points: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return α/P after evaluations at points (b, d), and its gradient (b d,).
+    """Return α/P after evaluations at points (b, d), and its gradient (b d,) with respect to their coordinates.
 
-    W minimises α over weights whose columns sum to 0 (or over all, with mean zero), so only D and K contribute: dα = -2
-    tr(Wᵀ dD) + tr(Wᵀ dK W).
+    K is the covariance of the losses at all points, old and new, D (N, d) that of these losses with the gradient at
+    theta, and W (N, d) the weights of the losses in the estimate of the gradient. α = tr(prior) - 2 tr(WᵀD) + tr(WᵀK W)
+    is smallest at these weights, over all weights whose columns sum to 0 (over all weights if the process has mean
+    zero). So a change of W does not matter, and dα = -2 tr(Wᵀ dD) + tr(Wᵀ dK W) (THEORY.md, section 4).
     """
-    trial, old = local.trial(points), len(local.known.points)
+    trial, n_old = local.trial(points), len(local.known.points)
     kernel, weights = local.known.kernel, trial.weights
-    everywhere, pairs = np.concatenate([local.known.points, trial.points]), weights @ weights[old:].T
-    slope = np.zeros_like(points)  # 0 for a point that adds no information, and is left out
+    all_points = np.concatenate([local.known.points, trial.points])
+    products = weights @ weights[n_old:].T  # W Wᵀ, the columns of the new points
+    slope = np.zeros_like(points)  # remains 0 for a point that adds no information, and is left out of the trial
     for i, index in enumerate(trial.kept.tolist()):
-        slope[index] = pairs[:, i] @ kernel.slopes(points[index], everywhere)
-        slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[old + i]
+        slope[index] = products[:, i] @ kernel.slopes(points[index], all_points)
+        slope[index] -= kernel.mixed(local.theta, points[index]).T @ weights[n_old + i]
     return trial.unexplained, 2 * slope.ravel() / local.prior

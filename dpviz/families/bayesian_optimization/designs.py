@@ -1,5 +1,12 @@
 """Designs of evaluation points in closed form, with the share of the gradient's variance that each explains (THEORY.md,
-section 4)."""
+section 4).
+
+A design places b points around the current settings θ, which have d coordinates, so that a Gaussian process learns the
+gradient at θ. It consists of regular simplices in orthogonal subspaces: a simplex in D dimensions has D + 1 corners,
+all at the same distance from θ, and two points on both sides of θ are a simplex in one dimension. Formulas are for the
+squared exponential kernel with length scale ℓ, without earlier evaluations. Symbols: u = (distance from θ / ℓ)²; s the
+variance of an evaluation's noise over that of a user's loss; α/P the share of the variance that stays unexplained.
+"""
 
 import math
 from functools import lru_cache
@@ -8,19 +15,22 @@ import numpy as np
 from scipy.linalg import helmert
 from scipy.optimize import minimize_scalar
 
-_LOWEST, _HIGHEST = -12.0, 1.0  # of ln u
+_LOWEST, _HIGHEST = -12.0, 1.0  # ends of the search over ln u
 
 
 def explained(dimensions: int, u: float, noise: float) -> float:
-    """Return e_D(u, s), the part of the gradient's variance along D dimensions, which is D, that a regular simplex in
-    them explains, for the squared exponential. u : (distance from θ / ℓ)². noise : s, of one evaluation."""
+    """Return e_D(u, s), the variance of the gradient that a regular simplex in D dimensions explains.
+
+    The gradient's variance along these dimensions is D, in units of 1/ℓ². noise : s.
+    """
     corners = dimensions + 1
     return u * corners * math.exp(-u) / (-math.expm1(-u * corners / dimensions) + noise)
 
 
 @lru_cache(4096)
 def best_spread(dimensions: int, noise: float) -> float:
-    """Return u* = argmax e_D(u, s)."""
+    """Return u*, at which a regular simplex in D dimensions explains most: the maximum of `explained` over u, found by
+    a bounded search over ln u. noise : s."""
     result = minimize_scalar(
         lambda log_u: -explained(dimensions, math.exp(log_u), noise),
         bounds=(_LOWEST, _HIGHEST),
@@ -31,36 +41,41 @@ def best_spread(dimensions: int, noise: float) -> float:
 
 
 def groups(count: int, d: int) -> tuple[int, ...]:
-    """Return the dimensions of the simplices of a design of 2 to 2d points: one simplex up to d points, then all d
-    dimensions in parts as equal as possible."""
+    """Return the dimensions D of each simplex of a design of 2 to 2d points.
+
+    Up to d points are one simplex in count - 1 dimensions. More points cover all d dimensions, in count - d simplices
+    of sizes as equal as possible.
+    """
     if count <= d:
         return (count - 1,)
-    parts = count - d
-    return tuple(d // parts + (i < d % parts) for i in range(parts))
+    simplices = count - d
+    return tuple(d // simplices + (i < d % simplices) for i in range(simplices))
 
 
 def spread(dimensions: int, noise: float, least: float) -> float:
-    """Return the u of a design: u*, but for a distance of at least `least` (distance / ℓ)."""
+    """Return the u of a simplex in D dimensions: the best one, but for a distance of at least `least` × ℓ."""
     return max(best_spread(dimensions, noise), least**2)
 
 
 def unexplained(count: int, d: int, noise: float, least: float = 0.0) -> float:
-    """Return α/P after the closed-form design of `count` points, without history, for the squared exponential.
+    """Return α/P, the share of the gradient's variance that a design of `count` points leaves unexplained.
 
-    noise : s. least : smallest distance / ℓ. Beyond 2d points, central differences are repeated.
+    noise : s. least : smallest distance from θ, in units of ℓ. More than 2d points are central differences, which are
+    2d points, m times: then means of m evaluations have the noise s/m.
     """
     if count == 1:
         return 1 - math.exp(-1) / (1 + noise) / d
     repeats = max(1, count // (2 * d))
     sizes = groups(min(count, 2 * d), d)
-    each = {size: explained(size, spread(size, noise / repeats, least), noise / repeats) for size in set(sizes)}
-    return 1 - sum(each[size] for size in sizes) / d
+    by_size = {size: explained(size, spread(size, noise / repeats, least), noise / repeats) for size in set(sizes)}
+    return 1 - sum(by_size[size] for size in sizes) / d
 
 
 def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repeats: int = 1) -> int | None:
-    """Return the smallest number of points of a first step that leaves at most `level` unexplained; None if `repeats`
-    central designs leave more."""
-    for count in (*range(1, 2 * d + 1), *(2 * d * m for m in range(2, repeats + 1))):
+    """Return the smallest number of points of a first step that leaves at most the share `level` of the gradient's
+    variance unexplained; None if even central differences, `repeats` times, leave more."""
+    repeated = (2 * d * m for m in range(2, repeats + 1))
+    for count in (*range(1, 2 * d + 1), *repeated):
         if unexplained(count, d, noise, least) <= level:
             return count
     return None
@@ -68,7 +83,8 @@ def smallest_batch(level: float, d: int, noise: float, least: float = 0.0, repea
 
 @lru_cache(256)
 def simplex(dimensions: int) -> np.ndarray:
-    """Return (D + 1, D) unit vectors of which any two have the product -1/D."""
+    """Return (D + 1, D) the corners of a regular simplex around 0: unit vectors of which any two have the inner product
+    -1/D."""
     corners = math.sqrt((dimensions + 1) / dimensions) * helmert(dimensions + 1).T
     corners.setflags(write=False)
     return corners
@@ -76,8 +92,11 @@ def simplex(dimensions: int) -> np.ndarray:
 
 @lru_cache(1024)
 def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
-    """Return (b, d) the design of `count` points around 0, in units of ℓ: its groups lie along consecutive axes. Beyond
-    2d points b = 2dm, the central design m times."""
+    """Return (b, d) the design of `count` points around 0, in units of ℓ; its simplices lie along consecutive axes.
+
+    b is `count` up to 2d; more points are central differences, 2d points, m times, and b = 2dm <= `count`. least :
+    smallest distance from 0.
+    """
     if count == 1:
         points = np.eye(1, d)
     else:
@@ -95,7 +114,7 @@ def offsets(count: int, d: int, noise: float, least: float) -> np.ndarray:
 
 
 def inside(theta: np.ndarray, moves: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return points θ + moves (b, d) in the box: a coordinate that would leave it goes the other way, and ends at the
-    edge."""
+    """Return the points θ + `moves` (b, d), changed so that they are in the box: a coordinate that would leave it moves
+    the other way instead, and stops at the edge."""
     points = theta + moves
     return np.clip(np.where((points < low) | (points > high), theta - moves, points), low, high)

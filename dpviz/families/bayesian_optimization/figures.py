@@ -1,5 +1,9 @@
-"""Figures that only this family has: losses against trainings, bias beside noise, where settings went, what was learned
-of a curve; and what theory promises: bounds, what an attacker can do, the cost of random stopping."""
+"""Figures that only this family has.
+
+Of a run: losses against trainings, the lengths of gradient, bias and noise, the paths of settings, and the process
+along one setting. Before a run: bias and trainings against the bias level, error bounds, ε after each step, the best
+attacks, and the cost of random stopping.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,24 +32,24 @@ from dpviz.problems.tuning.tuning import TuningFacts
 
 SYMBOLS = ("circle", "x", "diamond", "square", "triangle-up", "cross")  # a marker for each method
 POINTS = 300  # along the axis of trainings
-SMALL_PART = 20  # of a whole fall, a twentieth is little
+SMALL_PART = 20  # a twentieth of all that a curve falls counts as little
 BIAS = ArmStyle(style.PALETTE["private"], "solid")
-# What a step's gradient is made of: series, word, look. Colour is never alone.
-PARTS = (
+# Lengths in a step's gradient: name of the series, name of the line, and its style. Lines differ in their dash, too.
+GRADIENT_LINES = (
     ("internal_gradient_norm", "mean clipped gradient", ArmStyle(style.PALETTE["theory"], "solid")),
     (algorithms.NOISY_NORM.name, "released, with noise", ArmStyle(style.GREY, "solid")),
     (algorithms.UNCERTAINTY.name, "bias bound", ArmStyle(style.PALETTE["private"], "dash")),
     ("internal_gradient_error", "its true error", ArmStyle(style.PALETTE["second"], "longdash")),
     ("internal_exact_gradient_norm", "exact gradient", ArmStyle(style.PALETTE["theory"], "dot")),
 )
-SECRET = frozenset(word for name, word, _ in PARTS if name.startswith(INTERNAL))
+SECRET = frozenset(line_name for name, line_name, _ in GRADIENT_LINES if name.startswith(INTERNAL))
 NOISE = ArmStyle(style.PALETTE["spent"], "dashdot")
 TRUTH, EXPECTED = ArmStyle(style.GREY, "dash"), ArmStyle(style.PALETTE["private"], "solid")
 
-STEPS = np.unique(np.geomspace(1, 200, 60).round().astype(int))
-TRIES = np.geomspace(2, 1000, 25)
-FAILURE = 0.05
-BOUNDS = (
+STEPS = np.unique(np.geomspace(1, 200, 60).round().astype(int))  # numbers of steps of the bounds
+TRIES = np.geomspace(2, 1000, 25)  # mean numbers of tries of random stopping
+FAILURE = 0.05  # ζ, probability with which a bound may fail
+BOUNDS = (  # name and style of each error bound
     ("in the mean", ArmStyle(style.PALETTE["private"], "solid")),
     ("in 95 % of runs", ArmStyle(style.PALETTE["theory"], "dash")),
     ("as published", ArmStyle(style.GREY, "dot")),
@@ -67,73 +71,92 @@ def by_trainings(
     ended: bool = True,
     height: int = style.ALONE,
 ) -> tuple[go.Figure, str]:
-    """A metric against the trainings that each run had done: what was current after so many, median over the runs with
-    a 10-90 % band. Where the first run of a method has ended, its line goes on thin and without a band: runs that have
-    ended keep their last value there. (Not dotted: that is what has no privacy.) A method that selects once, at its
-    end, is a point. On the lowest private line of runs that have ended a mark shows from where on looks no longer pay;
-    what that means, the sentence says that is returned.
+    """Draw a metric against the trainings that each run has done; return also a sentence for the caption, on the number
+    of trainings after which further ones gain little, or an empty one.
 
-    spent : draw against the privacy spent instead, (t+1,) by label, as the title of the axis says.
+    Lines are medians over the runs of the value that was current after a number of trainings, with a 10-90 % band. From
+    where the first run of a method has ended, its line goes on thin and without a band: runs that have ended keep their
+    last value there. (It is not dotted, as dotted lines are those without privacy.) A method that selects a setting
+    only once, at its end, is a point. If all runs have ended, a mark on the lowest private line shows what the sentence
+    says.
+
+    spent : the privacy spent, (t+1,) by label, to draw against in place of the trainings. title : of the horizontal
+    axis. ended : True if all runs have ended.
     """
     lines: list[Line] = []
-    thin: list[Line] = []
+    thin_lines: list[Line] = []
     curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for label in trace.lanes:
-        found = stepped(trace, label, metric_name) if spent is None else _over(trace, label, metric_name, spent)
-        if found is not None:
-            at, values, least = found
-            low, median, high = quantiles(values).T
-            if (values[:-1] == values[0]).all() and (values[-1] != values[0]).any():
-                name = f"{label}, at its end"
-                lines.append(Line(at[-1:], median[-1:], name, styles[label], group=label))
-                continue
-            curves[label] = at, values
-            all_run, some_ended = at <= least, at >= least
-            several, goes_on = bool((high > low)[all_run].any()), bool((at > least).any())
-            low_band, high_band = (low[all_run], high[all_run]) if several else (None, None)
-            look, legend = styles[label], not goes_on  # the thin part, which ends where the method does, has the label
-            lines.append(Line(at[all_run], median[all_run], label, look, low_band, high_band, legend=legend))
-            if goes_on:
-                thin.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
-    metric = trace.metrics.get(metric_name)
-    ends = {label: line.y[-1] for line in [*lines, *thin] if trace.lanes[label := line.group or line.name].private}
+        curve = stepped(trace, label, metric_name) if spent is None else _over_spent(trace, label, metric_name, spent)
+        if curve is None:
+            continue
+        at, values, first_end = curve  # (k,) trainings, (k, R) the metric after them, and where the first run has ended
+        low, median, high = quantiles(values).T
+        selects_at_end = (values[:-1] == values[0]).all() and (values[-1] != values[0]).any()
+        if selects_at_end:
+            name = f"{label}, at its end"
+            lines.append(Line(at[-1:], median[-1:], name, styles[label], group=label))
+            continue
+        curves[label] = at, values
+        all_run, some_ended = at <= first_end, at >= first_end
+        has_band, goes_on = bool((high > low)[all_run].any()), bool((at > first_end).any())
+        low_band, high_band = (low[all_run], high[all_run]) if has_band else (None, None)
+        legend = not goes_on  # a thin part, which ends where the method does, has the label
+        lines.append(Line(at[all_run], median[all_run], label, styles[label], low_band, high_band, legend=legend))
+        if goes_on:
+            thin_lines.append(Line(at[some_ended], median[some_ended], label, styles[label], width=1.0))
+    ends: dict[str, float] = {}  # last medians of the private methods
+    for line in [*lines, *thin_lines]:
+        label = line.group or line.name
+        if trace.lanes[label].private:
+            ends[label] = line.y[-1]
     lines, notes = one_band(lines, min(ends, key=lambda label: ends[label], default=""))
+    if thin_lines:
+        notes = [*notes, "thin: some runs have ended"]
     lowest = min(ends.keys() & curves.keys(), key=lambda label: ends[label], default="")
-    marks, told = [], ""
-    if lowest and ended and (pays := paying(curves[lowest][1])) is not None:
-        (place, little), (at, values) = pays, curves[lowest]
-        told = f"After the diamond {lowest} gains less than {little}."
-        side = "top right" if at[place] < 0.6 * at[-1] else "top left"
-        median, until = float(np.median(values[place])), f"looks pay until {short(at[place])}"
-        marks = [Mark(float(at[place]), median, told, styles[lowest].color, until, side)]
+    marks, sentence = [], ""
+    gains_little = paying(curves[lowest][1]) if lowest and ended else None
+    if gains_little is not None:
+        (index, little), (at, values) = gains_little, curves[lowest]
+        sentence = f"After the diamond {lowest} gains less than {little}."
+        side = "top right" if at[index] < 0.6 * at[-1] else "top left"
+        height_of_mark, until = float(np.median(values[index])), f"looks pay until {short(at[index])}"
+        marks = [Mark(float(at[index]), height_of_mark, sentence, styles[lowest].color, until, side)]
+    metric = trace.metrics.get(metric_name)
     figure = line_figure(
-        [*lines, *thin],
+        [*lines, *thin_lines],
         Axes(
             title, metric_name if metric is None else metric.label, log_y=metric is not None and metric.scale == "log"
         ),
         marks=marks,
-        notes=[*notes, *["thin: some runs have ended"] * bool(thin)],
+        notes=notes,
         not_private=metric is not None and style.marked(trace.statuses(metric)),
         height=height,
     )
-    return figure, told
+    return figure, sentence
 
 
 def paying(values: np.ndarray) -> tuple[int, str] | None:
-    """The first entry of a curve (k, R) after which its median falls little in all, and what that means: by less than
-    runs differ in the end, or by a small part of the whole fall. None of a single run, and where no end is in sight."""
+    """Return the first index of a curve (k, R) of R runs after which its median falls by little in all, and the measure
+    of "little" in words.
+
+    Little is less than half the 10-90 % band at the end, by which runs differ, or than a twentieth of the whole fall,
+    whichever is larger. None for a single run, a curve that does not fall, and one that still falls at its end.
+    """
     low, median, high = quantiles(values).T
-    differ, part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
-    above = np.flatnonzero(median - median[-1] > max(differ, part))
-    if values.shape[1] < 2 or part <= 0 or not len(above) > 0 or above[-1] + 2 >= len(values):
+    half_band, small_part = (high[-1] - low[-1]) / 2, (median[0] - median[-1]) / SMALL_PART
+    above = np.flatnonzero(median - median[-1] > max(half_band, small_part))
+    if values.shape[1] < 2 or small_part <= 0 or not len(above) or above[-1] + 2 >= len(values):
         return None
-    return int(above[-1]) + 1, "half its 10-90 % band at the end" if differ > part else "a twentieth of all it gains"
+    little = "half its 10-90 % band at the end" if half_band > small_part else "a twentieth of all it gains"
+    return int(above[-1]) + 1, little
 
 
-def _over(
+def _over_spent(
     trace: Trace, label: str, metric_name: str, spent: Mapping[str, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """As `stepped`, of the privacy spent; None of methods that have none."""
+    """Return (k,) the privacy spent at a method's recorded steps, (k, R) the metric there, and the privacy spent at the
+    end; None for a method without privacy or records. spent : (t+1,) after each step, by label."""
     iterations, values = trace.lanes[label].series(metric_name)
     if label not in spent or not len(iterations) or not np.isfinite(spent[label][-1]):
         return None
@@ -142,27 +165,36 @@ def _over(
 
 
 def stepped(trace: Trace, label: str, metric_name: str) -> tuple[np.ndarray, np.ndarray, float] | None:
-    """Numbers of trainings (k,), the metric of what each run had after so many (k, R), and the fewest trainings that a
-    run had; None before any."""
+    """Return (k,) numbers of trainings, (k, R) the metric's value in each run after this number, and the trainings of
+    the run that has fewest; None before anything is recorded.
+
+    Runs do different numbers of trainings in a step, so each holds its value until the step in which it has done more.
+    """
     iterations, values = trace.lanes[label].series(metric_name)
-    steps, trainings = trace.lanes[label].series(algorithms.TRAININGS.name)
-    if not len(iterations) or not len(steps):
+    training_iterations, trainings = trace.lanes[label].series(algorithms.TRAININGS.name)
+    if not len(iterations) or not len(training_iterations):
         return None
-    trainings = trainings[np.searchsorted(steps, iterations)]
-    least = float(trainings[-1].min())
-    at = np.unique([*np.linspace(0, trainings[-1].max(), POINTS).round(), least])
-    places = [np.searchsorted(done, at, side="right") - 1 for done in trainings.T]
-    return at, np.stack([values[place, r] for r, place in enumerate(places)], axis=1), least
+    trainings = trainings[np.searchsorted(training_iterations, iterations)]  # at the iterations of the metric
+    first_end = float(trainings[-1].min())
+    at = np.unique([*np.linspace(0, trainings[-1].max(), POINTS).round(), first_end])
+    columns = []
+    for r, trainings_of_run in enumerate(trainings.T):
+        latest = np.searchsorted(trainings_of_run, at, side="right") - 1  # last record with at most `at` trainings
+        columns.append(values[latest, r])
+    return at, np.stack(columns, axis=1), first_end
 
 
 # ------------------------------------------------------------------------------------------------------------- the plan
 
 
-def bias_and_noise(found: Forecast) -> Chart:
-    """How long the planned bias of a step's gradient is against the bias level, beside its noise; below the point where
-    they meet, trainings buy what drowns in noise. The level advised is marked."""
+def bias_and_noise(forecast: Forecast) -> Chart:
+    """Draw the length of the planned bias of a step's gradient against the bias level, with the length of its noise.
+
+    Below the level where both are equal, further trainings reduce a bias that is hidden by noise. Marked are the level
+    as set and the recommended one.
+    """
     return chart(
-        _bias_and_noise(found),
+        _bias_and_noise(forecast),
         "Bias beside noise",
         "Length of the planned bias against the bias level, beside the length of the noise",
         "The planned bias of a step's gradient, A√(ωP/d) with A = 0.5 declared for the mean loss, beside the "
@@ -170,39 +202,44 @@ def bias_and_noise(found: Forecast) -> Chart:
     )
 
 
-def _bias_and_noise(found: Forecast) -> go.Figure:
-    if found.advice is None:
+def _bias_and_noise(forecast: Forecast) -> go.Figure:
+    """Draw the figure of `bias_and_noise`; without lines if the budget allows no Gaussian noise."""
+    if forecast.advice is None:
         return nothing("This budget buys no Gaussian noise, which DP-GIBO needs.")
-    lines = [Line(LEVELS, biases(found), "bias", BIAS, value=False)]
-    noise = found.advice.noise
-    marks = on_curve(LEVELS, biases(found), _levels(found), BIAS.color)
+    lines = [Line(LEVELS, biases(forecast), "bias", BIAS, value=False)]
+    noise = forecast.advice.noise
+    marks = on_curve(LEVELS, biases(forecast), _marked_levels(forecast), BIAS.color)
     notes = [] if noise > 0 else ["without privacy there is no noise"]
     if noise > 0:
         lines.append(_noise(LEVELS, noise))
-        notes.append(f"alike at {short(found.advice.balance)}")
+        notes.append(f"alike at {short(forecast.advice.balance)}")
     return line_figure(
         lines, Axes("Bias level ω", "Length in a step's gradient", log_x=True, log_y=True), marks=marks, notes=notes
     )
 
 
-def _levels(found: Forecast) -> dict[str, float]:
-    """The bias levels to be marked: that which is set, if it is used, and that which is advised."""
-    levels = {} if found.method.batch_size is not None else {"set": found.method.bias_level}
-    return levels if found.advice is None else levels | {"advised": found.advice.level}
+def _marked_levels(forecast: Forecast) -> dict[str, float]:
+    """Return the bias levels to be marked, by name: the level as set, if batches follow from it, and the recommended
+    one."""
+    levels = {} if forecast.method.batch_size is not None else {"set": forecast.method.bias_level}
+    return levels if forecast.advice is None else levels | {"advised": forecast.advice.level}
 
 
-def trainings_by_level(found: Forecast) -> Chart:
-    """About how many trainings a run takes against the bias level; and what the other methods take."""
+def trainings_by_level(forecast: Forecast) -> Chart:
+    """Draw about how many trainings a run of DP-GIBO takes against the bias level, with the trainings of one other
+    method as a limit."""
     levels = LEVELS[::3]
     others = [
-        Limit(count, f"{label} {short(count)}") for label, count in found.trainings.items() if label != found.label
+        Limit(count, f"{label} {short(count)}")
+        for label, count in forecast.trainings.items()
+        if label != forecast.label
     ]
-    takes = expected(found, levels)
+    trainings = expected(forecast, levels)
     figure = line_figure(
-        [Line(levels, takes, found.label, BIAS, value=False)],
+        [Line(levels, trainings, forecast.label, BIAS, value=False)],
         Axes("Bias level ω", "Trainings of a run, about", log_x=True, from_zero=True),
         limits=others[:1],
-        marks=on_curve(levels, takes, _levels(found), BIAS.color),
+        marks=on_curve(levels, trainings, _marked_levels(forecast), BIAS.color),
     )
     return chart(
         figure,
@@ -216,21 +253,30 @@ def trainings_by_level(found: Forecast) -> Chart:
 # ----------------------------------------------------------------------------------------------------------- the theory
 
 
-def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: float) -> Chart:
-    """Bounds on the loss above the minimum after T plain steps, against T: each with the noise that T steps need. T* is
-    where the one in the mean is smallest. found : of a budget that buys Gaussian noise."""
-    assert found.mu is not None
-    ends, clip, n, d, mu = [], found.method.clip, found.facts.n, found.facts.d, found.mu
+def bound_by_steps(forecast: Forecast, landscape: Landscape, step: float, bias: float) -> Chart:
+    """Draw three bounds on the loss above the minimum after T plain steps against T, each with the noise that T steps
+    need under the budget.
+
+    Marked are T*, where the bound on the mean is smallest, and T as set. forecast : for a budget that allows Gaussian
+    noise. step : η. bias : β, length of the bias of a step's gradient.
+    """
+    assert forecast.mu is not None
+    clip, n, d, mu = forecast.method.clip, forecast.facts.n, forecast.facts.d, forecast.mu
+    final_bounds = []
     for count in STEPS.tolist():
-        bounds = planning.bounds(landscape, step, 2 * clip * np.sqrt(count) / (n * mu), bias, clip, d, count, FAILURE)
-        ends.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
-    curves = np.array(ends).T
-    lines = [Line(STEPS, curve, *look, value=False) for curve, look in zip(curves, BOUNDS, strict=True)]
+        noise = 2 * clip * np.sqrt(count) / (n * mu)
+        bounds = planning.bounds(landscape, step, noise, bias, clip, d, count, FAILURE)
+        final_bounds.append((bounds.expected[-1], bounds.likely[-1], bounds.published[-1]))
+    curves = np.array(final_bounds).T
+    lines = [
+        Line(STEPS, curve, name, line_style, value=False)
+        for curve, (name, line_style) in zip(curves, BOUNDS, strict=True)
+    ]
     best = planning.best_steps(landscape, step, clip, n, mu, d)
     figure = line_figure(
         lines,
         Axes("Steps T", "Loss above the minimum, at most", log_x=True, log_y=True, bound="upper"),
-        marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": found.method.iterations}, BIAS.color),
+        marks=on_curve(STEPS, curves[0], {"T* =": best, "set: T =": forecast.method.iterations}, BIAS.color),
         limits=[Limit(landscape.gap, "at the start")],
     )
     return chart(
@@ -243,18 +289,15 @@ def bound_by_steps(found: Forecast, landscape: Landscape, step: float, bias: flo
 
 
 def random_stopping(mu: float, delta: float) -> Chart:
-    """μ₀ of each try, if the best of K tries is released and K is secret, against the mean of K; and if every try were
-    released. All with the (ε, δ) of μ."""
-    lines = [
-        Line(
-            TRIES,
-            np.array([planning.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()]),
-            name,
-            look,
-            value=False,
-        )
-        for law, name, look in STOPPING
-    ]
+    """Draw μ₀, the budget of each of K random tries, against the mean of K, if only the best try is released and K is
+    secret; and for comparison, if every try were released.
+
+    The whole has the (ε, δ) of a μ-GDP release at this δ.
+    """
+    lines = []
+    for law, name, line_style in STOPPING:
+        mu_by_tries = np.array([planning.stopped_mu(law, tries, mu, delta) for tries in TRIES.tolist()])
+        lines.append(Line(TRIES, mu_by_tries, name, line_style, value=False))
     lines.append(Line(TRIES, mu / np.sqrt(TRIES), *NAIVE, value=False))
     figure = line_figure(
         lines,
@@ -272,8 +315,7 @@ def random_stopping(mu: float, delta: float) -> Chart:
 
 
 def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], delta: float) -> Chart:
-    """ε at δ of what a run has released after each step: of Gaussian noise exactly, from the μ of so many steps; of a
-    choice by the tightest accountant. One line per private method."""
+    """Draw ε at δ of all that a run has released after each step, one line per private method."""
     lines = []
     for label, plan in plans.items():
         if plan.private:
@@ -291,7 +333,8 @@ def epsilon_by_step(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], d
 
 
 def _epsilons(plan: Plan, delta: float) -> np.ndarray:
-    """(T+1,) ε at δ after each step."""
+    """Return (T+1,) ε at δ after each step: for Gaussian noise exactly, from the μ spent so far; else by the tightest
+    accountant."""
     if all(isinstance(event, events.Gaussian) for event in plan.events):
         return np.array([closed_forms.gdp_epsilon(mu, delta) for mu in plan.spent("mu").tolist()])
     steps = range(plan.iterations + 1)
@@ -299,11 +342,14 @@ def _epsilons(plan: Plan, delta: float) -> np.ndarray:
 
 
 def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """Smallest rate of missed users against the rate of false alarms, of the best attacker on a whole run of each
-    private method; the diagonal is guessing."""
-    released = {label: tradeoffs.tradeoff(plan.events, RATES) for label, plan in plans.items() if plan.private}
+    """Draw, for the best attacker on a whole run of each private method, the smallest rate of missed users against the
+    rate of false alarms; the diagonal is guessing."""
+    curves = {}
+    for label, plan in plans.items():
+        if plan.private:
+            curves[label] = tradeoffs.tradeoff(plan.events, RATES), styles[label]
     return chart(
-        attackers({label: (missed, styles[label]) for label, missed in released.items()}),
+        attackers(curves),
         "What an attacker can do",
         "Lowest possible rate of missed users against the rate of false alarms, one line per method",
         "No test of whether one user was replaced lies below its curve, whatever else the attacker knows. Random "
@@ -315,23 +361,29 @@ def attacks(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
 
 
 def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") -> Chart:
-    """Of one DP-GIBO: how long the mean clipped gradient was in each step, the bound on its bias for a mean loss of
-    norm `AMPLITUDE`, its true error where gradients are known, and the length of the noise; medians over the runs.
+    """Draw lengths in every step of one DP-GIBO: of the mean clipped gradient, of the bound on its bias for a mean loss
+    of norm `AMPLITUDE`, of its true error where gradients are known, and of the noise. Lines are medians over the runs.
 
-    noise : length of the noise of a step, σ√d. What of it reads the raw data is drawn if the trace has it. privacy :
-    what of it may be published, for the caption.
+    label : of the method. noise : length of the noise of a step, σ√d. privacy : a sentence on what may be published,
+    for the caption. Series that read the raw data are drawn only if the trace has them.
     """
     lines = []
-    for name, word, look in PARTS:
+    for name, line_name, line_style in GRADIENT_LINES:
         steps, values = trace.lanes[label].series(name)
-        known = np.isfinite(values).all(axis=1) & (steps > 0) if len(values) else np.zeros(0, dtype=bool)
-        if known.any():
-            scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0
-            lines.append(Line(steps[known], scale * np.median(values[known], axis=1), word, look, value=False))
+        if not len(values):
+            continue
+        is_known = np.isfinite(values).all(axis=1) & (steps > 0)
+        if is_known.any():
+            scale = AMPLITUDE if name == algorithms.UNCERTAINTY.name else 1.0  # the uncertainty is that for norm 1
+            medians = scale * np.median(values[is_known], axis=1)
+            lines.append(Line(steps[is_known], medians, line_name, line_style, value=False))
     if noise > 0 and lines:
-        lines.append(_noise(max((line.x for line in lines), key=len), noise))
-    own = trace.lanes[label].privacy
-    statuses: dict[str, Privacy] = {line.name: "not private" if line.name in SECRET else own for line in lines}
+        longest_x = max((line.x for line in lines), key=len)
+        lines.append(_noise(longest_x, noise))
+    method_privacy = trace.lanes[label].privacy
+    statuses: dict[str, Privacy] = {
+        line.name: "not private" if line.name in SECRET else method_privacy for line in lines
+    }
     figure = line_figure(
         lines,
         Axes("Step t", "Length in a step's gradient", log_y=True),
@@ -345,13 +397,13 @@ def signal_and_noise(trace: Trace, label: str, noise: float, privacy: str = "") 
         f"{label}, medians. Where the bound on the bias (for a mean loss of norm 0.5) is below the noise, further "
         "trainings buy nothing that can be seen. Where the mean gradient is below the noise, steps are mostly "
         f"noise. {privacy}",
-        provenance=provenance([own, *statuses.values()]),
+        provenance=provenance([method_privacy, *statuses.values()]),
     )
 
 
-def _noise(along: np.ndarray, noise: float) -> Line:
-    """How long the noise is, as a line with its name at the end: the words of a limit would stand on the others."""
-    return Line(along, np.full(len(along), noise), "noise", NOISE, value=False)
+def _noise(x: np.ndarray, noise: float) -> Line:
+    """Return the level line of the noise's length at x (k,). It is no `Limit`, whose text would lie on other lines."""
+    return Line(x, np.full(len(x), noise), "noise", NOISE, value=False)
 
 
 def paths(
@@ -361,74 +413,84 @@ def paths(
     pair: tuple[int, int],
     privacy: str = "",
 ) -> Chart:
-    """Two of the settings, in their own units: where every run of every method is, and the way of the first of them;
-    the box is outlined. privacy : what may be published, for the caption."""
-    ends = facts.natural(np.array(facts.box))[:, pair]
-    logs = [facts.logarithmic[j] for j in pair]
+    """Draw two of the settings, in their own units: a dot for every run of every method at its current iterate, the
+    path of each method's first run, and the outline of the box.
+
+    lanes : traces of the methods, by label. pair : indices of the two settings. privacy : a sentence on what may be
+    published, for the caption.
+    """
+    box = facts.natural(np.array(facts.box))[:, pair]  # (2, 2), lower and upper ends in rows
+    is_log = [facts.logarithmic[j] for j in pair]
     x_title, y_title = (facts.names[j].capitalize() for j in pair)
-    frame = style.layout(Axes(x_title, y_title, log_x=logs[0], log_y=logs[1]), legend_entries=max(2, len(lanes)))
+    frame = style.layout(Axes(x_title, y_title, log_x=is_log[0], log_y=is_log[1]), legend_entries=max(2, len(lanes)))
     traces: list[dict[str, Any]] = []
-    for number, (label, lane) in enumerate(lanes.items()):
-        ways, places = (facts.natural(points)[:, pair] for points in (np.array(lane.path["x"]), lane.output["x"]))
+    for number, (label, arm_trace) in enumerate(lanes.items()):
+        path = facts.natural(np.array(arm_trace.path["x"]))[:, pair]
+        iterates = facts.natural(arm_trace.output["x"])[:, pair]
         color, common = styles[label].color, {"type": "scatter", "legendgroup": label}
         line = {"color": color, "width": 1.5, "dash": styles[label].dash}
         name = f"{label}, way of the first run"
-        traces.append(common | _at(ways) | {"mode": "lines", "line": line, "name": name, "showlegend": False})
+        traces.append(common | _coordinates(path) | {"mode": "lines", "line": line, "name": name, "showlegend": False})
         dots: dict[str, Any] = {"mode": "markers", "name": label}
         marker = {"color": color, "symbol": SYMBOLS[number % len(SYMBOLS)], "size": 9, "opacity": 0.85}
         hover = f"{label}: (%{{x:.3~r}}, %{{y:.3~r}})<extra></extra>"
-        traces.append(common | _at(places) | dots | {"marker": marker, "hovertemplate": hover})
-    for axis, log, (low, high) in zip(("xaxis", "yaxis"), logs, ends.T.tolist(), strict=True):
+        traces.append(common | _coordinates(iterates) | dots | {"marker": marker, "hovertemplate": hover})
+    for axis, log, (low, high) in zip(("xaxis", "yaxis"), is_log, box.T.tolist(), strict=True):
         edges = np.log10([low, high]) if log else np.array([low, high])
         room = 0.04 * (edges[1] - edges[0])
         frame[axis] |= {"range": [float(edges[0] - room), float(edges[1] + room)]}
-    box = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
-    frame["shapes"] += [box | dict(zip(("x0", "x1", "y0", "y1"), ends.T.ravel().tolist(), strict=True))]
+    outline = {"type": "rect", "xref": "x", "yref": "y", "line": {"color": style.GREY, "dash": "dot", "width": 1}}
+    frame["shapes"] += [outline | dict(zip(("x0", "x1", "y0", "y1"), box.T.ravel().tolist(), strict=True))]
     figure = go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
     return chart(
         figure,
         "Where did the settings go?",
         "Two settings: a dot for every run, the way of the first, and the box",
         f"A dot for every run, the way of the first one, and the edges of the box. {privacy}",
-        provenance=provenance(lane.privacy for lane in lanes.values()),
+        provenance=provenance(arm_trace.privacy for arm_trace in lanes.values()),
     )
 
 
-def _at(points: np.ndarray) -> dict[str, np.ndarray]:
+def _coordinates(points: np.ndarray) -> dict[str, np.ndarray]:
+    """Return points (k, 2) as the coordinates of a plotly trace."""
     return {"x": points[:, 0].astype(np.float32), "y": points[:, 1].astype(np.float32)}
 
 
 def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: int = 1) -> Chart:
-    """The mean loss along one setting, what the process expects of it with two standard deviations, and the points that
-    it rests on. Reads the raw data. step : at which it is looked at."""
-    at = np.exp(curve.places) if logarithmic else curve.places
+    """Draw the mean loss along one setting, its posterior mean by the Gaussian process with a band of two standard
+    deviations, and the evaluated points that the posterior rests on. Not private: it reads the losses.
+
+    title : name of the setting. logarithmic : True if the curve's coordinate is the setting's logarithm. step : of the
+    run, for the text.
+    """
+    settings = np.exp(curve.places) if logarithmic else curve.places
     spread = 2 * AMPLITUDE * curve.deviation
     lines = [
-        Line(at, curve.mean, "the process", EXPECTED, curve.mean - spread, curve.mean + spread, value=False),
-        Line(at, curve.truth, "mean loss", TRUTH, value=False),
+        Line(settings, curve.mean, "the process", EXPECTED, curve.mean - spread, curve.mean + spread, value=False),
+        Line(settings, curve.truth, "mean loss", TRUTH, value=False),
     ]
     here = float(np.exp(curve.here)) if logarithmic else curve.here
     figure = line_figure(
         lines, Axes(title, "Validation loss", log_x=logarithmic), turns=[Turn(here, "θ_t")], not_private=True
     )
     queries = np.exp(curve.queries) if logarithmic else curve.queries
-    for chosen, name, symbol, color in (
+    for is_drawn, name, symbol, color in (
         (~curve.newest, "earlier points", "circle-open", style.GREY),
         (curve.newest, "points of this step", "diamond", style.PALETTE["spent"]),
     ):
-        if chosen.any():
+        if is_drawn.any():
             figure.add_scatter(
-                x=queries[chosen].astype(np.float32),
-                y=curve.losses[chosen].astype(np.float32),
+                x=queries[is_drawn].astype(np.float32),
+                y=curve.losses[is_drawn].astype(np.float32),
                 mode="markers",
                 name=name,
                 marker={"symbol": symbol, "color": color, "size": 7},
                 hovertemplate=f"{name}: %{{y:.3~r}}<extra></extra>",
                 showlegend=False,
             )
-    drawn = np.concatenate([curve.truth, curve.losses])  # the band may be far wider
-    room = 0.25 * float(np.ptp(drawn)) + 1e-9
-    figure.update_yaxes(range=[float(drawn.min()) - room, float(drawn.max()) + room])
+    losses = np.concatenate([curve.truth, curve.losses])  # without the band, which may be far wider
+    room = 0.25 * float(np.ptp(losses)) + 1e-9
+    figure.update_yaxes(range=[float(losses.min()) - room, float(losses.max()) + room])
     return chart(
         figure,
         "What does the process see?",
@@ -441,6 +503,6 @@ def process(curve: posterior_slice.Curve, title: str, logarithmic: bool, step: i
     )
 
 
-def nothing(why: str) -> go.Figure:
-    """A figure that says why there is none."""
-    return line_figure([], Axes("", ""), if_empty=why)
+def nothing(reason: str) -> go.Figure:
+    """Return an empty figure that says the reason why there is nothing to draw."""
+    return line_figure([], Axes("", ""), if_empty=reason)

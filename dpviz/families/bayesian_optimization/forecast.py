@@ -1,5 +1,10 @@
-"""Forecast of an experiment before a run: the noise, the bias level worth choosing at it, and the trainings that it
-takes."""
+"""Forecast of an experiment with DP-GIBO before a run: the noise of a step, the bias level that is worth choosing at
+this noise, and about how many trainings the methods take.
+
+Symbols: ω bias level, the share of the gradient's variance that a step may leave unexplained; P trace of the gradient's
+prior covariance; d settings; σ standard deviation of the noise on each coordinate; A norm of the mean loss in the
+kernel's space. The planned bias of a step's gradient is A √(ωP/d), the length of its noise σ √d (THEORY.md, section 5).
+"""
 
 import math
 from collections.abc import Mapping
@@ -18,15 +23,20 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.tuning.tuning import TuningFacts
 
 LEVELS = np.geomspace(0.001, 0.95, 40)  # bias levels of the figures
-LEAST, MOST = 0.02, 0.2  # of a recommended bias level: the process is not more reliable than that (errata E1, E2)
+# Ends of the recommended bias levels: lower ones gained nothing in runs, and at higher ones the process is not reliable
+# (errata E1, E2).
+MIN_LEVEL, MAX_LEVEL = 0.02, 0.2
 AMPLITUDE = 0.5  # A, declared, of the mean loss around the iterates, in the unit of the losses
-SHOWN = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # bias levels of the table
+TABLE_LEVELS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # bias levels of the table
 
 
 @dataclass(frozen=True)
 class Row:
-    """Bias level with its consequences. batch : points of the first step with the squared exponential, None if no batch
-    reaches the level. bias : planned, A√(ωP/d). trainings : about, of the whole run."""
+    """A bias level with its consequences, a row of the table.
+
+    level : ω. batch : number of points of the first step with the squared exponential kernel; None if no batch reaches
+    the level. bias : length of the planned bias. trainings : about the number of trainings of the whole run.
+    """
 
     level: float
     batch: int | None
@@ -36,11 +46,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Advice:
-    """Recommended bias level.
+    """The recommended bias level, and its reasons.
 
-    level : ω, the nearest to `balance` that is worth choosing. balance : the level at which the planned bias is as long
-    as the noise; it may be above 1. noise : σ√d, about the length of the noise of a step. swamped : True if the noise
-    is longer than half a clip. rows : the bias levels to choose from.
+    level : ω, the one nearest to `balance` within `MIN_LEVEL` to `MAX_LEVEL`. balance : the level at which the planned
+    bias is as long as the noise; it may be above 1. noise : length of the noise of a step. swamped : True if the noise
+    is longer than half a clip. rows : the table of bias levels.
     """
 
     level: float
@@ -61,12 +71,12 @@ class Advice:
 
     def _noise_and_bias(self) -> str:
         """Return a sentence that compares the noise with the bias at the level."""
-        if self.balance < LEAST:
+        if self.balance < MIN_LEVEL:
             return (
                 f"The planned bias would be as short at {short(self.balance)}, but runs on the page's first "
                 f"problem gained nothing below {short(self.level)}."
             )
-        if self.balance > MOST:
+        if self.balance > MAX_LEVEL:
             limit = f"up to {short_down(self.balance)}" if self.balance < 1 else "of any size"
             return f"It would hide more bias, {limit}, but then the process is trusted with most of the gradient."
         return (
@@ -76,17 +86,18 @@ class Advice:
 
 
 def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = AMPLITUDE) -> Advice:
-    """Return the recommended bias level, from public facts and a declared amplitude A of the mean loss.
+    """Return the recommended bias level for a problem with these facts, at which the planned bias is about as long as
+    the noise; it needs no data.
 
-    Raises UserError under pure ε.
+    amplitude : A. Raises UserError under pure ε, which allows no Gaussian noise.
     """
     sigma = float(method.plan(facts, budget).noise["gradient"][0])
     d, middle = facts.d, np.mean(facts.box, axis=0)
-    prior = float(np.trace(method.surrogate.covariance.prior(middle)))
-    balance = (d * sigma / amplitude) ** 2 / prior
-    level = min(MOST, max(LEAST, balance))
+    prior = float(np.trace(method.surrogate.covariance.prior(middle)))  # P
+    balance = (d * sigma / amplitude) ** 2 / prior  # the ω that solves A √(ωP/d) = σ √d
+    level = min(MAX_LEVEL, max(MIN_LEVEL, balance))
     rows = []
-    for row_level in sorted({*SHOWN, method.bias_level, level}, reverse=True):
+    for row_level in sorted({*TABLE_LEVELS, method.bias_level, level}, reverse=True):
         batches = method.replaced(bias_level=row_level, batch_size=None).batches(facts)
         bias = planning.bias_bound(amplitude, planning.planned_uncertainty(row_level, d, prior))
         trainings = planning.expected_trainings(batches, method.iterations)
@@ -97,11 +108,11 @@ def advice(facts: TuningFacts, budget: Budget, method: Gibo, amplitude: float = 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Noise, advice and trainings before a run.
+    """The forecast of an experiment; see the module.
 
-    label, method : the first DP-GIBO of the experiment, or the default one. mu : of a run of it; None where the budget
-    allows no Gaussian noise, and then there is no advice either. trainings : about the number of trainings of each
-    private method, where it is known.
+    label, method : the first DP-GIBO of the experiment, or the default one. mu : μ of one of its runs; None if the
+    budget allows no Gaussian noise. advice : the recommended bias level; None in the same case. trainings : about the
+    number of trainings of a run of each private method for which it is known, by label.
     """
 
     facts: TuningFacts
@@ -119,8 +130,9 @@ class Forecast:
 
 
 def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
-    """Return the advice for these facts and this budget, and the trainings of the methods."""
-    facts = TuningFacts.of(next(iter(plans.values())).facts)
+    """Return the forecast of an experiment. plans : of its arms, by label; at least one."""
+    first_plan, *_ = plans.values()
+    facts = TuningFacts.of(first_plan.facts)  # all plans are for the same problem
     label, method = gibo_of(experiment)
     try:
         recommendation: Advice | None = advice(facts, experiment.budget, method)
@@ -130,31 +142,38 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
     trainings: dict[str, float] = {}
     for arm in experiment.arms:
         if not arm.reference and arm.label in plans:
-            expected = plans[arm.label].resolved.get("expected_trainings", getattr(arm.algorithm, "trainings", None))
-            trainings |= {} if expected is None else {arm.label: float(expected)}
+            set_trainings = getattr(arm.algorithm, "trainings", None)  # of methods whose number is a setting
+            count = plans[arm.label].resolved.get("expected_trainings", set_trainings)
+            if count is not None:
+                trainings[arm.label] = float(count)
     return Forecast(facts, experiment.budget, label, method, mu, recommendation, trainings)
 
 
 def gibo_of(experiment: Experiment) -> tuple[str, Gibo]:
-    """Return label and method of the experiment's first DP-GIBO; if there is none, one with the settings of the first
-    method."""
+    """Return the label and the method of the experiment's first DP-GIBO.
+
+    If there is none, the method has the settings of the first descent method, or the default ones.
+    """
     for arm in experiment.arms:
         if isinstance(arm.algorithm, Gibo) and not arm.reference:
             return arm.label, arm.algorithm
-    methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Descent)]
-    shared = {name: getattr(methods[0], name) for name in Descent.model_fields} if methods else {}
+    descents = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Descent)]
+    shared = {name: getattr(descents[0], name) for name in Descent.model_fields} if descents else {}
     return Gibo.title, Gibo().adopting(shared)
 
 
 def biases(forecast: Forecast) -> np.ndarray:
     """Return (k,) the length of the planned bias of a step's gradient at each of `LEVELS`."""
-    prior = float(np.trace(forecast.method.surrogate.covariance.prior(np.mean(forecast.facts.box, axis=0))))
+    middle = np.mean(forecast.facts.box, axis=0)
+    prior = float(np.trace(forecast.method.surrogate.covariance.prior(middle)))
     return np.asarray(AMPLITUDE * np.sqrt(LEVELS * prior / forecast.facts.d))
 
 
 def expected(forecast: Forecast, levels: np.ndarray) -> np.ndarray:
-    """Return (k,) about the number of trainings of a run at these bias levels. About 0.1 ms each; with rougher kernels
-    and a hundred settings 6 ms, once."""
+    """Return (k,) about the number of trainings of a run of DP-GIBO at each of these bias levels (k,).
+
+    It takes about 0.1 ms a level; with rougher kernels and a hundred settings 6 ms, once.
+    """
     method = forecast.method.replaced(batch_size=None)
     rules = (method.replaced(bias_level=level).batches(forecast.facts) for level in levels.tolist())
     return np.array([planning.expected_trainings(batches, method.iterations) for batches in rules])

@@ -1,4 +1,4 @@
-"""A lesson with private tuning: further trainings do not help without end."""
+"""A lesson with private tuning: from some number of trainings on, random search gains nothing from further ones."""
 
 from dpviz.families.bayesian_optimization.algorithms import RandomSearch
 from dpviz.families.bayesian_optimization.presets import RANDOM
@@ -7,7 +7,8 @@ from dpviz.numbers import short
 
 
 def _trainings(before: Side, after: Side) -> Numbers:
-    """Return the numbers of settings on both sides, their ratio, and ε of the choice."""
+    """Return the numbers that the lesson's texts name, by field: how many settings random search tries on both sides,
+    their ratio, and ε of its selection."""
     few, many = (side.method(RandomSearch).trainings for side in (before, after))
     return {
         "few": few,

@@ -1,4 +1,11 @@
-"""Estimates before a run: batches, trainings, and warnings."""
+"""Estimates before a run: the length of noise and bias, bounds on the error, random stopping, the numbers of points and
+trainings, and warnings.
+
+Source: Sopa, Marusic, Avella-Medina, Cunningham 2025, and THEORY.md, whose sections are cited. Symbols: n users of the
+validation data, d settings, T steps of size η, B clip of a user's gradient, μ budget (Gaussian differential privacy),
+σ standard deviation of the noise on each coordinate of a step's gradient, ζ probability with which a bound may fail;
+Σ posterior covariance of a user's gradient, P trace of its prior covariance, λ_max largest eigenvalue.
+"""
 
 import math
 from dataclasses import dataclass
@@ -20,19 +27,24 @@ from dpviz.problems.tuning.tuning import TuningFacts
 
 
 def noise_radius(noise: float, d: int, steps: int, failure: float) -> float:
-    """Return r, which the norm of the noise exceeds in none of T steps with probability 1 - ζ: from quantiles of χ²
-    (section 5)."""
+    """Return r such that, with probability 1 - ζ, the noise is longer than r in none of T steps (section 5).
+
+    It is σ times the square root of the quantile of χ² with d degrees of freedom at 1 - ζ/T. noise : σ. failure : ζ.
+    """
     return noise * math.sqrt(2 * float(gammainccinv(d / 2, failure / steps)))
 
 
 def published_radius(noise: float, d: int, steps: int, failure: float) -> float:
-    """Return the published radius of the noise, σ(4√d + 2√(2 ln(T/ζ))), Lemma A.5; see `noise_radius`."""
+    """Return the radius of `noise_radius` as published, σ(4√d + 2√(2 ln(T/ζ))) (Lemma A.5), which is larger."""
     return noise * (4 * math.sqrt(d) + 2 * math.sqrt(2 * math.log(steps / failure)))
 
 
 def value_release_factor(loss_cap: float, clip: float, distance: float, d: int) -> float:
-    """Return M√d/(2Bh), the factor of noise in each coordinate if a gradient is made of the differences of losses that
-    are released one by one, 2d of them at the distance h."""
+    """Return by which factor the noise in each coordinate of a gradient is larger if losses are released and their
+    differences taken, instead of gradients: M√d/(2Bh) (section 8).
+
+    loss_cap : M, the largest loss. The losses are those at 2d points at the distance h, each with noise of its own.
+    """
     return loss_cap * math.sqrt(d) / (2 * clip * distance)
 
 
@@ -40,14 +52,19 @@ def value_release_factor(loss_cap: float, clip: float, distance: float, d: int) 
 
 
 def bias_bound(norm: float, uncertainty: float) -> float:
-    """Return M √λ_max(Σ), a bound on the error of the estimated mean gradient, if the mean loss has norm M in the
-    kernel's space and observations have no noise. uncertainty : √λ_max(Σ) for unit amplitude."""
+    """Return M √λ_max(Σ), which bounds the error of the estimated mean gradient if observations have no noise (section
+    5).
+
+    norm : M, of the mean loss in the kernel's space. uncertainty : √λ_max(Σ), for losses of variance 1.
+    """
     return norm * uncertainty
 
 
 def planned_uncertainty(level: float, d: int, prior: float) -> float:
-    """Return √(ωP/d), which is √λ_max(Σ) if a share ω = level of the prior trace P remains, evenly over the
-    directions."""
+    """Return √(ωP/d), which is √λ_max(Σ) if a share ω of the gradient's variance remains, equally in all directions.
+
+    level : ω. prior : P.
+    """
     return math.sqrt(level * prior / d)
 
 
@@ -56,7 +73,7 @@ def planned_uncertainty(level: float, d: int, prior: float) -> float:
 
 @dataclass(frozen=True)
 class Landscape:
-    """Assumptions on the mean loss near the minimum that is approached; privacy needs none of them.
+    """Assumptions on the mean loss near the minimum that a run approaches; privacy needs none of them.
 
     smoothness : L. convexity : m, of strong convexity. gap : Δ₀, the loss at the start above the minimum.
     radius : R, of the ball around the minimum in which this holds.
@@ -70,8 +87,11 @@ class Landscape:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bounds (T+1,) on the loss above the minimum after each step. expected : on its mean. likely : with probability
-    1 - ζ. published : by Theorem 3.7, whose constants are not known (set to 1)."""
+    """Three bounds on how far the loss is above the minimum after each of T steps; (T+1,) each.
+
+    expected : on the mean over the noise. likely : with probability 1 - ζ. published : by Theorem 3.7, with its unknown
+    constants set to 1.
+    """
 
     expected: np.ndarray
     likely: np.ndarray
@@ -81,51 +101,62 @@ class Bounds:
 def bounds(
     landscape: Landscape, step: float, noise: float, bias: float, clip: float, d: int, steps: int, failure: float = 0.05
 ) -> Bounds:
-    """Return bounds for plain steps η ≤ 1/L with noise σ in each coordinate and bias β (section 6).
+    """Return bounds on the loss above the minimum after plain steps θ ← θ - η g̃ with η ≤ 1/L (section 6).
 
-    step : η. noise : σ. bias : β. failure : ζ.
+    step : η. noise : σ. bias : β, the length of the bias of g̃. clip : B. failure : ζ.
     """
     m, contraction = landscape.convexity, 1 - step * landscape.convexity
-    gap = landscape.gap * contraction ** np.arange(steps + 1.0)
+    gap = landscape.gap * contraction ** np.arange(steps + 1.0)  # without noise and bias
     radius, published = noise_radius(noise, d, steps, failure), published_radius(noise, d, steps, failure)
     floor = bias**2 / (2 * m) + landscape.smoothness * step * d * noise**2 / (2 * m)
     return Bounds(gap + floor, gap + (bias + radius) ** 2 / (2 * m), gap + clip / m * (bias + published))
 
 
 def noise_floor(step: float, curvature: float, noise: float) -> float:
-    """Return ησ²/(λ(2 - ηλ)), the limiting variance of each coordinate of plain steps on a quadratic of curvature λ."""
+    """Return ησ²/(λ(2 - ηλ)), the variance in which each coordinate of plain steps ends on a quadratic of curvature λ
+    (section 6). step : η. noise : σ."""
     return step * noise**2 / (curvature * (2 - step * curvature))
 
 
 def best_steps(landscape: Landscape, step: float, clip: float, n: int, mu: float, d: int) -> float:
-    """Return T*, the number of steps with the smallest bound in expectation: more steps get nearer, and noise grows
-    with √T (section 6)."""
-    m, rate = landscape.convexity, -math.log1p(-step * landscape.convexity)
-    noise_per_step = landscape.smoothness * step * d / (2 * m) * (2 * clip / (n * mu)) ** 2
-    return max(1.0, math.log(landscape.gap * rate / noise_per_step) / rate) if noise_per_step else math.inf
+    """Return T*, the number of plain steps with the smallest bound in expectation (section 6), not rounded.
+
+    More steps get nearer to the minimum, and σ grows with √T. With q = 1 - ηm the bound without bias is Δ₀ q^T + D T,
+    which is smallest at T* = ln(Δ₀ ln(1/q)/D)/ln(1/q). step : η. Infinite without noise.
+    """
+    m, log_inverse_q = landscape.convexity, -math.log1p(-step * landscape.convexity)
+    noise_per_step = landscape.smoothness * step * d / (2 * m) * (2 * clip / (n * mu)) ** 2  # D
+    if not noise_per_step:
+        return math.inf
+    return max(1.0, math.log(landscape.gap * log_inverse_q / noise_per_step) / log_inverse_q)
 
 
 def fewest_users(
     landscape: Landscape, clip: float, steps: int, mu: float, d: int, bias: float, failure: float = 0.05
 ) -> tuple[float, float]:
-    """Return the smallest number of users with which all iterates stay in the ball with probability 1 - ζ: with the
-    quantile of χ², and as published. Infinite where the bias alone leads out of it (section 6)."""
-    allowed_noise = landscape.convexity * landscape.radius - bias
-    if allowed_noise <= 0:
+    """Return the smallest number of users with which, with probability 1 - ζ, all iterates stay in the ball around the
+    minimum where the assumptions hold; and the same number with the published radius of the noise.
+
+    They stay if bias + radius ≤ mR, where m is the convexity and R the ball's radius (section 6). Both numbers are
+    infinite if the bias alone is larger than that.
+    """
+    allowed_radius = landscape.convexity * landscape.radius - bias
+    if allowed_radius <= 0:
         return math.inf, math.inf
-    factor = 2 * clip * math.sqrt(steps) / (mu * allowed_noise)
+    factor = 2 * clip * math.sqrt(steps) / (mu * allowed_radius)  # σ = 2B√T/(nμ), so n = factor × radius at σ = 1
     return factor * noise_radius(1.0, d, steps, failure), factor * published_radius(1.0, d, steps, failure)
 
 
 def global_trainings(gap: float, d: int) -> float:
-    """Return N with gap = exp(-N/(ln N)^(d/4)), the rate of noiseless global search (de Freitas, Smola, Zoghi 2012)
-    with constants 1: an illustration, not a theorem.
+    """Return the number of trainings N that global search needs without noise, by the rate gap = exp(-N/(ln N)^(d/4))
+    of de Freitas, Smola and Zoghi 2012 with constants 1: an illustration, not a theorem.
 
-    gap : in (0, 1), the remaining error as a share of the first one. N is the largest solution; where there is none
-    above exp(max(d/4, 1)), where the rate begins to fall with N, it is that number.
+    gap : in (0, 1), the remaining error as a share of the first one. N is the largest solution. The rate falls with N
+    only above exp(max(d/4, 1)); if there is no solution above this number, N is the number itself.
     """
 
     def excess(log_n: float) -> float:
+        """Return ln of N/(ln N)^(d/4) over ln(1/gap); 0 at the solution."""
         return log_n - d / 4 * math.log(log_n) - math.log(-math.log(gap))
 
     low = max(d / 4, 1.0)  # `excess` increases above
@@ -136,33 +167,42 @@ def global_trainings(gap: float, d: int) -> float:
 
 # ----------------------------------------------------------------------------------------------------- random stopping
 
+# A release is tried K times and only the best try is published; K is random and secret (Papernot and Steinke 2022;
+# section 7). K has a truncated negative binomial law with the parameters γ in (0, 1) and η = 1 (geometric) or η = 0
+# (logarithmic).
 Stopping = Literal["geometric", "logarithmic"]
 
 
 def expected_tries(stopping: Stopping, gamma: float) -> float:
-    """Return E K of the truncated negative binomial law with η = 1 (geometric) or 0 (logarithmic)."""
+    """Return the mean number of tries, E K, for the parameter γ."""
     return 1 / gamma if stopping == "geometric" else (1 / gamma - 1) / math.log(1 / gamma)
 
 
 @lru_cache(256)
 def stopping_gamma(stopping: Stopping, tries: float) -> float:
-    """Return γ for which K has the mean `tries`, above 1."""
+    """Return the parameter γ at which the mean number of tries is `tries`, above 1."""
     if stopping == "geometric":
         return 1 / tries
-    return math.exp(
-        float(brentq(lambda log_gamma: expected_tries(stopping, math.exp(log_gamma)) - tries, -50, -1e-12, xtol=1e-14))
-    )
+
+    def excess(log_gamma: float) -> float:
+        return expected_tries(stopping, math.exp(log_gamma)) - tries
+
+    return math.exp(float(brentq(excess, -50, -1e-12, xtol=1e-14)))
 
 
 def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
-    """Return ε at δ of the best of K tries of a μ-GDP release, with a random K that is kept secret (Papernot and
-    Steinke 2022, Theorem 2; section 7)."""
-    eta, log_gamma = float(stopping == "geometric"), -math.log(stopping_gamma(stopping, tries))
-    # Its infimum over the second order: that of (λ - 1)μ²/2 + ln(1/γ)/λ.
-    order = math.sqrt(2 * log_gamma) / mu
-    price = mu * math.sqrt(2 * log_gamma) - mu**2 / 2 if order > 1 else log_gamma
+    """Return ε at δ of the best of K tries of a μ-GDP release, if K is secret (Papernot and Steinke 2022, Theorem 2).
+
+    A μ-GDP release has the Rényi divergences ε(λ) = λμ²/2. Those of the best try are, for any order λ' > 1,
+    ε(λ) + (1 + η)((1 - 1/λ')ε(λ') + ln(1/γ)/λ') + ln(E K)/(λ - 1) (section 7). tries : E K.
+    """
+    eta, log_inverse_gamma = float(stopping == "geometric"), -math.log(stopping_gamma(stopping, tries))
+    # The smallest value of (λ' - 1)μ²/2 + ln(1/γ)/λ' over λ', at λ' = √(2 ln(1/γ))/μ, or at λ' = 1 if that is smaller.
+    best_order = math.sqrt(2 * log_inverse_gamma) / mu
+    price = mu * math.sqrt(2 * log_inverse_gamma) - mu**2 / 2 if best_order > 1 else log_inverse_gamma
 
     def epsilon(log_excess: float) -> float:
+        """Return ε at δ from the divergence of order λ = 1 + e^log_excess."""
         order = 1 + math.exp(log_excess)
         divergence = order * mu**2 / 2 + (1 + eta) * price + math.log(tries) / (order - 1)
         return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
@@ -171,52 +211,60 @@ def stopped_epsilon(stopping: Stopping, tries: float, mu: float, delta: float) -
 
 
 def stopped_mu(stopping: Stopping, tries: float, mu: float, delta: float) -> float:
-    """Return μ₀ of each try such that the best of K tries has the (ε, δ) of a μ-GDP release at this δ."""
+    """Return μ₀, the budget of each try with which the best of K tries has the same ε at δ as one μ-GDP release."""
     target = closed_forms.gdp_epsilon(mu, delta)
-    return float(brentq(lambda m: stopped_epsilon(stopping, tries, m, delta) - target, mu * 1e-4, mu, xtol=1e-10))
 
+    def excess(mu_of_try: float) -> float:
+        return stopped_epsilon(stopping, tries, mu_of_try, delta) - target
+
+    return float(brentq(excess, mu * 1e-4, mu, xtol=1e-10))
+
+
+# ------------------------------------------------------------------------------------------------ points and trainings
 
 phrase = resources.phrases(__package__)
-# Later steps need on average this share of the first batch at a bias level of 0.02 or less, and less at a higher one
-# (THEORY.md, section 9).
+# After the first step, batches are on average this share of the first one at a bias level of 0.02 or less; at a higher
+# level ω a smaller share, in proportion to (0.02/ω)^0.45 (measured; THEORY.md, section 9).
 LATER_SHARE, LATER_LEVEL, LATER_POWER = 0.6, 0.02, 0.45
 
 
 def expected_trainings(batches: Batches, steps: int) -> float:
-    """Return about the number of trainings of a replicate; later steps reuse the history."""
+    """Return about the number of trainings of one replicate in T = `steps` steps, one for each evaluated point."""
     return float(expected_batches(batches, steps).sum())
 
 
 def expected_batches(batches: Batches, steps: int) -> np.ndarray:
-    """Return (T,) about the number of points that each step adds."""
-    first, is_fixed = batches.first(), batches.size is not None or batches.placing.design == "central"
+    """Return (T,) about the number of points that each step evaluates. The first batch is known exactly; later ones are
+    smaller, as they reuse earlier points, unless all have the same size."""
+    first_size = batches.first_size()
+    is_fixed = batches.size is not None or batches.placing.design == "central"
     is_fixed = is_fixed or batches.closed_form() is None  # a level that the first batch misses, later ones miss, too
-    share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
-    sizes = np.full(steps, float(first) if is_fixed else max(share * first, batches.placing.least))
-    sizes[0] = first
+    later_share = LATER_SHARE * min(1.0, (LATER_LEVEL / batches.level) ** LATER_POWER)
+    sizes = np.full(steps, float(first_size) if is_fixed else max(later_share * first_size, batches.placing.least))
+    sizes[0] = first_size
     surrogate, d = batches.surrogate, len(batches.low)
-    coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is exact after this number of evaluations
+    coefficients = (d + 1) * (d + 2) / 2  # of a quadratic function, which is known after as many evaluations
     if surrogate.kernel == "quadratic" and surrogate.noise <= NOTHING_NEW and batches.window >= coefficients:
         sizes = np.diff(np.minimum(np.cumsum(sizes), coefficients), prepend=0.0)
     return sizes
 
 
 def warnings(facts: TuningFacts, clip: float, noise: float) -> tuple[str, ...]:
-    """Return a warning if the noise is long compared with the clip, from public numbers. noise : standard deviation per
-    coordinate."""
-    total = noise * math.sqrt(facts.d)
-    if total <= clip / 2:
+    """Return a warning if the noise of a step is longer than half the clip, else nothing. noise : σ."""
+    noise_length = noise * math.sqrt(facts.d)
+    if noise_length <= clip / 2:
         return ()
     return (
         (
-            f"The noise is about {short(total)} long in every step, and no gradient is longer than the clip, "
+            f"The noise is about {short(noise_length)} long in every step, and no gradient is longer than the clip, "
             f"{short(clip)}: most steps go nowhere. Take fewer steps, more users or a larger budget."
         ),
     )
 
 
 def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
-    """Return warnings about the surrogate's settings."""
+    """Return warnings about the settings of the Gaussian process: if it assumes less noise than is declared, and if no
+    batch reaches the bias level."""
     warnings, surrogate = [], batches.surrogate
     if surrogate.noise < facts.observation_sd**2:
         warnings.append(
@@ -224,10 +272,12 @@ def surrogate_warnings(facts: TuningFacts, batches: Batches) -> tuple[str, ...]:
             f"{short(facts.observation_sd**2)}, if a user's loss has variance 1. Assuming too little costs most: "
             "points come too near, and noise is taken for slopes."
         )
-    is_by_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
-    if is_by_level and batches.closed_form() is None:
+    # The size of batches follows from the level, if it is neither set nor that of central differences. The formula does
+    # not hold for quadratic functions, which are known after few evaluations.
+    has_level = batches.size is None and batches.placing.design != "central" and surrogate.kernel != "quadratic"
+    if has_level and batches.closed_form() is None:
         warnings.append(
-            f"No batch of {short(batches.most)} points leaves so little unexplained: every step will take that "
+            f"No batch of {short(batches.max_size)} points leaves so little unexplained: every step will take that "
             "many. Raise the bias level, or allow repeats."
         )
     return tuple(warnings)

@@ -1,5 +1,12 @@
-"""Posterior of every user's gradient. All users are evaluated at the same points, so one factor serves all of them, and
-none of their losses enters here (THEORY.md, section 3)."""
+"""Posterior of the gradient of a user's loss, by a Gaussian process through the user's losses at evaluated points.
+
+All users are evaluated at the same points, so the covariance of their gradients is the same, and one matrix of weights
+estimates the gradients of all users. No loss enters here, so nothing here is secret (THEORY.md, section 3).
+
+Symbols: X (N, d) the evaluated points, k the kernel, L the lower Cholesky factor of k(X, X) + noise, D (N, d) the
+slopes of the kernel, that is the covariances of the losses at X with the gradient at θ; V = L⁻¹ D and a = L⁻¹ 1. All
+variances are in units of the variance of a user's loss ("unit amplitude").
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -15,36 +22,38 @@ from dpviz.specification import Specification, choice, number
 KERNELS = {"rbf": "Squared exponential", "matern": "Matérn 5/2: rougher", "quadratic": "Quadratic functions"}
 MEANS = {"constant": "Unknown constant", "zero": "Zero, as published"}
 ROOT_5 = math.sqrt(5.0)
-MIN_NOISE = 1e-6  # relative, assumed where observations have none
+MIN_NOISE = 1e-6  # variance that is assumed for observations without noise, against rounding errors
 
 
 class Kernel(ABC):
-    """Covariance k(x, z) of one user's losses at two points, in units of their variance."""
+    """Covariance k(x, z) of a user's losses at two points, with its derivatives."""
 
     @abstractmethod
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return (N, M) k between points x (N, d) and z (M, d)."""
+        """Return (N, M) the covariances k(x, z) between points x (N, d) and z (M, d)."""
 
     def diagonal(self, x: np.ndarray) -> np.ndarray:
-        """Return (N,) k(x, x) of points (N, d); 1 for stationary kernels."""
+        """Return (N,) the variances k(x, x) at points x (N, d); 1 for stationary kernels."""
         return np.ones(len(x))
 
     @abstractmethod
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return (N, d) ∇ₓ k(x, z_j) at one point x (d,) for points z (N, d)."""
+        """Return (N, d) the derivatives ∇ₓ k(x, z_j) at one point x (d,) for points z (N, d): covariances of the
+        gradient at x with the losses at z."""
 
     @abstractmethod
     def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Return (d, d) ∂²k(x, z)/∂x_a∂z_b at two points (d,)."""
+        """Return (d, d) the second derivatives ∂²k(x, z)/∂x_a∂z_b at two points (d,): covariances of the gradients
+        there."""
 
     def prior(self, x: np.ndarray) -> np.ndarray:
-        """Return the covariance (d, d) of the gradient at x (d,) before any evaluation."""
+        """Return (d, d) the covariance of the gradient at x (d,) before any evaluation."""
         return self.mixed(x, x)
 
 
 @dataclass(frozen=True)
 class SquaredExponential(Kernel):
-    """Kernel exp(-r²/2), r = ‖x - z‖/ℓ."""
+    """Kernel exp(-‖x - z‖²/(2ℓ²))."""
 
     length: float
 
@@ -52,39 +61,40 @@ class SquaredExponential(Kernel):
         return np.exp(-squares(x, z) / (2 * self.length**2))
 
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        away = (z - x) / self.length**2
-        return away * self.gram(x[None], z)[0][:, None]
+        scaled = (z - x) / self.length**2
+        return scaled * self.gram(x[None], z)[0][:, None]
 
     def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        away = (x - z) / self.length**2
-        k = math.exp(-float(away @ (x - z)) / 2)
-        return k * (np.eye(len(x)) / self.length**2 - np.outer(away, away))
+        scaled = (x - z) / self.length**2
+        k = math.exp(-float(scaled @ (x - z)) / 2)
+        return k * (np.eye(len(x)) / self.length**2 - np.outer(scaled, scaled))
 
 
 @dataclass(frozen=True)
 class Matern(Kernel):
-    """Matérn's kernel of smoothness 5/2, (1 + √5 r + 5r²/3) exp(-√5 r), r = ‖x - z‖/ℓ."""
+    """Matérn's kernel of smoothness 5/2: (1 + q + q²/3) exp(-q) with q = √5 ‖x - z‖/ℓ."""
 
     length: float
 
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        r = ROOT_5 * np.sqrt(squares(x, z)) / self.length
-        return (1 + r + r**2 / 3) * np.exp(-r)
+        q = ROOT_5 * np.sqrt(squares(x, z)) / self.length
+        return (1 + q + q**2 / 3) * np.exp(-q)
 
     def slopes(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        r = ROOT_5 * np.sqrt(squares(x[None], z)[0]) / self.length
-        return (z - x) * ((5 / 3) / self.length**2 * (1 + r) * np.exp(-r))[:, None]
+        q = ROOT_5 * np.sqrt(squares(x[None], z)[0]) / self.length
+        return (z - x) * ((5 / 3) / self.length**2 * (1 + q) * np.exp(-q))[:, None]
 
     def mixed(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-        away = x - z
-        r = ROOT_5 * math.sqrt(float(away @ away)) / self.length
-        inner = (1 + r) * np.eye(len(x)) - 5 * np.outer(away, away) / self.length**2
-        return 5 / (3 * self.length**2) * math.exp(-r) * inner
+        difference = x - z
+        q = ROOT_5 * math.sqrt(float(difference @ difference)) / self.length
+        bracket = (1 + q) * np.eye(len(x)) - 5 * np.outer(difference, difference) / self.length**2
+        return 5 / (3 * self.length**2) * math.exp(-q) * bracket
 
 
 @dataclass(frozen=True)
 class Quadratic(Kernel):
-    """Kernel (1 + xᵀz)² of quadratic functions, known exactly after (d + 1)(d + 2)/2 evaluations. Not stationary."""
+    """Kernel (1 + xᵀz)² of quadratic functions, which are known exactly after (d + 1)(d + 2)/2 evaluations. It is not
+    stationary."""
 
     def gram(self, x: np.ndarray, z: np.ndarray) -> np.ndarray:
         return (1 + x @ z.T) ** 2
@@ -100,17 +110,22 @@ class Quadratic(Kernel):
 
 
 def squares(x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Return (N, M) ‖x - z‖² between points (N, d) and (M, d), computed from their middle, so that less cancels for
-    near points."""
+    """Return (N, M) the squared distances ‖x - z‖² between points x (N, d) and z (M, d).
+
+    They are ‖x‖² + ‖z‖² - 2 xᵀz. Points are first moved to have their middle at 0, so that less is lost to rounding
+    where points are near each other.
+    """
     middle = z.mean(axis=0) if len(z) else 0.0
     x, z = x - middle, z - middle
-    lengths = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", z, z)
-    return np.maximum(lengths - 2 * (x @ z.T), 0.0)
+    squared_norms = np.einsum("ij,ij->i", x, x)[:, None] + np.einsum("ij,ij->i", z, z)
+    return np.maximum(squared_norms - 2 * (x @ z.T), 0.0)
 
 
 class Surrogate(Specification):
-    """Gaussian process for the loss of one user, chosen without its losses: privacy does not depend on it, but it must
-    not be fitted to the users' losses (THEORY.md, E3)."""
+    """Settings of the Gaussian process for a user's loss.
+
+    Privacy holds for any settings, but they must not be fitted to the users' losses (THEORY.md, E3).
+    """
 
     kind: ClassVar[str] = "families.bayesian_optimization.surrogate"
     kernel: Literal["rbf", "matern", "quadratic"] = choice(
@@ -148,13 +163,13 @@ class Surrogate(Specification):
         return MIN_NOISE if self.relative_noise is None else self.relative_noise
 
     def observing(self, deviation: float, factor: float = 1.0) -> "Surrogate":
-        """Return this process with the noise of observations with a declared standard deviation, times a factor.
+        """Return this process with the noise that it is to assume: a declared standard deviation, times a factor.
 
-        A noise that is set replaces the declared one.
+        A relative noise that is set replaces the declared one.
         """
-        declared = deviation**2 if self.relative_noise is None else self.relative_noise
+        variance = deviation**2 if self.relative_noise is None else self.relative_noise
         minimum = MIN_NOISE if self.relative_noise is None else 0.0
-        return self.replaced(relative_noise=min(100.0, max(minimum, 1e-10, declared * factor**2)))
+        return self.replaced(relative_noise=min(100.0, max(minimum, 1e-10, variance * factor**2)))
 
     @property
     def covariance(self) -> Kernel:
@@ -164,14 +179,14 @@ class Surrogate(Specification):
         return (SquaredExponential if self.kernel == "rbf" else Matern)(self.length_scale)
 
 
-JITTER = 1e-12  # of the mean variance
-NOTHING_NEW = 1e-8  # of a point's variance: if less than this remains, the point adds no information
+JITTER = 1e-12  # share of a point's variance that is added to it, against rounding errors
+NOTHING_NEW = 1e-8  # a point adds no information if a smaller share of its variance is unknown
 
 
 class Evaluated:
-    """Points at which losses are known, and the Cholesky factor of their covariance.
+    """The points at which losses have been evaluated, with the Cholesky factor of the losses' covariance.
 
-    points : (N, d). factor : (N, N) lower triangular, L Lᵀ = k(X, X) + noise.
+    points : X (N, d). factor : L (N, N), with L Lᵀ = k(X, X) + noise; computed if it is not given.
     """
 
     def __init__(self, surrogate: Surrogate, points: np.ndarray, factor: np.ndarray | None = None) -> None:
@@ -180,18 +195,19 @@ class Evaluated:
         self.factor = self._factorised(points) if factor is None else factor
 
     def _factorised(self, points: np.ndarray) -> np.ndarray:
+        """Return the Cholesky factor (N, N) for points (N, d)."""
         if not len(points):
             return np.zeros((0, 0))
         return np.linalg.cholesky(self.kernel.gram(points, points) + np.diag(self.noise(points)))
 
     def noise(self, points: np.ndarray) -> np.ndarray:
-        """Return (N,) the amounts added to the variances at points (N, d): observation noise and jitter."""
+        """Return (N,) the amounts that are added to the variances at points (N, d): observation noise and jitter."""
         return np.full(len(points), self.surrogate.noise) + JITTER * self.kernel.diagonal(points)
 
     def latest(self, count: int) -> "Evaluated":
-        """Return the last `count` points only, with their factor."""
-        dropped = len(self.points) - count
-        return self if dropped <= 0 else Evaluated(self.surrogate, self.points[dropped:])
+        """Return the last `count` points with their factor; this object itself if there are no more points."""
+        surplus = len(self.points) - count
+        return self if surplus <= 0 else Evaluated(self.surrogate, self.points[surplus:])
 
     def at(self, theta: np.ndarray) -> "Local":
         """Return the posterior of the gradient at theta (d,)."""
@@ -199,19 +215,20 @@ class Evaluated:
 
     @cached_property
     def _ones(self) -> np.ndarray:
-        """L⁻¹ 1 (N,)."""
+        """a = L⁻¹ 1 (N,)."""
         return solved(self.factor, np.ones((len(self.points), 1)))[:, 0]
 
 
 class Local:
-    """Posterior of the gradient at one point theta (d,).
+    """Posterior of the gradient of a user's loss at one point theta (d,), given the losses at the evaluated points.
 
-    slopes : V = L⁻¹ D (N, d), D the slopes of the kernel. ones : a = L⁻¹ 1 (N,).
+    known : the evaluated points. slopes : V = L⁻¹ D (N, d). ones : a = L⁻¹ 1 (N,). The process has mean zero, or an
+    unknown constant mean for each user, which adds terms with a (ordinary kriging, from two points on).
     """
 
     def __init__(self, known: Evaluated, theta: np.ndarray, slopes: np.ndarray, ones: np.ndarray) -> None:
         self._known, self.theta, self.slopes, self.ones = known, theta, slopes, ones
-        self._kernel, self._constant = known.kernel, known.surrogate.mean == "constant" and len(ones) > 1
+        self._kernel, self._has_constant = known.kernel, known.surrogate.mean == "constant" and len(ones) > 1
 
     @property
     def known(self) -> Evaluated:
@@ -220,62 +237,70 @@ class Local:
 
     @cached_property
     def prior(self) -> float:
-        """P(θ), trace of the gradient's covariance before any evaluation."""
+        """P, trace of the gradient's covariance before any evaluation."""
         return float(np.trace(self._kernel.prior(self.theta)))
 
     @cached_property
     def _constant_terms(self) -> tuple[np.ndarray, float]:
-        """aᵀV (d,) and aᵀa, from which the variance due to an unknown constant follows."""
+        """aᵀV (d,) and aᵀa, which an unknown constant mean adds to the formulas."""
         return self.ones @ self.slopes, float(self.ones @ self.ones)
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """Σ (d, d) of a user's gradient, for unit amplitude."""
+        """Posterior covariance Σ (d, d) of a user's gradient: prior - VᵀV, and for an unknown constant mean
+        + (aᵀV)ᵀ(aᵀV)/aᵀa."""
         covariance = self._kernel.prior(self.theta) - self.slopes.T @ self.slopes
-        if self._constant:
+        if self._has_constant:
             product, square = self._constant_terms
             covariance += np.outer(product, product) / square
         return covariance
 
     @cached_property
     def unexplained(self) -> float:
-        """α/P, share of the gradient's variance that remains after the evaluations."""
+        """α/P, the share of the gradient's variance that remains after the evaluations: trace of Σ over P."""
         explained = float((self.slopes**2).sum())
-        if self._constant:
+        if self._has_constant:
             product, square = self._constant_terms
             explained -= float(product @ product) / square
         return max(0.0, 1 - explained / self.prior)
 
     @cached_property
     def largest(self) -> float:
-        """√λ_max(Σ), largest standard deviation of the gradient in any direction, for unit amplitude."""
+        """√λ_max(Σ), the largest posterior standard deviation of the gradient in any direction."""
         return math.sqrt(max(0.0, float(np.linalg.eigvalsh(self.covariance)[-1])))
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """W (N, d): a user with losses y (N,) at the points has the gradient estimate Wᵀy. With an unknown constant,
-        columns sum to 0."""
+        """Weights W (N, d): a user with the losses y (N,) at the points has the gradient estimate Wᵀy.
+
+        W = L⁻ᵀ V, or L⁻ᵀ (V - a aᵀV/aᵀa) for an unknown constant mean. Then the columns of W sum to 0, so that a number
+        which is added to all losses of a user changes nothing.
+        """
         slopes = self.slopes
-        if self._constant:
+        if self._has_constant:
             product, square = self._constant_terms
             slopes = slopes - np.outer(self.ones, product) / square
         return solved(self.known.factor, slopes, transposed=True)
 
     def trial(self, points: np.ndarray) -> "Trial":
-        """Return the posterior after further evaluations at points (b, d), without those that add no information."""
+        """Return the posterior after hypothetical further evaluations at points (b, d), of which those are left out
+        that add no information."""
         return Trial(self, points)
 
 
 class Trial(Local):
-    """Local posterior with hypothetical evaluations; the large factor is put together only if they are made.
+    """Posterior of the gradient at theta after hypothetical evaluations at further points.
 
-    kept : (k,) indices of the proposed points that add information. points : (k, d) these points.
+    V and a get further rows, which need the small factor of the new points only. The factor of all points is put
+    together when `known` is first asked for, so it is not if the evaluations are not made.
+
+    points : (k, d) the proposed points that add information. kept : (k,) their indices among the proposed ones.
     """
 
     def __init__(self, local: Local, points: np.ndarray) -> None:
         known, kernel = local.known, local.known.kernel
-        cross = solved(known.factor, kernel.gram(known.points, points))
-        conditional = kernel.gram(points, points) - cross.T @ cross
+        cross = solved(known.factor, kernel.gram(known.points, points))  # L⁻¹ k(X, Z) for the new points Z
+        conditional = kernel.gram(points, points) - cross.T @ cross  # covariance at Z, given the losses at X
         self._new_factor, self.kept = factor_of_new(conditional, known.noise(points), kernel.diagonal(points))
         self.points, self._cross = points[self.kept], cross[:, self.kept]
         new_slopes = kernel.slopes(local.theta, self.points) - self._cross.T @ local.slopes
@@ -286,24 +311,29 @@ class Trial(Local):
 
     @cached_property
     def known(self) -> Evaluated:
-        """Evaluations including the hypothetical ones: the factor grows, and is not computed again."""
+        """Evaluated points including the new ones. Their factor is composed of the old one and the new rows."""
         old = self._known
-        n, count = len(old.points), len(self.points)
-        factor = np.zeros((n + count, n + count))
-        factor[:n, :n], factor[n:, :n], factor[n:, n:] = old.factor, self._cross.T, self._new_factor
+        n_old, n_new = len(old.points), len(self.points)
+        factor = np.zeros((n_old + n_new, n_old + n_new))
+        factor[:n_old, :n_old] = old.factor
+        factor[n_old:, :n_old] = self._cross.T
+        factor[n_old:, n_old:] = self._new_factor
         return Evaluated(old.surrogate, np.concatenate([old.points, self.points]), factor)
 
 
 def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the Cholesky factor of covariance + noise for the new points that add information, and their indices (k,).
+    """Return the Cholesky factor (k, k) of covariance + noise of the new points that add information, and the indices
+    (k,) of these points.
 
-    A point adds information if its variance given the old points and the earlier new ones is at least NOTHING_NEW of
-    its variance. covariance : (b, b) of the new points given the old ones. noise, variances : (b,) of the new points.
+    A point adds information if the part of its variance that remains, given the old points and the earlier new ones, is
+    at least the share NOTHING_NEW of it. covariance : (b, b) of the losses at the new points given those at the old
+    ones. noise : (b,) that is added to their variances. variances : (b,) prior variances at the new points.
     """
     minimum = noise + NOTHING_NEW * variances
     factor, info = lapack.dpotrf((covariance + np.diag(noise)).T, lower=1, clean=1)
     if not info and (np.diag(factor) ** 2 >= minimum).all():
         return factor, np.arange(len(covariance))
+    # Some points add nothing: compute the factor row by row, and leave out their rows.
     indices: list[int] = []
     rows = np.zeros_like(covariance)
     for i in range(len(covariance)):
@@ -317,10 +347,11 @@ def factor_of_new(covariance: np.ndarray, noise: np.ndarray, variances: np.ndarr
 
 
 def solved(factor: np.ndarray, right: np.ndarray, transposed: bool = False) -> np.ndarray:
-    """Return L⁻¹ B, or L⁻ᵀ B, for a lower triangular factor L (N, N) and B (N, k)."""
+    """Return L⁻¹ B, or L⁻ᵀ B if `transposed`, for a lower triangular factor L (N, N) and right sides B (N, k)."""
     if not right.size:
         return np.zeros(right.shape)
-    # LAPACK reads columns first: a matrix in rows is its transpose, an upper triangle.
+    # LAPACK expects matrices stored by columns. L is stored by rows, so it is passed as Lᵀ, an upper triangle, which
+    # needs no copy; then trans=1 solves with L.
     solution, info = lapack.dtrtrs(factor.T, right, lower=0, trans=0 if transposed else 1)
     assert not info
     return solution

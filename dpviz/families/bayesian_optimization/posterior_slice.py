@@ -1,4 +1,7 @@
-"""Posterior of the mean loss along one setting. The evaluated points of a run follow from its iterates."""
+"""The mean loss along one setting, and what the Gaussian process of DP-GIBO expects there, as a diagnostic of a run.
+
+A run does not store its evaluated points. They follow from its iterates, without the losses, and are chosen again here.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,11 +17,12 @@ POINTS = 41  # of the curve
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Mean loss along one coordinate, and its posterior.
+    """The mean loss along one coordinate through an iterate, and its posterior.
 
-    places : (k,) values of the coordinate. truth : (k,) the loss there. mean, deviation : (k,) of the posterior, for
-    unit amplitude. queries, losses : (N,) coordinate and loss of the stored points, which are not on the line of the
-    curve. newest : (N,) bool, those of the last step. here : the coordinate of the iterate.
+    places : (k,) values of the coordinate. truth : (k,) mean losses there. mean, deviation : (k,) posterior mean and
+    standard deviation, the latter for losses of variance 1. queries, losses : (N,) the coordinate of the evaluated
+    points, and the mean losses there; the points differ from the iterate in other coordinates, too. newest : (N,) True
+    for points of the last step. here : the coordinate of the iterate.
     """
 
     places: np.ndarray
@@ -32,26 +36,25 @@ class Curve:
 
 
 def known_after(method: Gibo, facts: TuningFacts, way: np.ndarray) -> Iterator[tuple[Evaluated, int]]:
-    """Yield, for each iterate of `way` (k, d), the evaluations at the step from there, and how many of them are new.
-
-    The points need no losses: they follow from the iterates.
-    """
+    """Yield, for each of the iterates `way` (k, d) of a run from its start on, the evaluated points that the step from
+    there uses, and the number of those that it adds."""
     batches = method.batches(facts)
     known = Evaluated(batches.surrogate, np.empty((0, facts.d)))
     for theta in way:
-        trial = batches.chosen(known, theta)
+        trial = batches.next_batch(known, theta)
         known = trial.known.latest(batches.window)
         yield known, len(trial.points)
 
 
 def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int) -> Curve:
-    """Compute the curve along a coordinate through the last of the iterates `way` (k, d), with the posterior at the
+    """Compute the mean loss along a coordinate through the last of the iterates `way` (k, d), with the posterior in the
     step from there.
 
-    A diagnostic: it reads the users' losses, of N + 41 trainings, without observation noise.
+    It is a diagnostic: it takes trainings at N evaluated points and `POINTS` points of the curve, and reads the users'
+    losses without observation noise.
     """
     theta = way[-1]
-    *_, (known, new) = known_after(method, problem.facts, way)
+    *_, (known, n_new) = known_after(method, problem.facts, way)
     low, high = problem.facts.box
     places = np.linspace(low[coordinate], high[coordinate], POINTS)
     line = np.tile(theta, (POINTS, 1))
@@ -59,19 +62,25 @@ def along(problem: TuningProblem, method: Gibo, way: np.ndarray, coordinate: int
     objective = problem.evaluate({"x": np.concatenate([line, known.points])}, expensive=False)["objective"]
     truth, losses = objective[:POINTS], objective[POINTS:]
     mean, deviation = expected(known, losses, line)
-    newest = np.arange(len(losses)) >= len(losses) - new
+    newest = np.arange(len(losses)) >= len(losses) - n_new
     return Curve(places, truth, mean, deviation, known.points[:, coordinate], losses, newest, float(theta[coordinate]))
 
 
 def expected(known: Evaluated, losses: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return posterior mean and standard deviation (k,) of a loss with unit amplitude at points (k, d), from its values
-    (N,) at the known points."""
+    """Return the posterior mean and standard deviation (k,) of a loss of variance 1 at points (k, d), from its values
+    `losses` (N,) at the evaluated points.
+
+    If the process has an unknown constant mean, the constant is estimated from the losses, and the uncertainty about it
+    adds to the variance (ordinary kriging).
+    """
+    # L is the Cholesky factor of the evaluated points; all three are multiplied by L⁻¹.
     cross = solved(known.factor, known.kernel.gram(known.points, points))
     values = solved(known.factor, losses[:, None])[:, 0]
+    ones = solved(known.factor, np.ones((len(losses), 1)))[:, 0]
     variance = known.kernel.diagonal(points) - (cross**2).sum(axis=0)
     if known.surrogate.mean != "constant" or len(losses) < 2:
         return cross.T @ values, np.sqrt(np.maximum(variance, 0.0))
-    ones = solved(known.factor, np.ones((len(losses), 1)))[:, 0]
     square = float(ones @ ones)
-    constant, weight = float(ones @ values) / square, 1 - ones @ cross
-    return constant + cross.T @ (values - constant * ones), np.sqrt(np.maximum(variance + weight**2 / square, 0.0))
+    constant = float(ones @ values) / square
+    variance = variance + (1 - ones @ cross) ** 2 / square
+    return constant + cross.T @ (values - constant * ones), np.sqrt(np.maximum(variance, 0.0))

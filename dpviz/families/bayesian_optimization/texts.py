@@ -1,35 +1,42 @@
-"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
+"""Texts of the family's page that depend on numbers; `texts.toml` has the fixed ones."""
 
 from dpviz import resources
 from dpviz.numbers import short
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
-phrase = resources.phrases(__package__)
+__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
+phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
-WORDS: dict[str, str] = TEXTS["WORDS"]
+WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
 
 
 def constants(missing: str = "") -> str:
-    """What is declared; missing : "fill" or "drop", of an upload."""
+    """Return sentences on the constants that are declared, and on missing values. missing : their treatment in an
+    upload, "fill" or "drop"; empty if the data are no upload."""
     return f"{phrase('constants')} {phrase(f'missing_{missing}')}" if missing else phrase("constants")
 
 
 def beaten(label: str, better: bool, chance: bool) -> str:
-    """A search that ends no higher than DP-GIBO, in a sentence. chance : whether that may be chance between the
-    repeats."""
+    """Return a sentence on a search method that ends about as low as DP-GIBO, or lower.
+
+    label : of the search. better : True if it ends lower. chance : True if the difference may be chance.
+    """
     if chance:
         return f"**{label} does as well here**, as far as these repeats can tell, and is simpler."
     return f"**{label} {'wins here' if better else 'does as well here'}**, and is simpler."
 
 
 def clipped(share: float, label: str) -> str:
-    """How many users' gradients were clipped where a run ended."""
+    """Return the share of the users whose gradients were clipped in a method's last step, in words. share : in 0 to 1.
+    label : of the method."""
     return f"{short(100 * share, 2)} % of the users' gradients in the last step of “{label}”."
 
 
 def values(factor: float, d: int, distance: float) -> str:
-    """What it would cost to release losses and take differences afterwards."""
+    """Return sentences on the noise if losses were released and their differences taken, in place of gradients.
+
+    factor : by which a slope's noise is larger. d : settings. distance : of the evaluated points from the iterate.
+    """
     return (
         f"Two losses {short(2 * distance)} apart give a slope. If all {2 * d:,} losses of a step were released, "
         f"each with its own noise, the slope would have **{short(factor, 2)} times the noise** of DP-GIBO in each "
@@ -39,7 +46,7 @@ def values(factor: float, d: int, distance: float) -> str:
 
 
 def everywhere(trainings: float, d: int) -> str:
-    """How many trainings search of the whole box is said to need."""
+    """Return a sentence on the number of trainings that search of the whole box is said to need. d : settings."""
     return (
         f"Without noise, search of the whole box is said to need about {short(trainings, 2)} trainings for d = "
         f"{d:,} to come within 0.1: an illustration with constants 1, not a theorem (E11)."

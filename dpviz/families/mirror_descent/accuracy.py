@@ -16,9 +16,10 @@ from dpviz.specification import number
 
 
 class GameBound(ErrorBound):
-    """Vertex sampling in a game on two simplices, all rows in every round; gap on the data, expected over the draws.
+    """Bound on the duality gap of vertex sampling in a game on two simplices, with all rows in every round.
 
-    The direct bound (THEORY.md, section 10.1) at the best step sizes that the budget pays for.
+    It bounds the gap on the data, in expectation over the draws: the direct bound (THEORY.md, section 10.1) at the best
+    step sizes that the budget pays for.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.accuracy.game"
@@ -72,30 +73,31 @@ class GameBound(ErrorBound):
     def best(self, budget: Budget) -> Best:
         """Return the smallest bound over the numbers of rounds, with steps that the budget surely pays for.
 
-        It is in closed form for every number of rounds at once. Σ η²/8 bounds the draws' ρ, and their μ² is at most π
-        times that, because μ ≤ η √(2π)/4. Under pure ε their η add up; (ε, δ) takes the better one of that and ρ. The
-        plan's accounting is tighter by about 1 %. Uniform strategies, without any round, are the best if their bound is
-        smaller.
+        The cost of the draws is bounded in closed form, so that all numbers of rounds are compared at once. A draw of
+        bounded range η costs at most η²/8 in ρ, and its μ² is at most π times that, because μ ≤ η √(2π)/4. Under pure ε
+        the η add up; under (ε, δ) the better one of ε and ρ counts. A plan's exact accounting is tighter by about 1 %.
+        Uniform strategies, which need no round, are the best if their bound is smaller.
         """
         players = planning.players(self.facts(), self.draws)
         rounds, bound = best_bound(players, self.rows, budget, self.iterations)
-        # At uniform strategies a player loses at most the spread of its gradient, less its part on the best vertex.
-        start = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
-        return Best(bound, rounds) if bound < start else Best(start, 0)
+        # A uniform strategy has the weight 1/d on the best vertex already, so it loses at most spread × (1 - 1/d).
+        uniform_bound = sum(player.spread * -math.expm1(-player.log_vertices) for player in players)
+        return Best(bound, rounds) if bound < uniform_bound else Best(uniform_bound, 0)
 
     def without_privacy(self) -> float:
-        """Return the bound without a budget: the players still know each other's past only, and play vertices, not
-        their strategies."""
+        """Return the bound without a budget. It is above 0, because the number of rounds is limited and the players
+        still play drawn vertices in place of their mixed strategies."""
         return self.best(NoPrivacy()).bound
 
 
 def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest: int) -> tuple[int, float]:
-    """Return (T, bound): the smallest direct bound with all n rows in each of T <= longest rounds, at the best split.
+    """Return (T, bound): the smallest direct bound with all n rows in each of T <= longest rounds, at the best split
+    of the budget between the players.
 
     Players whose gradient needs no data pay nothing. Raises UserError for a budget in which there is no such bound.
     """
     paying = [player for player in players if player.oscillation > 0]
-    if not paying or not budget.private:
+    if not paying or not budget.private:  # no cost: the more rounds, the smaller the bound
         return longest, float(_bound(players, {}, np.array([float(longest)])).item())
     return theory.optimal_rounds(lambda rounds: _bounds(players, paying, n, budget, rounds), longest)
 
@@ -103,17 +105,24 @@ def best_bound(players: Sequence[theory.Player], n: int, budget: Budget, longest
 def _bounds(
     players: Sequence[theory.Player], paying: Sequence[theory.Player], n: int, budget: Budget, rounds: Floats
 ) -> Floats:
-    """Return (k,) the direct bound after each of `rounds` (k,) that spend the budget; the best over the currencies."""
+    """Return (k,) the direct bound if the whole budget is spent on T rounds, for each T of `rounds` (k,).
+
+    If the budget limits the cost both in ε and in ρ, step sizes follow from either limit, and the smaller bound counts.
+    paying : the players that read data, hence share the budget.
+    """
     bounds, shares = [], theory.optimal_shares(paying, budget.pure)
-    if (epsilon := budget.total_epsilon) is not None:  # K η² in proportion to the shares of ρ
-        parts = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
-        weights = rounds * (rounds - 1) / n * sum(parts)  # twice the sum of the rows' weights (t - 1)/n
+    epsilon, rho = budget.total_epsilon, budget.total_rho
+    if epsilon is not None:
+        # The cost is Σ K η over players and rounds; η = 2 osc τ (t - 1)/n is the range of a draw in round t. Shares
+        # φ are those of K η², so K η is in proportion to √(φ K).
+        root_shares = [math.sqrt(share * player.draws) for share, player in zip(shares, paying, strict=True)]
+        unit_cost = rounds * (rounds - 1) / n * sum(root_shares)  # rounds * (rounds - 1) / n = Σ 2 (t - 1)/n
         caps = [
-            epsilon * math.sqrt(share / player.draws) / (player.oscillation * weights)
+            epsilon * math.sqrt(share / player.draws) / (player.oscillation * unit_cost)
             for share, player in zip(shares, paying, strict=True)
         ]
         bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
-    if (rho := budget.total_rho) is not None:
+    if rho is not None:
         caps = list(theory.capped_steps(paying, shares, rho, rounds, n, "full_batch"))
         bounds.append(_bound(players, dict(zip(paying, caps, strict=True)), rounds))
     if not bounds:
@@ -122,7 +131,10 @@ def _bounds(
 
 
 def _bound(players: Sequence[theory.Player], caps: Mapping[theory.Player, ArrayLike], rounds: Floats) -> Floats:
-    """Return (k,) the direct bound with the best steps up to `caps`, the largest (k,) that privacy allows."""
-    free = [np.sqrt(8 * player.log_vertices / rounds) / player.spread for player in players]
-    steps = [np.minimum(caps.get(player, math.inf), best) for player, best in zip(players, free, strict=True)]
+    """Return (k,) the direct bound after each of `rounds` (k,), with the best step sizes below `caps`.
+
+    caps : (k,) the largest step sizes that privacy allows; a player without an entry has no limit.
+    """
+    unlimited = [np.sqrt(8 * player.log_vertices / rounds) / player.spread for player in players]  # least regret
+    steps = [np.minimum(caps.get(player, math.inf), step) for player, step in zip(players, unlimited, strict=True)]
     return theory.direct_bound(players, steps, rounds)

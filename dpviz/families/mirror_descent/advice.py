@@ -23,20 +23,21 @@ from dpviz.problems.base import ProblemSpecification
 from dpviz.problems.games.games import GameFacts
 
 TABLE = Path(__file__).with_name("measured.json")
-ROUNDS = (16, 64, 256)  # of the methods whose rounds are the page's setting "Steps"
-DATA_SEEDS = (101, 102)
-REPLICATES = 8
+ROUNDS = (16, 64, 256)  # measured, for the methods whose rounds are the page's setting "Steps"
+DATA_SEEDS = (101, 102)  # measured data sets
+REPLICATES = 8  # measured runs of a method on each data set
 EQUAL = 1.25  # medians within this factor of the best count as equally good: the error of a median and of interpolation
 USELESS = 0.95  # a method whose median is above this share of uniform play's does no better than not playing
-SMALLEST = 1e-6  # medians below count as this; some methods find an equilibrium exactly
+SMALLEST = 1e-6  # smaller medians count as this, because logarithms are taken; some methods find an equilibrium exactly
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """Medians that are expected at some size, budget and number of rounds.
+    """Median errors that are expected of a run with given size, budget and number of rounds.
 
-    medians : error of each method, by label. uniform : that of uniform play, which needs no data. inside : True if
-    size, settings and kind of data are within the measured range; else the medians are the nearest that were measured.
+    medians : median error of each method, by label. uniform : error of uniform play, which needs no data.
+    inside : True if size, settings and kind of data are within the measured range; else the medians are those of the
+    nearest measurement.
     """
 
     medians: Mapping[str, float]
@@ -44,13 +45,13 @@ class Expectation:
     inside: bool
 
     def without(self, labels: Collection[str]) -> "Expectation":
-        """Return the same without some methods, such as those that have no plan."""
+        """Return the same expectation without the methods with these labels, such as those that have no plan."""
         medians = {label: value for label, value in self.medians.items() if label not in labels}
         return Expectation(medians, self.uniform, self.inside)
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """Labels from the smallest expected error on."""
+        """Labels of the methods, in ascending order of their expected error."""
         return tuple(sorted(self.medians, key=lambda label: self.medians[label]))
 
     @property
@@ -68,10 +69,10 @@ class Expectation:
 def expectation(
     problem: ProblemSpecification, budget: Budget, rounds: int, rows: float | None = None
 ) -> Expectation | None:
-    """Return the expected errors of all methods offered for a problem, from facts only.
+    """Return the expected errors of all methods offered for a problem, from public facts only.
 
-    None for a problem or a budget that was not measured. rounds : of the methods that use the page's number of rounds.
-    rows : in place of the problem's number of rows.
+    None for a problem or a budget that was not measured. rounds : number of rounds of the methods that use the page's
+    setting. rows : number of rows; None = that of the problem.
     """
     facts = problem.facts()
     sizes = _measured(problem, budget)
@@ -80,11 +81,12 @@ def expectation(
         return None
     vertices = max(facts.d_x, facts.d_y)
     signal *= 1.0 if rows is None else rows / facts.n
+    labels = dict.fromkeys(label for size in sizes for label in size["medians"])  # each once, in the table's order
     medians = {}
-    for label in dict.fromkeys(label for size in sizes for label in size["medians"]):
+    for label in labels:
         with_label = [size for size in sizes if label in size["medians"]]
-        of_sizes = [_median(size, label, signal, rounds) for size in with_label]
-        medians[label] = _interpolated(vertices, [size["size"] for size in with_label], of_sizes)
+        by_size = [_median(size, label, signal, rounds) for size in with_label]
+        medians[label] = _interpolated(vertices, [size["size"] for size in with_label], by_size)
     uniform = _interpolated(vertices, [size["size"] for size in sizes], [size["uniform"] for size in sizes])
     return Expectation(medians, uniform, _as_measured(problem) and _inside(vertices, signal, rounds, sizes))
 
@@ -92,7 +94,8 @@ def expectation(
 def over_rows(
     problem: ProblemSpecification, budget: Budget, rounds: int, rows: Sequence[float]
 ) -> Mapping[str, np.ndarray]:
-    """Return (k,) the expected medians of every method with each number of rows; NaN outside of the measured range.
+    """Return, by label of the method, (k,) its expected median error with each number of rows (k,); NaN outside of the
+    measured range.
 
     Empty if the kind of problem was not measured.
     """
@@ -100,21 +103,23 @@ def over_rows(
     if not expectations or expectations[0] is None:
         return {}
     facts = GameFacts.of(problem.facts())
-    signals = [signal for size in _measured(problem, budget) for signal in size["signals"]]
-    signal = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
-    is_inside = np.array([bool(each and each.inside) for each in expectations])
-    is_measured = (min(signals) <= signal) & (signal <= max(signals)) & is_inside
-    return {
-        label: np.where(is_measured, [each.medians[label] if each else math.nan for each in expectations], math.nan)
-        for label in expectations[0].medians
-    }
+    measured_signals = [signal for size in _measured(problem, budget) for signal in size["signals"]]
+    signals = signal_of(facts, budget) * np.asarray(rows, float) / facts.n
+    is_measured = (min(measured_signals) <= signals) & (signals <= max(measured_signals))
+    is_measured &= np.array([expected is not None and expected.inside for expected in expectations])
+    curves = {}
+    for label in expectations[0].medians:
+        medians = [math.nan if expected is None else expected.medians[label] for expected in expectations]
+        curves[label] = np.where(is_measured, medians, math.nan)
+    return curves
 
 
 def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | None:
-    """Return the smallest number of rows from which on all medians of `over_rows` are at most `target`.
+    """Return the smallest number of rows from which on all medians of one method are at most `target`.
 
-    It is interpolated in logarithms between two numbers of rows. None if the last median is above the target; the
-    first measured number of rows if the first median is below.
+    medians, rows : (k,) a curve of `over_rows`, and its numbers of rows in ascending order. The result is interpolated
+    in logarithms between two of them. None if the last median is above the target; the first measured number of rows
+    if no median is above it.
     """
     finite = np.flatnonzero(np.isfinite(medians))
     above = finite[medians[finite] > target]
@@ -122,62 +127,76 @@ def rows_for(medians: np.ndarray, rows: np.ndarray, target: float) -> float | No
         return None
     if not len(above):
         return float(rows[finite[0]])
-    last, next = above[-1], above[-1] + 1
-    logarithms = np.log(np.maximum(medians[[next, last]], SMALLEST))
-    return float(np.exp(np.interp(math.log(max(target, SMALLEST)), logarithms, np.log(rows[[next, last]]))))
+    last_above = above[-1]
+    ends = [last_above + 1, last_above]  # in ascending order of their medians, as `interp` needs it
+    log_medians = np.log(np.maximum(medians[ends], SMALLEST))
+    return float(np.exp(np.interp(math.log(max(target, SMALLEST)), log_medians, np.log(rows[ends]))))
+
+
+_KINDS = ("loss", "shape")  # settings of a problem that make it another game, with measurements of its own
+_VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", "structure", *_KINDS}
+_DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | CategoricalBundled
 
 
 def key(problem: ProblemSpecification) -> str:
     """Return the problem's name in the table: its kind, and the settings that make it another game."""
     data = problem.dataset
-    choices = (data.structure if isinstance(data, LatentGame) else "", *(getattr(problem, name, "") for name in _KINDS))
-    return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
+    kind = problem.kind.rpartition(".")[2]
+    structure = data.structure if isinstance(data, LatentGame) else ""
+    settings = [getattr(problem, name, "") for name in _KINDS]
+    return "_".join(filter(None, (kind, structure, *settings)))
 
 
 def _as_measured(problem: ProblemSpecification) -> bool:
-    """Return True if the data are generated and all settings except sizes, seeds and those of `key` are defaults."""
+    """Return True if a problem is like those that were measured: its data are generated or bundled, and all settings
+    are the defaults, except sizes, seeds and the settings in the name of `key`."""
     data = problem.dataset
-    parts = [problem] if data is None else [problem, data]
-    return isinstance(data, _DATA | None) and all(
-        getattr(part, name) == field.default
-        for part in parts
-        for name, field in type(part).model_fields.items()
+    if not isinstance(data, _DATA | None):
+        return False
+    specifications = [problem] if data is None else [problem, data]
+    return all(
+        getattr(specification, name) == field.default
+        for specification in specifications
+        for name, field in type(specification).model_fields.items()
         if name not in _VARIED
     )
 
 
-_KINDS = ("loss", "shape")
-_VARIED = {"rows", "dimension", "strategies_x", "strategies_y", "seed", "data", "structure", *_KINDS}
-_DATA = LatentGame | GroupedSigns | GroupedLosses | CategoricalGenerator | CategoricalBundled
-
-
 def signal_of(facts: GameFacts, budget: Budget) -> float:
-    """Return the number on which the noise of all methods depends: n √ρ, under pure ε n ε, over the range of one row's
-    gradient."""
+    """Return n √ρ, or n ε under pure ε, over the range of one row's gradient: the one number through which rows and
+    budget decide how large the noise of a method is."""
     strength = budget.amount if budget.pure else math.sqrt(budget.about_rho(budget.amount))
     return facts.n * strength / max(facts.oscillation_x, facts.oscillation_y)
 
 
 def no_better(samples: np.ndarray, uniform: float) -> bool:
-    """Return True if the errors (R,) of a method do not show that it does better than uniform play.
+    """Return True if the errors (R,) of a method's runs do not show that it does better than uniform play.
 
-    That is so if the 95 % interval of their median, by order statistics, reaches up to the error of uniform play.
+    That is so if the 95 % interval of their median, by order statistics, reaches up to the error of uniform play. Of R
+    runs, R/2 ± 1.96 √R/2 are below the median: the interval's upper end is the quantile at 1/2 + 0.98/√R.
     """
-    upper = min(1.0, 0.5 + 0.98 / math.sqrt(len(samples)))
-    return float(np.quantile(samples, upper, method="hazen")) >= uniform
+    upper_level = min(1.0, 0.5 + 0.98 / math.sqrt(len(samples)))
+    return float(np.quantile(samples, upper_level, method="hazen")) >= uniform
 
 
 def _measured(problem: ProblemSpecification, budget: Budget) -> Sequence[Mapping[str, Any]]:
-    """Return the table's measurements of a problem under this kind of budget, one per size; empty if there are none."""
+    """Return the table's measurements of a problem under this kind of budget, one per size, in ascending order; empty
+    if there are none.
+
+    A measurement has the keys "size" (vertices of the larger player), "signals" (see `signal_of`), "uniform" (error of
+    uniform play) and "medians": by label, one list over the signals for each number of `ROUNDS`; a single list for
+    methods with rounds of their own.
+    """
     currencies = resources.data(__package__, TABLE.name).get(key(problem), {})
     sizes: Sequence[Mapping[str, Any]] = currencies.get("pure" if budget.pure else "approximate", ())
     return sizes
 
 
 def _median(size: Mapping[str, Any], label: str, signal: float, rounds: int) -> float:
-    """Return a method's median at one size, interpolated over the signals and, where they matter, over the rounds."""
-    over_rounds = [_interpolated(signal, size["signals"], medians) for medians in size["medians"][label]]
-    return _interpolated(rounds, ROUNDS[: len(over_rounds)], over_rounds)
+    """Return a method's median error at one size (an entry of `_measured`), interpolated over the signals, and over the
+    numbers of rounds if it was measured at several."""
+    by_rounds = [_interpolated(signal, size["signals"], medians) for medians in size["medians"][label]]
+    return _interpolated(rounds, ROUNDS[: len(by_rounds)], by_rounds)
 
 
 def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> float:
@@ -187,7 +206,8 @@ def _interpolated(x: float, xs: Sequence[float], values: Sequence[float]) -> flo
 
 
 def _inside(vertices: int, signal: float, rounds: int, sizes: Sequence[Mapping[str, Any]]) -> bool:
-    """Return True if nothing is extrapolated: up to a factor 2 for size and signal, 2 below and 4 above for rounds."""
+    """Return True if size, signal and rounds are near what was measured: up to a factor 2 beyond its range, and up to
+    a factor 4 beyond the largest number of rounds."""
     signals = [signal for size in sizes for signal in size["signals"]]
     return (
         min(signals) / 2 <= signal <= 2 * max(signals)

@@ -1,10 +1,13 @@
-"""Tiny worst cases of games on simplices, for audits.
+"""Tiny games on simplices for audits: two data sets, D and D', which differ in one row, for every method.
 
-game : 2 × 2, the sign of one row's payoffs changes for both of a player's strategies, of the ordinary row for one;
-    the payoffs of all others cancel.
-regression : one row's label changes from 1 to -1, the ordinary row is 0 on D', as all others are.
-survey : one row moves from one cell to the opposite one, the ordinary row to an adjacent one; half of the others are in
-    each of the two opposite cells. Where tables of both questions are measured, either move is as informative.
+Each problem has a worst row, which moves the gradients as far as a row can, and an ordinary row, which moves them less.
+
+game : a matrix game with 2 × 2 strategies. The payoffs of the worst row change their sign for both strategies of x,
+    those of the ordinary row for one of them. The payoffs of all other rows cancel.
+regression : the label of the worst row changes from 1 to -1. The ordinary row is 0 on D', as all others are.
+survey : a table of two questions with the answers no and yes, hence four cells. The worst row moves from one cell to
+    the opposite one, the ordinary row to an adjacent one; half of the other rows are in each of the two opposite cells.
+    Methods that measure the tables of both questions are not audited with the ordinary row, as it shows no less.
 """
 
 from collections.abc import Callable
@@ -30,20 +33,22 @@ ROWS = 20
 CODES = "c" * 32
 LEVELS = ("no", "yes")
 SURVEY = MarginalQueries(data=CategoricalUpload(identity=CODES, n=ROWS, columns=(("a", LEVELS), ("b", LEVELS))))
+# Differences between D and D', in words.
 GAME = "One row's payoffs change their sign, whatever the strategies; those of all others cancel."
 REGRESSION = "One row's label is 1 on D and -1 on D'; all others are 0."
 MOVED = "One row of the survey moves from one cell to the opposite one."
 
 
 def game(first: float = -1.0) -> Neighbours:
-    """Return D and D' of the game that differ in one row. first : its sign for the first strategy on D'; 1 on D."""
+    """Return the game on D and on D'. The first row's signs for the strategies of x are (1, -1) on D and (`first`, 1)
+    on D'."""
     facts = replace(MatrixGame(data=LatentGame(strategies_x=2, strategies_y=2)).facts(), n=ROWS)
 
-    def build(row: Row) -> MatrixGameProblem:
-        signs_x = np.tile([1.0, -1.0], (ROWS, 1))
+    def build(first_row: Row) -> MatrixGameProblem:
+        signs_x = np.tile([1.0, -1.0], (ROWS, 1))  # a row's payoffs are the products of its signs for x and for y
         signs_y = signs_x.copy()
-        signs_y[1::2] *= -1
-        signs_x[0] = row
+        signs_y[1::2] *= -1  # every second row has the opposite payoffs, so that they cancel
+        signs_x[0] = first_row
         population = np.zeros((2, 1)), np.zeros((2, 1))
         return MatrixGameProblem(facts, Payoffs.of((Signs.pack(signs_x.T < 0), Signs.pack(signs_y.T < 0)), population))
 
@@ -51,25 +56,29 @@ def game(first: float = -1.0) -> Neighbours:
 
 
 def regression(other: Row = (1.0, 1.0, -1.0)) -> Neighbours:
-    """Return D and D' of the regression that differ in one row. other : its two features and its label on D'."""
+    """Return the regression on D and on D'. The first row has two features and a label: (1, 1, 1) on D and `other` on
+    D'; all other rows are 0."""
+    # The l1 ball of two weights has four vertices, and the second player has one.
     facts = replace(SparseRegression(dimension=3).facts(), n=ROWS, d=5, d_x=4)
 
-    def build(row: Row) -> LearningGame:
+    def build(first_row: Row) -> LearningGame:
         features, labels = np.zeros((ROWS, 2)), np.zeros(ROWS)
-        features[0], labels[0] = row[:2], row[2]
+        features[0], labels[0] = first_row[:2], first_row[2]
         return LearningGame(facts, features, labels, 1.0, 0.0, Ball(1.0))
 
     return Neighbours(build((1.0, 1.0, 1.0)), build(other))
 
 
 def survey(cell: Row = (1, 1)) -> Neighbours:
-    """Return D and D' of the survey that differ in one row. cell : its answers on D'; (0, 0) on D."""
+    """Return the survey on D and on D'. The first row's two answers, 0 for no and 1 for yes, are (0, 0) on D and `cell`
+    on D'; all other rows are (0, 0) and (1, 1) in turn."""
     table = np.resize(np.array([[0, 0], [1, 1]], dtype=np.int16), (ROWS, 2))
     return Neighbours.of(SURVEY, CODES, table, (0, 0), cell)
 
 
 SELECTION: tuple[Budget, ...] = (GaussianDP(mu=1.0), PureDP(epsilon=6.0))
 GAUSSIAN: tuple[Budget, ...] = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
+# Every method with few rounds, as an audit runs it many times, and the budgets at which it is audited.
 METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
     "vertex_sampling": (algorithms.VertexSampling(iterations=3), SELECTION),
     "certified_sampling": (algorithms.CertifiedSampling(iterations=3), SELECTION),
@@ -85,15 +94,17 @@ METHODS: dict[str, tuple[AnyAlgorithm, tuple[Budget, ...]]] = {
     "multiplicative_weights": (MultiplicativeWeights(measured_queries=2), SELECTION),
     "gaussian_marginals": (GaussianMarginals(fitting_rounds=20), GAUSSIAN),
 }
-PLACES: dict[str, tuple[str, Callable[[], Neighbours]]] = {
+# The methods that are not audited in the game: how D and D' differ, and the function that builds both.
+OTHER_PROBLEMS: dict[str, tuple[str, Callable[[], Neighbours]]] = {
     "anytime_sampling": (REGRESSION, regression),
     "frank_wolfe": (REGRESSION, regression),
     "synthetic_data": (MOVED, survey),
     "multiplicative_weights": (MOVED, survey),
     "gaussian_marginals": (MOVED, survey),
 }
-ATTAINED = ("noisy_payoffs", "gaussian_marginals")  # one release of noise, of a query that moves as far as it can
-FIRST: tuple[Case, ...] = tuple(
+# These release one query, and the row moves it as far as its sensitivity allows: no other row can be worse.
+ATTAINED = ("noisy_payoffs", "gaussian_marginals")
+WITH_WORST_ROW: tuple[Case, ...] = tuple(
     Case(
         name,
         method.title,
@@ -105,16 +116,17 @@ FIRST: tuple[Case, ...] = tuple(
         canary_name=WORST if name in ATTAINED else KNOWN,
     )
     for name, (method, budgets) in METHODS.items()
-    for canary, data in (PLACES.get(name, (GAME, game)),)
+    for canary, data in (OTHER_PROBLEMS.get(name, (GAME, game)),)
 )
-NOTHING = (0.0, 0.0, 0.0)
+ZEROS = (0.0, 0.0, 0.0)
+# The ordinary row of each problem, by the description of its worst row.
 ORDINARY = {
     GAME: ("One row's payoffs change their sign for one of two strategies.", partial(game, 1.0)),
-    REGRESSION: ("One row is 1 on D, with the label 1, and 0 on D', as all others are.", partial(regression, NOTHING)),
+    REGRESSION: ("One row is 1 on D, with the label 1, and 0 on D', as all others are.", partial(regression, ZEROS)),
     MOVED: ("One row of the survey moves to the next cell: one of its two answers changes.", partial(survey, (0, 1))),
 }
-MEASURED = ("multiplicative_weights", "gaussian_marginals")
+MEASURE_TABLES = ("multiplicative_weights", "gaussian_marginals")
 CASES: tuple[Case, ...] = (
-    *FIRST,
-    *(case.ordinary(*ORDINARY[case.canary]) for case in FIRST if case.name not in MEASURED),
+    *WITH_WORST_ROW,
+    *(case.ordinary(*ORDINARY[case.canary]) for case in WITH_WORST_ROW if case.name not in MEASURE_TABLES),
 )

@@ -1,7 +1,8 @@
-"""Error bounds of a plan by round, against T, rows and shares; the actual cost of the paper's step size; and the
-comparison of the budget's split between the two players with the even and the best one.
+"""Bounds on the expected gap before a run: of a plan after each round, and as functions of the number of rounds T, of
+the rows and of the players' shares of the budget. Also the actual privacy cost of the paper's step size, and a
+comparison of the plan's split of the budget between the two players with the even and the best split.
 
-All need settings only, never data or a run. Sections are those of THEORY.md.
+All of this is computed from settings, never from data or a run. Sections are those of THEORY.md.
 """
 
 import math
@@ -21,57 +22,61 @@ from dpviz.privacy.events import inner_events
 from dpviz.problems.games.games import GameFacts
 from dpviz.problems.games.marginals import Marginals
 
-MAX_ROUNDS = 100_000  # of the bounds for a number of rows
+MAX_ROUNDS = 100_000  # the largest T that is considered for a given number of rows
 
 
 def gap_bound(algorithm: algorithms.VertexSampling, plan: Plan) -> np.ndarray | None:
-    """Return (T+1,) a bound on the expected gap of the average after t = 1..T rounds (section 10.1); nan at t = 0.
+    """Return (T+1,) a bound on the expected gap of the output after t = 0..T rounds (section 10.1); nan at t = 0.
 
-    It is about the gap on the data, in a single pass about that on the population. None for fresh output draws, which
-    it does not cover (erratum E1). Without privacy the weights themselves are played, and sampling costs nothing.
+    It bounds the gap on the data; in a single pass over the rows, the gap on the population. None if the output is
+    drawn afresh, because the bound is about the vertices that were played (erratum E1).
     """
     if algorithm.output == "fresh":
         return None
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"])))
-    if not plan.budget.private:
+    if not plan.budget.private:  # the weights themselves are played, so there is no error of sampling
         players = tuple(player._replace(smoothness=0.0) for player in players)
     steps = [plan.schedule[f"step_size_{name}"][0] for name, d in (("x", facts.d_x), ("y", facts.d_y)) if d > 1]
     rounds, batch = np.arange(1.0, plan.iterations + 1), plan.rows[0]
     bound = theory.direct_bound(players, steps, rounds)
-    if batch < facts.n:
+    if batch < facts.n:  # a single pass
         bound = bound + theory.population_term(players, facts.lipschitz, rounds, batch)
     return np.concatenate([[np.nan], bound])
 
 
-def told(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
-    """Return the bound, with NaN where it says nothing, because the gap cannot exceed it in any case."""
+def where_useful(bound: np.ndarray, facts: GameFacts) -> np.ndarray:
+    """Return a bound on the gap, with NaN where it is not below `facts.largest_gap`, the limit of any gap of the game:
+    there it says nothing."""
     return np.where(bound < facts.largest_gap, bound, np.nan)
 
 
 def histogram_error(algorithm: AnyAlgorithm, plan: Plan, marginals: Marginals, rounds: int, fit_error: float) -> float:
-    """Return a bound on the expected largest error of a released histogram's marginal cells, from public numbers and
-    the released `fit_error`.
+    """Return a bound on the expected largest error of the marginal cells of a released histogram; infinite where none
+    is known, as for MWEM.
 
-    Gaussian marginals: the largest of q cells' noise is at most σ √(2 ln 2q) on average (a maximum of sub-Gaussian
-    variables), and the histogram is `fit_error` away from the noisy tables, which is released. The synthetic data game:
-    its gap is at least the largest error, and `gap_bound` bounds it after this many rounds. Infinite where no useful
-    bound is known, as for MWEM, or where it exceeds 1, which no error of a share can.
+    rounds : after which the histogram was released. fit_error : largest distance of the histogram's cells from the
+    noisy tables, as released by `GaussianMarginals`.
     """
     bound: float = math.inf
     if isinstance(algorithm, baselines.GaussianMarginals):
+        # On average the largest noise of q cells is at most σ √(2 ln 2q), as the maximum of sub-Gaussian variables.
         bound = plan.noise["tables"][0] * math.sqrt(2 * math.log(2 * marginals.queries)) + fit_error
     elif isinstance(algorithm, algorithms.VertexSampling):
-        over_rounds = gap_bound(algorithm, plan)
-        bound = math.inf if over_rounds is None else float(over_rounds[rounds])
-    return bound if bound <= 1 else math.inf
+        # In the game of synthetic data no cell's error exceeds the duality gap.
+        bounds_by_round = gap_bound(algorithm, plan)
+        bound = math.inf if bounds_by_round is None else float(bounds_by_round[rounds])
+    return bound if bound <= 1 else math.inf  # cells are shares of the rows: no error is above 1
 
 
 def bound_over_rounds(
     facts: GameFacts, budget: Budget, rounds: Sequence[int], sampling: planning.Sampling = planning.USUAL
 ) -> tuple[Floats, Floats]:
-    """Return bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds`: (k,) with step sizes
-    at their caps, and (k,) with the best step sizes below them. In a single pass, on the population's gap."""
+    """Return two bounds on the expected gap if T rounds share the budget, for each T >= 2 of `rounds` (k,).
+
+    The first (k,) is for the largest step sizes that the budget allows, the second (k,) for the best step sizes up to
+    them. In a single pass they bound the gap on the population.
+    """
     at_caps, at_best = np.array([bound_at(facts, budget, count, sampling) for count in rounds]).T
     return at_caps, at_best
 
@@ -79,54 +84,54 @@ def bound_over_rounds(
 def bound_over_shares(
     facts: GameFacts, budget: Budget, shares: Sequence[float], rounds: int, sampling: planning.Sampling = planning.USUAL
 ) -> tuple[Floats, Floats]:
-    """Return, for each share of x in `shares`, at one number of rounds: (k,) the bound with the best step sizes below
-    the caps; and (k,) Σ ln d/(τ T) with steps at the caps, the part that depends on the split (section 10.3)."""
-    best, regret = [], []
+    """Return the bound on the expected gap after T = `rounds`, and the part of it that depends on the split of the
+    budget (section 10.3), for each of `shares` (k,), the share of player x.
+
+    The first (k,) is the bound with the best step sizes τ up to the largest that the budget allows. The second (k,) is
+    Σ ln d/(τ T) over the players that pay, with the largest step sizes.
+    """
+    best, regrets = [], []
     for share in shares:
-        players, largest, free = _steps(facts, budget, rounds, sampling._replace(share_x=share))
-        steps = [min(pair) for pair in zip(largest, free, strict=True)]
+        players, largest, unlimited = _steps(facts, budget, rounds, sampling._replace(share_x=share))
+        steps = [min(pair) for pair in zip(largest, unlimited, strict=True)]
         best.append(_bound(facts, players, steps, rounds, sampling.batching))
-        regret.append(
-            sum(
-                player.log_vertices / (step * rounds)
-                for player, step in zip(players, largest, strict=True)
-                if player.oscillation > 0
-            )
-        )
-    return np.array(best), np.array(regret)
+        paying = [(player, step) for player, step in zip(players, largest, strict=True) if player.oscillation > 0]
+        regrets.append(sum(player.log_vertices / (step * rounds) for player, step in paying))
+    return np.array(best), np.array(regrets)
 
 
 def bound_at(
     facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling = planning.USUAL
 ) -> tuple[float, float]:
-    """Return bounds on the expected gap after `rounds` that share the budget: with steps at their caps, and with the
-    best steps below them. In a single pass, on the population's gap."""
-    players, largest, free = _steps(facts, budget, rounds, sampling)
-    best = [min(pair) for pair in zip(largest, free, strict=True)]
-    at_caps, at_best = (_bound(facts, players, steps, rounds, sampling.batching) for steps in (largest, best))
-    return at_caps, at_best
+    """Return two bounds on the expected gap after `rounds` that share the budget: with the largest step sizes that the
+    budget allows, and with the best step sizes up to them. In a single pass they bound the gap on the population."""
+    players, largest, unlimited = _steps(facts, budget, rounds, sampling)
+    best = [min(pair) for pair in zip(largest, unlimited, strict=True)]
+    at_caps = _bound(facts, players, largest, rounds, sampling.batching)
+    return at_caps, _bound(facts, players, best, rounds, sampling.batching)
 
 
 def _steps(
     facts: GameFacts, budget: Budget, rounds: int, sampling: planning.Sampling
 ) -> tuple[tuple[theory.Player, ...], list[float], list[float]]:
-    """Return the players with a choice, the largest step that the budget allows each, and the best step by the bound.
-
-    For a player that pays nothing the former is the latter.
-    """
+    """Return the players with a choice, and two step sizes of each: the largest that the budget allows, and the one
+    with the least regret, if the budget were no limit. Both are the latter for a player that pays nothing."""
     draws, share_x, batching = sampling
     players = planning.players(facts, draws)
-    weights, split = planning.weights(facts, rounds, batching), planning.shares(facts, share_x, draws, budget.pure)
-    caps = planning.private_steps(facts, budget, weights, draws, split, "tight", rounds)
+    row_weights = planning.weights(facts, rounds, batching)
+    split = planning.shares(facts, share_x, draws, budget.pure)
+    caps = planning.private_steps(facts, budget, row_weights, draws, split, "tight", rounds)
     player_caps = [cap for cap, d in zip(caps, (facts.d_x, facts.d_y), strict=True) if d > 1]
-    free = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
-    return players, [cap or step for cap, step in zip(player_caps, free, strict=True)], free
+    unlimited = [planning.regret_step(player.log_vertices, player.spread, rounds) for player in players]
+    largest = [cap or step for cap, step in zip(player_caps, unlimited, strict=True)]  # 0 = pays nothing
+    return players, largest, unlimited
 
 
 def _bound(
     facts: GameFacts, players: Sequence[theory.Player], steps: Sequence[float], rounds: int, batching: planning.Batching
 ) -> float:
-    """Return the direct bound on the expected gap; in a single pass, on the population's gap."""
+    """Return the direct bound (section 10.1) on the expected gap after `rounds` with these step sizes of the players;
+    in a single pass, on the gap on the population."""
     bound = float(theory.direct_bound(players, steps, rounds))
     if batching == "single":
         bound += float(theory.population_term(players, facts.lipschitz, rounds, facts.n // rounds))
@@ -134,11 +139,14 @@ def _bound(
 
 
 def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, draws: int = 1) -> tuple[Floats, Floats]:
-    """Return (k,) the bound on the population's gap by the paper's analysis for each T of `rounds`, in a single pass
-    with its step min(√(ℓ/T)/L₀, its cap); and (k,) the part of it by Lemma 4.2, for drawing the output afresh."""
-    paid = planning.stated_for_approximate(budget, "The paper's bound", facts)
+    """Return the paper's bound on the gap on the population after T rounds of a single pass, and the part of it that
+    Lemma 4.2 adds for drawing the output afresh; (k,) each, for each T of `rounds`.
+
+    The step size is the paper's: min(√(ℓ/T)/L₀, its privacy cap), with ℓ = ln d_x + ln d_y. draws : K.
+    """
+    remaining = planning.stated_for_approximate(budget, "The paper's bound", facts)
     log_vertices = (math.log(facts.d_x), math.log(facts.d_y))
-    cap = rates.tau_paper(rounds, facts.n // rounds, paid.epsilon, paid.delta, facts.lipschitz, draws)
+    cap = rates.tau_paper(rounds, facts.n // rounds, remaining.epsilon, remaining.delta, facts.lipschitz, draws)
     step = np.minimum(np.sqrt(facts.log_vertices / rounds) / facts.lipschitz, cap)
     constants = (facts.lipschitz, facts.smoothness, facts.second_smoothness)
     bound = rates.paper_bound(log_vertices, step, rounds, draws, constants)
@@ -146,39 +154,50 @@ def paper_over_rounds(facts: GameFacts, budget: ApproximateDP, rounds: Floats, d
 
 
 def bound_over_rows(facts: GameFacts, budget: Budget, rows: Sequence[float], draws: planning.Draws = 1) -> Floats:
-    """Return (k,) the smallest bound on the expected gap with each number of rows: all of them in every round, the best
-    T up to `MAX_ROUNDS`, the best split. Releases before the run come off the budget."""
+    """Return (k,) the smallest bound on the expected gap with each number of rows in `rows` (k,).
+
+    All rows are used in every round, the number of rounds is the best up to `MAX_ROUNDS`, and the budget is split
+    between the players at its best. The cost of releases before the run is subtracted from the budget.
+    """
     players = planning.players(facts, draws)
-    rest = budget.share(1.0, facts.released) if facts.released else budget
-    return np.array([accuracy.best_bound(players, round(n), rest, MAX_ROUNDS)[1] for n in rows])
+    remaining = budget.share(1.0, facts.released) if facts.released else budget
+    return np.array([accuracy.best_bound(players, round(n), remaining, MAX_ROUNDS)[1] for n in rows])
 
 
 def rows_for_gap(facts: GameFacts, budget: Budget, target: float, draws: planning.Draws = 1) -> int | None:
-    """Return the smallest number of rows for which `bound_over_rows` is at most `target`, up to 0.1 %; None if 10⁹ rows
-    are not enough, because of the sampling bias."""
+    """Return the smallest number of rows for which `bound_over_rows` is at most `target`, up to 0.1 %, by bisection.
+
+    None if 10⁹ rows are not enough: the part of the bound that comes from drawing few vertices does not fall with the
+    number of rows.
+    """
+
+    def is_enough(log_rows: float) -> bool:
+        """Return True if the bound with e^log_rows rows is at most the target."""
+        return float(bound_over_rows(facts, budget, [math.exp(log_rows)], draws)[0]) <= target
+
     low, high = math.log(2), math.log(1e9)
-    if float(bound_over_rows(facts, budget, [math.exp(high)], draws)[0]) > target:
+    if not is_enough(high):
         return None
     while high - low > 1e-3:
         middle = (low + high) / 2
-        is_enough = float(bound_over_rows(facts, budget, [math.exp(middle)], draws)[0]) <= target
-        low, high = (low, middle) if is_enough else (middle, high)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
     return math.ceil(math.exp(high))
 
 
 def paper_costs(plan: Plan) -> dict[str, float]:
-    """Return ε at the budget's δ of a vertex-sampling plan made for (ε, δ) by the paper's rule, by accounting method.
+    """Return ε at the budget's δ of the draws of a vertex-sampling plan whose step size follows the paper's rule, by
+    the name of the accounting method.
 
-    The draws are the same for every method: the paper's claim; advanced composition at the largest range, evaluated
-    instead of bounded; zCDP at η²/8 per draw; the tightest accountant.
+    The draws are the same for all four methods: the paper's claim; the paper's advanced composition, evaluated instead
+    of bounded, which counts every draw at the largest range η of all; zCDP with η²/8 per draw; the tightest accountant.
     """
     budget = plan.budget
     assert isinstance(budget, ApproximateDP)
     ranges = [plan.schedule[f"range_{name}"] for name in "xy" if (plan.schedule[f"range_{name}"] > 0).any()]
-    draws = sum(len(inner_events(event)) for event in plan.events[: len(ranges)])  # of both players, per round
-    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), draws * plan.iterations, budget.delta)
-    each = zip(ranges, plan.events, strict=False)  # the first events are those of one round
-    rho = sum(float(theory.rho_of_draws(values, len(inner_events(event))).sum()) for values, event in each)
+    # Events are in the order of release, so the first ones are those of one round: one event for each paying player.
+    draws = [len(inner_events(event)) for event in plan.events[: len(ranges)]]  # of each player, per round
+    composed = closed_forms.advanced_epsilon(float(np.max(ranges)), sum(draws) * plan.iterations, budget.delta)
+    rho = sum(float(theory.rho_of_draws(etas, count).sum()) for etas, count in zip(ranges, draws, strict=True))
     return {
         "as the paper counts": budget.epsilon,
         "its composition, evaluated": float(composed),
@@ -193,11 +212,13 @@ Split = (
 
 
 class Compared(NamedTuple):
-    """Part of a method's bound on the gap that depends on the split: as set, even, and at the best split.
+    """The part of a method's bound on the gap that depends on how the players split the budget, for three splits.
 
-    For methods that draw vertices it is Σ ln d/(τ T), for noisy gradients the part that the noise adds. share,
-    best_share : of x. noisy : True if `players`, of x and y, are deviations of the noise on each coordinate; else they
-    are step sizes, as long as the budget allows.
+    yours, even, best : that part at the split as set, at equal shares, and at the best split. For methods that draw
+    vertices it is Σ ln d/(τ T), for noisy gradients the part that the noise adds (section 10.7).
+    share, best_share : share of player x as set, and at the best split.
+    players : one number for each of x and y, at the split as set. noisy : True if these are the standard deviations of
+    the noise on each coordinate of a gradient; False if they are the largest step sizes that the budget allows.
     """
 
     yours: float
@@ -210,10 +231,13 @@ class Compared(NamedTuple):
 
 
 def compare(method: AnyAlgorithm, plan: Plan) -> Compared | None:
-    """Compare the plan's split of the budget with others; None where there is nothing to split, or no privacy."""
+    """Compare the plan's split of the budget between the players with others; None where there is nothing to split, or
+    no privacy."""
     facts = GameFacts.of(plan.facts)
-    if not (isinstance(method, Split) and plan.private and planning.both_pay(facts)) or method.as_in_the_paper:
-        return None  # the paper counts the draws of both players alike
+    if not (isinstance(method, Split) and plan.private and planning.both_pay(facts)):
+        return None
+    if method.as_in_the_paper:  # the paper's accounting gives both players the same step size, whatever the shares
+        return None
     even = method.replaced(split="own", share_x=planning.EVEN).plan(facts, plan.budget)
     best = method.replaced(split="bound").plan(facts, plan.budget)
     noisy = isinstance(method, noisy_gradients.NoisyGradients)
@@ -234,8 +258,11 @@ def _split_term(method: Split, plan: Plan) -> float:
     facts = GameFacts.of(plan.facts)
     players = planning.players(facts)
     if isinstance(method, noisy_gradients.NoisyGradients):
-        each = zip(players, (float(plan.noise[name][0]) for name in "xy"), strict=True)
-        return sum(theory.noise_part(player, noise, plan.iterations, method.geometry) for player, noise in each)
+        noises = [float(plan.noise[name][0]) for name in "xy"]
+        return sum(
+            theory.noise_part(player, noise, plan.iterations, method.geometry)
+            for player, noise in zip(players, noises, strict=True)
+        )
     steps = [float(plan.schedule[f"step_size_{name}"][0]) for name in "xy"]
     regrets = [player.log_vertices / step for player, step in zip(players, steps, strict=True)]
     return sum(regrets) / plan.iterations

@@ -1,5 +1,7 @@
-"""Figures for choosing settings: the split of the budget, rows for a target gap, the paper's bound and ours; and the
-effect of few drawn vertices on gradients of a game and on values: bias, spread, rare deviations.
+"""Figures for choosing settings: the split of the budget, rows for a target gap, the paper's bound and ours.
+
+Also figures of the error from playing the average of few drawn vertices in place of a mixed strategy: bias and spread
+of a game's gradients, and rare deviations of values.
 """
 
 import math
@@ -9,7 +11,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from dpviz.families.mirror_descent import advice, bounds, planning, presets, sampling_bias, theory
-from dpviz.families.mirror_descent.figures import bounded
+from dpviz.families.mirror_descent.figures import bound_title
 from dpviz.families.mirror_descent.methods import algorithms
 from dpviz.families.mirror_descent.sampling_bias import SamplingBias
 from dpviz.numbers import short, short_up
@@ -29,26 +31,31 @@ PAPER = ArmStyle(style.PALETTE["spent"], "solid")
 LEMMA = ArmStyle(style.PALETTE["spent"], "dot")
 DIRECT, PAPERS = "direct, all rows (gap on the data)", "the paper's, single pass"
 SPLIT_HEIGHT = 340  # pixels
-SHARES = np.linspace(0.05, 0.95, 37)
-CERTIFICATE_SHARES = np.geomspace(0.01, 0.5, 40)
-SHARES_COSTS = np.geomspace(0.01, 5.0, 60)
+SHARES = np.linspace(0.05, 0.95, 37)  # of player x in the budget
+CERTIFICATE_SHARES = np.geomspace(0.01, 0.5, 40)  # of a certificate in the budget
+SHARES_COSTS = np.geomspace(0.01, 5.0, 60)  # ε of releasing the groups' shares
 
 
 def split(
     facts: GameFacts, budget: Budget, rounds: int, *, sampling: planning.Sampling = planning.USUAL, chosen: float
 ) -> Chart:
-    """Draw `bounds.bound_over_shares` against the share of x; mark the best split in closed form, and `chosen`."""
+    """Draw the bound on the gap, and the part of it that depends on the split of the budget between the players,
+    against the share of player x.
+
+    Marked are the best split, in closed form, and `chosen`, the share of x that is set.
+    """
     bound, regret = bounds.bound_over_shares(facts, budget, SHARES.tolist(), rounds, sampling)
     best = theory.optimal_shares(planning.players(facts, sampling.draws), budget.pure)[0]
+    marked_shares = (("best", best, style.PALETTE["theory"]), ("chosen", chosen, style.PALETTE["second"]))
     marks = [
         Mark(share, float(np.interp(share, SHARES, regret)), f"{name}: φ = {share:.2f}", color)
-        for name, share, color in (("best", best, style.PALETTE["theory"]), ("chosen", chosen, style.PALETTE["second"]))
+        for name, share, color in marked_shares
         if SHARES[0] <= share <= SHARES[-1]
     ]
     figure = line_figure(
         [
             Line(SHARES, regret, "what the split decides, Σ ln d/(τ T)", OURS),
-            Line(SHARES, bounds.told(bound, facts), "whole bound, best step sizes", LOWER),
+            Line(SHARES, bounds.where_useful(bound, facts), "whole bound, best step sizes", LOWER),
         ],
         Axes("Share of x in the budget, φ", "Part of the bound on the gap", log_y=True),
         marks=marks,
@@ -66,15 +73,17 @@ def split(
 
 
 def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None) -> Chart:
-    """Draw the width of a certificate with 95 % confidence against its share of the budget, with the shortening of the
-    game's steps.
+    """Draw the price of a certificate of the gap against its share of the budget: its width, and by which share the
+    game's steps get shorter because they have the rest of the budget.
 
-    The width is the mean amount that is added to the gap of the output. chosen : a share to mark.
+    The width is what a certificate with 95 % confidence adds to the gap of the output, on average over its noise.
+    chosen : a share to mark; None = no mark.
     """
     widths, shortening = [], []
     for share in CERTIFICATE_SHARES.tolist():
         event = algorithms.certifying_event(budget.share(share, facts.released))
         widths.append(algorithms.upper_quantile(event, noise_scale(event, facts.gap_change / facts.n)))
+        # Step sizes are in proportion to ε under pure ε, else to the square root of ρ.
         shortening.append(1 - (1 - share if budget.pure else math.sqrt(1 - share)))
     marks = []
     if chosen is not None:
@@ -101,21 +110,24 @@ def certificate(facts: GameFacts, budget: Budget, *, chosen: float | None = None
 
 
 def group_shares(n: int, smallest: float, budget: Budget, *, costs_paid: Sequence[float] = ()) -> Chart:
-    """Draw gain and loss of releasing the groups' shares against its ε: the mean error of the smallest share, relative
-    to it, and the growth of the noise of the run, which gets the rest of the budget.
+    """Draw the gain and the loss of buying the groups' shares of the rows for a part of the budget, against its ε.
 
-    n : rows. smallest : the smallest share. Laplace noise of scale 2/ε on the counts has mean size 2/ε. Under pure ε
-    steps shrink with the rest of ε, else with the root of the rest of ρ. costs_paid : ε of earlier releases of shares.
+    The gain is a small error: the mean error of the smallest share, as a part of that share. The loss is the relative
+    growth of the noise in the run, which gets the rest of the budget.
+
+    n : rows. smallest : the smallest share. costs_paid : ε of earlier releases of shares, for the caption.
     """
     costs = SHARES_COSTS[0.95 * (budget.total_epsilon or math.inf) > SHARES_COSTS]
     total_rho = budget.about_rho(budget.amount)
-    error, growth = 2 / (costs * n * smallest), []
+    relative_error = 2 / (costs * n * smallest)  # Laplace noise of scale 2/ε on the counts has the mean size 2/ε
+    growth = []  # noise is in proportion to 1/√ρ
     for cost in costs.tolist():
-        rest = budget.about_rho(budget.amount - cost) if budget.total_epsilon else total_rho - cost**2 / 2
-        growth.append(math.sqrt(total_rho / rest) - 1 if rest > 0 else math.nan)
+        # A budget in ε loses the ε of the release, any other one the release's ρ: ε-DP is ε²/2-zCDP.
+        remaining_rho = budget.about_rho(budget.amount - cost) if budget.total_epsilon else total_rho - cost**2 / 2
+        growth.append(math.sqrt(total_rho / remaining_rho) - 1 if remaining_rho > 0 else math.nan)
     figure = line_figure(
         [
-            Line(costs, error, "error of the smallest share", OURS),
+            Line(costs, relative_error, "error of the smallest share", OURS),
             Line(costs, np.array(growth), "more noise in the run", PAPER),
         ],
         Axes("ε that buys the shares", "Relative to the share; to the noise", log_x=True, log_y=True),
@@ -142,16 +154,17 @@ def rows_for_gap(
     *,
     draws: planning.Draws = 1,
 ) -> tuple[Chart, dict[str, float | None]]:
-    """Draw the expected gap against the number of rows, by the bound and by medians measured on generated data; return
-    also the smallest number of rows for a target, by name of the curve (None: not in reach).
+    """Draw the expected gap against the number of rows, by the bound and by medians measured on generated data.
 
-    labels : methods whose medians are drawn, with their styles.
+    Return also, by name of the curve, the smallest number of rows for the `target` gap; None if it is not in reach.
+
+    rounds : of the measured methods. labels : measured methods whose medians are drawn, with their styles.
     """
-    by_bound = bounds.rows_for_gap(facts, budget, target, draws)
-    rows = np.geomspace(min(100, facts.n), max(10 * facts.n, 2 * (by_bound or 0)), 60)
+    rows_by_bound = bounds.rows_for_gap(facts, budget, target, draws)
+    rows = np.geomspace(min(100, facts.n), max(10 * facts.n, 2 * (rows_by_bound or 0)), 60)
     bound = bounds.bound_over_rows(facts, budget, rows.tolist(), draws)
-    lines = [Line(rows, bounds.told(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
-    needed: dict[str, float | None] = {"bound, best T": by_bound}
+    lines = [Line(rows, bounds.where_useful(bound, facts), "bound, best T", ArmStyle(style.PALETTE["theory"], "dash"))]
+    needed: dict[str, float | None] = {"bound, best T": rows_by_bound}
     for label, medians in advice.over_rows(problem, budget, rounds, rows.tolist()).items():
         if label in labels and np.isfinite(medians).any():
             lines.append(Line(rows, medians, label, labels[label]))
@@ -169,26 +182,31 @@ def rows_for_gap(
         height=style.ALONE,
     )
     bias = theory.sampling_bias(planning.players(facts, draws))
-    why = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
+    obstacle = f" Sampling alone can cost {short(bias)} in the bound: draw more vertices." if bias >= target else ""
     counts = [f"{name}: {f'{math.ceil(count):,}' if count else 'not in reach'}" for name, count in needed.items()]
-    made = chart(
+    rows_chart = chart(
         figure,
         f"Rows for a gap of {short(target)}",
         "Expected gap against the number of rows, by the bound and by measured medians, with the target",
-        f"Rows needed: {'; '.join(counts)}. You have {facts.n:,}.{why} Bound: all rows in every round, the best T up "
-        "to 100,000, the best split.",
+        f"Rows needed: {'; '.join(counts)}. You have {facts.n:,}.{obstacle} Bound: all rows in every round, the best T "
+        "up to 100,000, the best split.",
     )
-    return made, needed
+    return rows_chart, needed
 
 
 def paper_beside(
     facts: GameFacts, budget: ApproximateDP, *, draws: int = 1, share_x: float | None = 0.5, longest: int = 2048
 ) -> Chart:
-    """Draw bounds on the expected gap against T: the direct one with all rows and in a single pass, the paper's with
-    its step sizes, and the part of the latter by Lemma 4.2. longest : largest T."""
+    """Draw four bounds on the expected gap against the number of rounds T.
+
+    The direct bound (THEORY.md, section 10.1) with all rows in every round and in a single pass; the paper's bound with
+    its step sizes, and the part of it that comes from Lemma 4.2. draws : K. share_x : share of player x in the budget
+    for the direct bounds, None = the best. longest : largest T.
+    """
     grid = np.unique(np.geomspace(2, min(longest, facts.n), 40).round())
-    samplings = (planning.Sampling(draws, share_x, "full"), planning.Sampling(draws, share_x, "single"))
-    full, single = (bounds.bound_over_rounds(facts, budget, grid.astype(int).tolist(), each)[1] for each in samplings)
+    counts = grid.astype(int).tolist()
+    _, full = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "full"))
+    _, single = bounds.bound_over_rounds(facts, budget, counts, planning.Sampling(draws, share_x, "single"))
     paper, lemma = bounds.paper_over_rounds(facts, budget, grid, draws)
     figure = line_figure(
         [
@@ -197,23 +215,23 @@ def paper_beside(
             Line(grid, paper, PAPERS, PAPER),
             Line(grid, lemma, "of which Lemma 4.2", LEMMA),
         ],
-        Axes("Steps T", bounded(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
+        Axes("Steps T", bound_title(facts.d_y == 1), log_x=True, log_y=True, bound="upper"),
         limits=[Limit(facts.largest_gap, facts.cannot_exceed)] if facts.largest_gap < math.inf else [],
         height=style.ALONE,
     )
     lowest = smallest(figure, (DIRECT, PAPERS))
-    told = "; ".join(f"{name} {short_up(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
+    minima = "; ".join(f"{name} {short_up(y)} at T = {x:,.0f}" for name, (x, y) in lowest.items())
     return chart(
         figure,
         "The paper's bound and ours",
         "Bound on the gap against the rounds: direct with all rows, direct in a single pass, the paper's, Lemma 4.2",
-        f"Lowest: {told}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its privacy cap); its other terms are "
+        f"Lowest: {minima}. K = {draws}. The paper's step is min(√(ℓ/T)/L₀, its privacy cap); its other terms are "
         "regret and the bias of gradients.",
     )
 
 
 def smallest(figure: go.Figure, names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return (x, y) of the lowest point of each line in `names`, by name, for captions."""
+    """Return the lowest point (x, y) of each line of the figure that is in `names`, by name."""
     points = {}
     for trace in figure.data:
         if trace.name in names and len(trace.y):
@@ -227,9 +245,12 @@ ROUNDING = 1e-15  # smaller values count as 0
 NOT_PRIVATE = "<br>(not private)"  # in the title of the axis, which every export of the figure has
 
 
-def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> Chart:
-    """Draw the bias of gradients against the draws: measured, its two bounds, and that of the bias-reduced oracle,
-    which at 2 E 2^N draws on average has the bias of 2^{M+1}. words : on the draws, in the caption."""
+def gradient_bias(measured: SamplingBias, facts: GameFacts, about_draws: str = "") -> Chart:
+    """Draw the bias of a game's gradients at averages of K drawn vertices against K: measured, and two bounds.
+
+    A further line shows the bias-reduced oracle (Algorithm 2): it has the bias of 2^(M+1) draws, at 2 E 2^N draws on
+    average, where N <= M is its random level. about_draws : a sentence for the end of the caption.
+    """
     simplices, draws = (facts.d_x > 1) + (facts.d_y > 1), measured.draws.astype(float)
     lines = []
     if 0 < facts.second_smoothness < math.inf:
@@ -238,16 +259,16 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> 
     if facts.smoothness > 0 and facts.second_smoothness > 0:
         first = 4 * math.sqrt(simplices) * facts.smoothness / np.sqrt(draws)
         lines.append(Line(draws, first, "bound by L₁", ArmStyle(style.PALETTE["theory"], "dot")))
-    lines += _points(measured)
-    levels = [(k, int(size)) for k, size in enumerate(measured.draws) if size >= 2 and size & (size - 1) == 0]
-    if levels and (measured.mean > ROUNDING).any():
-        cost = np.array([2 * theory.mean_batches(int(size).bit_length() - 2) for _, size in levels])
-        bias = measured.mean[[k for k, _ in levels]]
+    lines += _measured_line(measured)
+    is_power_of_two = (measured.draws >= 2) & (measured.draws & (measured.draws - 1) == 0)
+    if is_power_of_two.any() and (measured.mean > ROUNDING).any():
+        sizes = measured.draws[is_power_of_two].tolist()  # K = 2^(M+1)
+        mean_draws = np.array([2 * theory.mean_batches(size.bit_length() - 2) for size in sizes])
+        bias = measured.mean[is_power_of_two]
+        is_positive = bias > ROUNDING
         reduced = ArmStyle(style.PALETTE["second"], "solid")
-        lines.append(
-            Line(cost[bias > ROUNDING], bias[bias > ROUNDING], "bias-reduced oracle, draws on average", reduced)
-        )
-    figure = _marked(lines, measured, f"Bias of the gradients{NOT_PRIVATE}")
+        lines.append(Line(mean_draws[is_positive], bias[is_positive], "bias-reduced oracle, draws on average", reduced))
+    figure = _with_errors(lines, measured, f"Bias of the gradients{NOT_PRIVATE}")
     caption = "Gradients are linear here, so the bias is 0: what is drawn is the error of the simulation."
     if measured.bound.any():
         caption = (
@@ -259,33 +280,36 @@ def gradient_bias(measured: SamplingBias, facts: GameFacts, words: str = "") -> 
         figure,
         "Bias of this game's gradients",
         "Measured bias of the gradients against draws, two bounds, and the bias-reduced oracle",
-        f"{caption} {words}",
+        f"{caption} {about_draws}",
         provenance="not private",
     )
 
 
-def gradient_spread(measured: SamplingBias, words: str = "") -> Chart:
-    """Draw the second moment of the error of x's gradient against the draws: measured, and its bound. words : on the
-    draws, in the caption."""
+def gradient_spread(measured: SamplingBias, about_draws: str = "") -> Chart:
+    """Draw the mean squared error of x's gradient at the average of K drawn vertices against K: measured, and its
+    bound. about_draws : a sentence for the end of the caption."""
     lines = []
     if (measured.bound > 0).all():
-        bound = ArmStyle(style.PALETTE["theory"], "dash")
-        lines.append(Line(measured.draws.astype(float), measured.bound, "bound", bound))
-    lines += _points(measured)
-    figure = _marked(lines, measured, f"Mean squared error of x's gradient{NOT_PRIVATE}")
+        bound_style = ArmStyle(style.PALETTE["theory"], "dash")
+        lines.append(Line(measured.draws.astype(float), measured.bound, "bound", bound_style))
+    lines += _measured_line(measured)
+    figure = _with_errors(lines, measured, f"Mean squared error of x's gradient{NOT_PRIVATE}")
     return chart(
         figure,
         "Spread of x's gradient",
         "Mean squared largest error of x's gradient against draws, and its bound",
         "Mean of ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞, and its bound 2 (2 L₂/K)² + 4 L₁² (1 + ln 2d)/K. It falls like "
-        f"1/K, the squared bias like 1/K². {words}",
+        f"1/K, the squared bias like 1/K². {about_draws}",
         provenance="not private",
     )
 
 
 def tails(draws: Sequence[int]) -> Chart:
-    """Draw the probability that the value at drawn vertices exceeds the true one by α, against α: exact for a linear
-    function, and by the bound of Lemma 3.2; for each number of `draws`."""
+    """Draw, against α, the probability that a function's value at the average of K drawn vertices exceeds the value at
+    the mixed strategy by α: exact for a linear function, and by the bound of Lemma 3.2.
+
+    draws : up to four values of K, a color for each.
+    """
     excess = np.linspace(0.01, 1.0, 200)
     colors = (style.PALETTE["private"], style.PALETTE["second"], style.PALETTE["spent"], style.PALETTE["theory"])
     lines = []
@@ -303,18 +327,20 @@ def tails(draws: Sequence[int]) -> Chart:
     )
 
 
-def _points(measured: SamplingBias) -> list[Line]:
-    """Return the line of the measured values above 0; no line if there are none."""
-    positive = measured.mean > ROUNDING
-    if not positive.any():
+def _measured_line(measured: SamplingBias) -> list[Line]:
+    """Return a list with the line of the measured values above 0, which a log axis can show; an empty list if there
+    are none."""
+    is_positive = measured.mean > ROUNDING
+    if not is_positive.any():
         return []
-    return [Line(measured.draws[positive].astype(float), measured.mean[positive], MEASURED, OURS)]
+    return [Line(measured.draws[is_positive].astype(float), measured.mean[is_positive], MEASURED, OURS)]
 
 
-def _marked(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:
-    """Draw the lines on log axes, with markers and bars of two standard errors on the measured values above 0."""
-    positive = measured.mean > ROUNDING
-    notes = [] if positive.all() else [f"{(~positive).sum()} measured at 0 or below, not shown"]
+def _with_errors(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:
+    """Draw lines, among them that of `_measured_line`, on log axes against K; the measured values get markers with bars
+    of two standard errors. title : of the vertical axis."""
+    is_positive = measured.mean > ROUNDING
+    notes = [] if is_positive.all() else [f"{(~is_positive).sum()} measured at 0 or below, not shown"]
     figure = line_figure(
         lines,
         Axes("Draws K", title, log_x=True, log_y=True),
@@ -322,5 +348,5 @@ def _marked(lines: list[Line], measured: SamplingBias, title: str) -> go.Figure:
         if_empty="Gradients are linear in what is drawn: nothing is biased.",
         height=style.ALONE,
     )
-    show_errors(figure, MEASURED, measured.mean[positive], measured.standard_error[positive])
+    show_errors(figure, MEASURED, measured.mean[is_positive], measured.standard_error[is_positive])
     return figure

@@ -1,4 +1,5 @@
-"""Figures of vertex sampling alone: ranges, bounds, accounting, sampling bias."""
+"""Figures that only the methods for games have: noise of a draw, bounds on the gap, accounting, sampling bias; the
+players' strategies, marginals of synthetic data, and losses of groups."""
 
 import html
 import math
@@ -28,46 +29,52 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.games import GameFacts
 
 ROUND = "Round t"
-LONGEST = 4096  # rounds, in the figure of bounds against T
+LONGEST = 4096  # the largest number of rounds in the figure of bounds against T
 
 
 def noise_of_rounds(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """Noise of every round, of methods that add it and of those that draw vertices, for which it is `draw_noise`."""
-    drawn = {label: planning.draw_noise(plan) for label, plan in plans.items() if plan.private}
-    noise = {label: {**found, **plans[label].noise} for label, found in drawn.items()}
-    title = "Noise (draws: on means)" * any(drawn.values())
-    words = (
+    """Draw the noise of every round: the noise that a method adds, or, for methods that draw vertices, the noise that
+    their draws amount to (`planning.draw_noise`)."""
+    draw_noise = {label: planning.draw_noise(plan) for label, plan in plans.items() if plan.private}
+    noise = {label: {**by_player, **plans[label].noise} for label, by_player in draw_noise.items()}
+    title = "Noise (draws: on means)" if any(draw_noise.values()) else ""
+    caption = (
         "Noise on each entry of a gradient, of the payoffs or of the tables. To draw a vertex is to take the best one "
         "after Gumbel noise, whose standard deviation is drawn: on the mean of the gradients so far, or of best "
         "responses on the present one. Thin: of y, where it differs."
     )
     if any("refreshed" in plan.schedule for plan in plans.values()):
-        words += " Anytime draws from weights of earlier rounds, too, whose noise is larger."
-    return plan_figures.noise_schedule(plans, styles, words, noise=noise, title=title)
+        caption += " Anytime draws from weights of earlier rounds, too, whose noise is larger."
+    return plan_figures.noise_schedule(plans, styles, caption, noise=noise, title=title)
 
 
 def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """`bounds.gap_bound` of every arm that has one, against the round, on a log axis, where it says something."""
-    lines, single, one_player, vacuous, limit = [], False, False, [], ""
+    """Draw the bound on the expected gap (`bounds.gap_bound`) against the round, for every arm that has one.
+
+    A note names the arms whose bound after the last round is above every possible gap, and says nothing.
+    """
+    lines, useless, limit = [], [], ""
+    any_single_pass = any_one_player = False
     for arm in arms:
         if not isinstance(arm.algorithm, VertexSampling) or arm.label not in plans:
             continue
         plan = plans[arm.label]
         bound = bounds.gap_bound(arm.algorithm, plan)
         if bound is not None and isinstance(plan.facts, GameFacts):
-            useful, limit = bounds.told(bound, plan.facts), plan.facts.cannot_exceed
-            one_player |= plan.facts.d_y == 1
+            useful, limit = bounds.where_useful(bound, plan.facts), plan.facts.cannot_exceed
+            any_one_player |= plan.facts.d_y == 1
             if np.isnan(useful[-1]):
-                vacuous.append(arm.label)
+                useless.append(arm.label)
                 continue
             lines.append(Line(np.arange(len(bound)), useful, arm.label, styles[arm.label]))
-            single |= plan.rows[0] < plan.facts.n
-    nothing = f"{', '.join(vacuous)}: the bound says nothing, {limit}"
+            any_single_pass |= plan.rows[0] < plan.facts.n
+    says_nothing = f"{', '.join(useless)}: the bound says nothing, {limit}"
+    notes = ["single pass: bound for the population"] if any_single_pass else []
     figure = line_figure(
         lines,
-        Axes(ROUND, bounded(one_player), log_y=True, bound="upper"),
-        notes=[*(["single pass: bound for the population"] if single else []), *([nothing] if vacuous else [])],
-        if_empty=nothing if vacuous else "No bound is known for these methods.",
+        Axes(ROUND, bound_title(any_one_player), log_y=True, bound="upper"),
+        notes=[*notes, says_nothing] if useless else notes,
+        if_empty=says_nothing if useless else "No bound is known for these methods.",
     )
     return chart(
         figure,
@@ -80,11 +87,13 @@ def gap_bounds(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[s
 
 
 def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling = planning.USUAL) -> Chart:
-    """`bounds.bound_over_rounds` on log axes, where it says something. Marked on the curve at the caps: T*, where its
-    two error terms are equal; √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is
-    loose."""
+    """Draw the bound on the gap if T rounds share the budget (`bounds.bound_over_rounds`) against T.
+
+    Three numbers of rounds are marked on the curve of the largest step sizes: T*, where its two error terms are equal;
+    √3 T*, near its minimum; T*/4, which does better in matrix games, because the bound is loose there.
+    """
     figure = _bound_by_rounds(facts, budget, sampling)
-    loose = " In practice a quarter of T* does better, because the bound is loose there." * bool(figure.data)
+    loose = " In practice a quarter of T* does better, because the bound is loose there." if figure.data else ""
     return chart(
         figure,
         "How many rounds?",
@@ -94,62 +103,76 @@ def bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Samplin
 
 
 def _bound_by_rounds(facts: GameFacts, budget: Budget, sampling: planning.Sampling) -> go.Figure:
+    """Draw the figure of `bound_by_rounds`; without lines if there is no budget, or if the bound says nothing."""
     draws, share_x, batching = sampling
-    title = bounded(facts.d_y == 1)
+    title = bound_title(facts.d_y == 1)
     if not budget.private:
         without = "Without privacy, more rounds are always better."
         return line_figure([], Axes("Steps T", title, log_y=True), if_empty=without)
+
     paying = tuple(player for player in planning.players(facts, draws) if player.oscillation > 0)
     split = tuple(share for share in planning.shares(facts, share_x, draws, budget.pure) if share)
-    full: theory.Batching = "full_batch" if batching == "full" else "single_pass"
-    best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, full)
+    theory_batching: theory.Batching = "full_batch" if batching == "full" else "single_pass"
+    best = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, theory_batching)
     longest = min(facts.n, LONGEST, max(1024, round(4 * best.rounds)))
-    chosen = {
+    special_rounds = {
         "T*": (max(2, round(best.balanced_rounds)), style.PALETTE["spent"]),
         "√3 T*": (max(2, round(best.rounds)), style.PALETTE["theory"]),
         "T*/4": (best.practical_rounds, style.PALETTE["second"]),
     }
-    counts = [count for count, _ in chosen.values() if count <= longest]
-    grid = np.unique(np.append(np.geomspace(2, longest, 24).round(), counts)).astype(int)
-    curves = bounds.bound_over_rounds(facts, budget, grid.tolist(), sampling)
-    looks = (ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash"))
-    names = ("step size at its cap", "best step size below it")
-    useful = [bounds.told(curve, facts) for curve in curves]
-    at = {count: float(bound) for count, bound in zip(grid.tolist(), useful[0], strict=True)}
-    marked = {name: (count, color) for name, (count, color) in chosen.items() if at.get(count, math.nan) > 0}
-    nothing = f"the bound says nothing: {facts.cannot_exceed}"
+    on_axis = [count for count, _ in special_rounds.values() if count <= longest]
+    grid = np.unique(np.append(np.geomspace(2, longest, 24).round(), on_axis)).astype(int)
+    at_caps, at_best = (
+        bounds.where_useful(curve, facts) for curve in bounds.bound_over_rounds(facts, budget, grid.tolist(), sampling)
+    )
+    solid, dashed = ArmStyle(style.PALETTE["private"], "solid"), ArmStyle(style.PALETTE["private"], "dash")
+    bound_at = dict(zip(grid.tolist(), at_caps.tolist(), strict=True))
+    marked = {
+        name: (count, color)
+        for name, (count, color) in special_rounds.items()
+        if bound_at.get(count, math.nan) > 0  # not if the bound says nothing there, which is NaN
+    }
+    says_nothing = f"the bound says nothing: {facts.cannot_exceed}"
+    notes = []
+    if marked:
+        notes.append(", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items()))
+    if np.isnan(at_caps).any() or np.isnan(at_best).any():
+        notes.append(f"where no line is drawn, {says_nothing}")
     return line_figure(
-        [Line(grid, curve, name, look, value=False) for curve, name, look in zip(useful, names, looks, strict=True)],
-        Axes("Steps T", title, log_x=True, log_y=True),
-        marks=[Mark(count, at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
-        notes=[
-            *[", ".join(f"{name} = {count:,}" for name, (count, _) in marked.items())] * bool(marked),
-            *[f"where no line is drawn, {nothing}"] * bool(np.isnan(useful).any()),
+        [
+            Line(grid, at_caps, "step size at its cap", solid, value=False),
+            Line(grid, at_best, "best step size below it", dashed, value=False),
         ],
-        if_empty=f"Whatever T, {nothing}.",
+        Axes("Steps T", title, log_x=True, log_y=True),
+        marks=[Mark(count, bound_at[count], f"{name} = {count}", color) for name, (count, color) in marked.items()],
+        notes=notes,
+        if_empty=f"Whatever T, {says_nothing}.",
     )
 
 
-def bounded(one_player: bool) -> str:
-    """What a bound is on, as the title of an axis."""
+def bound_title(one_player: bool) -> str:
+    """Return the title of an axis with a bound, which names the bounded error."""
     return "Bound on the excess loss" if one_player else "Bound on the duality gap"
 
 
-def accounting_gain(rows: Mapping[str, float], words: str = "") -> Chart:
-    """One bar per way of counting the same draws, the first on top; rows : ε by name. words : on the draws, in the
-    caption."""
-    values = np.array(list(rows.values()), dtype=np.float32)
+def accounting_gain(epsilons: Mapping[str, float], about_draws: str = "") -> Chart:
+    """Draw one bar for each way to account for the same draws, the first on top.
+
+    epsilons : ε by the name of the accounting (`bounds.paper_costs`); the first one is that of the paper, and stands
+    out. about_draws : a sentence at the beginning of the caption.
+    """
+    values = np.array(list(epsilons.values()), dtype=np.float32)
     bars = {
         "type": "bar",
         "orientation": "h",
         "x": values,
-        "y": list(rows),
-        "text": [short_up(value) for value in rows.values()],
+        "y": list(epsilons),
+        "text": [short_up(value) for value in epsilons.values()],
         "textposition": "outside",
         "cliponaxis": False,
         "marker": {
-            "color": [style.PALETTE["spent"], *[style.PALETTE["private"]] * (len(rows) - 1)],
-            "pattern": {"shape": ["/", *[""] * (len(rows) - 1)]},
+            "color": [style.PALETTE["spent"], *[style.PALETTE["private"]] * (len(epsilons) - 1)],
+            "pattern": {"shape": ["/", *[""] * (len(epsilons) - 1)]},
         },
         "hovertemplate": "%{y}: ε = %{text}<extra></extra>",
     }
@@ -160,12 +183,15 @@ def accounting_gain(rows: Mapping[str, float], words: str = "") -> Chart:
         go.Figure({"data": [bars], "layout": frame}),
         "What the paper's step really costs",
         "ε of the paper's step size by four accountings",
-        f"{words} What is left over could have bought larger steps.",
+        f"{about_draws} What is left over could have bought larger steps.",
     )
 
 
 def rho_by_position(plan: Plan, label: str = "") -> Chart:
-    """ρ that a row really pays in the draws of a single pass, against the block it is in: those after its own block."""
+    """Draw the ρ that a row really pays in a single pass over the rows, against the number of the block that it is in.
+
+    Round t reads block t after its draws, so a row only pays for the draws of later rounds. label : of the method.
+    """
     spent = plan.spent("rho")
     paid, rounds = spent[-1] - spent[1:], plan.iterations
     line = Line(np.arange(1, rounds + 1), paid, "ρ paid", ArmStyle(style.PALETTE["spent"], "solid"))
@@ -185,28 +211,31 @@ def rho_by_position(plan: Plan, label: str = "") -> Chart:
 
 
 def maurey(measured: SamplingBias) -> Chart:
-    """Bias of seeing a strategy through K drawn vertices, on log axes: measured with bars of two standard errors, exact
-    where known, and its bound. Measured values of 0 or less have no place on a log axis; a note counts them."""
+    """Draw, against K, the bias of a value from playing the average x̂ of K vertices drawn from x in place of x.
+
+    It is measured, with bars of two standard errors, exact where a formula is known, and bounded. Measured values of 0
+    or less have no place on a log axis; a note counts them.
+    """
     green, grey = ArmStyle(style.PALETTE["theory"], "dash"), ArmStyle(style.GREY, "solid")
     lines = [] if measured.exact is None else [Line(measured.draws, measured.exact, "exact", grey)]
     notes = ["the bound is 0: gradients are linear"]
     if (measured.bound > 0).all():
         lines.append(Line(measured.draws, measured.bound, "bound 2 L₁/K", green))
         notes = []
-    shown = measured.mean > 0
-    if not shown.all():
-        notes.append(f"{(~shown).sum()} measured at 0 or below, not shown")
-    points = Line(
-        measured.draws[shown],
-        measured.mean[shown],
+    is_positive = measured.mean > 0
+    if not is_positive.all():
+        notes.append(f"{(~is_positive).sum()} measured at 0 or below, not shown")
+    means = Line(
+        measured.draws[is_positive],
+        measured.mean[is_positive],
         "measured ± 2 standard errors",
         ArmStyle(style.PALETTE["private"], "solid"),
     )
     figure = line_figure(
-        [*lines, points], Axes("Draws K", "Bias E h(x̂) - h(x)", log_x=True, log_y=True), notes=notes, height=style.ALONE
+        [*lines, means], Axes("Draws K", "Bias E h(x̂) - h(x)", log_x=True, log_y=True), notes=notes, height=style.ALONE
     )
-    if shown.any():
-        show_errors(figure, points.name, measured.mean[shown], measured.standard_error[shown])
+    if is_positive.any():
+        show_errors(figure, means.name, measured.mean[is_positive], measured.standard_error[is_positive])
     return chart(
         figure,
         "Bias against the number of draws",
@@ -215,9 +244,9 @@ def maurey(measured: SamplingBias) -> Chart:
     )
 
 
-_PATTERNS = ("", "/", ".", "x", "-")
-_LINE = 64  # characters of a name that fit on a line of a legend; what needs more than two lines is cut
-_SHORT_NAME = 16  # characters of which three names fit side by side
+_PATTERNS = ("", "/", ".", "x", "-")  # of areas: the next one when all colours are used
+_LINE = 64  # characters of a name that fit on a line of a legend; names that need more than two lines are cut
+_SHORT_NAME = 16  # three names of at most this number of characters fit side by side in a legend
 
 
 def strategies(
@@ -226,100 +255,114 @@ def strategies(
     name: Callable[[int], str] | None = None,
     top: int = 10,
 ) -> go.Figure:
-    """Stacked areas of one player's strategy against the round: the `top` vertices by final weight, then the others.
+    """Draw one player's strategy against the round as stacked areas: one for each of the `top` vertices with the
+    largest final weights, and one for all other vertices together.
 
-    path : (k, d) weights that sum to 1 in each row, such as the first replicate's averages; may be shorter than
-    `iterations` where it was not kept. name : of a vertex by its number from 0; "vertex 1" and so on if None.
+    path : (k, d) weights that sum to 1 in each row, such as the averages of the first replicate; it may be shorter than
+    `iterations`, because large strategies are not stored. name : function from a vertex's index to its name; None =
+    "vertex 1" and so on.
     """
-    kept = min(len(path), len(iterations))
-    if not kept:
+    stored = min(len(path), len(iterations))
+    if not stored:
         return line_figure([], Axes(ROUND, "Weight"), if_empty="The strategies were too large to keep.")
-    shown = np.unique(np.linspace(0, kept - 1, min(kept, MAX_POINTS)).round().astype(int))
-    weights = np.stack([path[i] for i in shown])
-    rounds = np.asarray(iterations)[shown].astype(np.int32)
-    order = np.argsort(-weights[-1], kind="stable")[:top]
+    indices = np.unique(np.linspace(0, stored - 1, min(stored, MAX_POINTS)).round().astype(int))
+    weights = np.stack([path[i] for i in indices])
+    rounds = np.asarray(iterations)[indices].astype(np.int32)
+    heaviest = np.argsort(-weights[-1], kind="stable")[:top]
     layer = partial(area, rounds, group="strategy", digits=3)
-    traces, longest, lines = [], 0, 0
-    for i, j in enumerate(order.tolist()):
-        called = f"vertex {j + 1:,}" if name is None else name(j)
-        longest, lines = max(longest, len(called)), lines + len(_lines(called))
+    traces, longest_name, legend_lines = [], 0, 0
+    for i, vertex in enumerate(heaviest.tolist()):
+        vertex_name = f"vertex {vertex + 1:,}" if name is None else name(vertex)
+        longest_name = max(longest_name, len(vertex_name))
+        legend_lines += len(_lines(vertex_name))
         color, pattern = style.HUES[i % len(style.HUES)], _PATTERNS[i // len(style.HUES) % len(_PATTERNS)]
-        traces.append(layer(weights[:, j], plain(called), color, pattern))
-    others = weights.shape[1] - len(order)
+        traces.append(layer(weights[:, vertex], plain(vertex_name), color, pattern))
+    others = weights.shape[1] - len(heaviest)
     if others:
-        rest = np.maximum(weights.sum(axis=1) - weights[:, order].sum(axis=1), 0.0)
-        traces.append(layer(rest, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
-    # Three short names share a line of the legend; long ones take one each, or two.
-    entries = 3 * (lines + bool(others)) if longest > _SHORT_NAME else len(traces)
+        other_weight = np.maximum(weights.sum(axis=1) - weights[:, heaviest].sum(axis=1), 0.0)
+        traces.append(layer(other_weight, f"{others:,} other{'s' if others > 1 else ''}", style.GREY, ""))
+    # The layout counts three entries to a line of the legend. That is right for short names; long ones take one line
+    # each, or two.
+    entries = 3 * (legend_lines + bool(others)) if longest_name > _SHORT_NAME else len(traces)
     frame = style.layout(Axes(ROUND, "Weight"), legend_entries=entries)
     frame["yaxis"] |= {"range": [0, 1]}
     return go.Figure({"data": traces, "layout": frame})
 
 
 def mixtures(trace: Trace, styles: Mapping[str, ArmStyle], height: int, privacy: str) -> Chart:
-    """Weights of the strategies in the mixture that each method would release now, heaviest first, on log axes, down
-    to a tenth of an even share: medians over the runs; thin for y. privacy : what may be published, for the caption.
+    """Draw the weights of the strategies in the mixture that each method would release now, the heaviest first.
+
+    Lines are medians over the runs of the ordered weights, thin for player y; they end at a tenth of the weight 1/d of
+    uniform play. height : in pixels. privacy : a sentence on what may be published, for the caption.
     """
     lines = []
-    for label, lane in trace.lanes.items():
-        for name, width in (("x", 2.0), ("y", 1.0)):
-            if name in lane.output and lane.output[name].shape[1] > 1:
-                weights = np.median(np.sort(lane.output[name], axis=1)[:, ::-1], axis=0)
+    for label, arm_trace in trace.lanes.items():
+        for player, width in (("x", 2.0), ("y", 1.0)):
+            if player in arm_trace.output and arm_trace.output[player].shape[1] > 1:
+                descending = np.sort(arm_trace.output[player], axis=1)[:, ::-1]
+                weights = np.median(descending, axis=0)
                 weights = weights[weights >= 0.1 / len(weights)]
                 line = Line(np.arange(1, len(weights) + 1), weights, label, styles[label], width=width, value=False)
-                lines.append(line if name == "x" else replace(line, name=f"{label}, y", group=label, legend=False))
-    drawn = line_figure(
+                lines.append(line if player == "x" else replace(line, name=f"{label}, y", group=label, legend=False))
+    figure = line_figure(
         lines,
         Axes("Strategies, the heaviest first", "Weight in the mixture", log_x=True, log_y=True),
         notes=["thin lines: player y"] if any(line.width < 2 for line in lines) else [],
         height=height,
     )
     return chart(
-        drawn,
+        figure,
         "Mixed strategies",
         "Weight of each strategy in the mixture, the heaviest first, one line per method and player",
         f"What the players play on average: medians of the ordered weights. {privacy}",
-        provenance=provenance(lane.privacy for lane in trace.lanes.values()),
+        provenance=provenance(arm_trace.privacy for arm_trace in trace.lanes.values()),
     )
 
 
 def plain(text: str) -> str:
-    """A name from the data as plotly must be given it: in lines, and with nothing that reads as a tag ("<=50K, >")."""
+    """Return a name from the data as plotly needs it: broken into lines, and escaped, because plotly reads names such
+    as "<=50K" as the beginning of a tag."""
     return "<br>".join(html.escape(line, quote=False) for line in _lines(text))
 
 
 def _lines(text: str) -> list[str]:
+    """Return a name in at most two lines of `_LINE` characters; a longer one is cut and ends with "…"."""
     return textwrap.wrap(text, _LINE, max_lines=2, placeholder="…") or [text]
 
 
-def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, words: str = "") -> Chart:
-    """Synthetic against true answer of every cell, with the diagonal; the `limit` cells with the largest error stand
-    out and are named. truth, answers (q,); at most 1000 points, the worst first. words : of the caption."""
-    order = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
-    parts = (
-        (order[limit:], "other cells", style.GREY, "circle", 5),
-        (order[:limit], f"{min(limit, len(order))} largest errors", style.PALETTE["spent"], "diamond", 8),
+def marginals(
+    cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limit: int = 40, caption: str = ""
+) -> Chart:
+    """Draw the synthetic against the true share of rows in every cell of the marginal tables, with the diagonal.
+
+    The `limit` cells with the largest errors stand out and are named. Of many cells, the 1,000 with the largest errors
+    are drawn. cells : names. truth, answers : (q,) true and synthetic shares.
+    """
+    worst_first = np.argsort(-np.abs(answers - truth), kind="stable")[:MAX_POINTS]
+    series = (
+        (worst_first[limit:], "other cells", style.GREY, "circle", 5),
+        (worst_first[:limit], f"{min(limit, len(worst_first))} largest errors", style.PALETTE["spent"], "diamond", 8),
     )
     diagonal = np.array([0.0, float(max(truth.max(), answers.max()))], dtype=np.float32)
     traces: list[dict[str, Any]] = [
         {"type": "scatter", "mode": "lines", "x": diagonal, "y": diagonal, "name": "no error", "hoverinfo": "skip"}
         | {"line": {"color": style.GREY, "dash": "dash", "width": 1.5}}
     ]
-    for chosen, name, color, symbol, size in parts:
-        if len(chosen):
+    for indices, name, color, symbol, size in series:
+        if len(indices):
             traces.append(
                 {
                     "type": "scatter",
                     "mode": "markers",
-                    "x": truth[chosen].astype(np.float32),
-                    "y": answers[chosen].astype(np.float32),
-                    "text": [plain(cells[j]) for j in chosen.tolist()],
+                    "x": truth[indices].astype(np.float32),
+                    "y": answers[indices].astype(np.float32),
+                    "text": [plain(cells[index]) for index in indices.tolist()],
                     "name": name,
                     "marker": {"color": color, "symbol": symbol, "size": size},
                     "hovertemplate": "%{text}<br>true %{x:.4f}, synthetic %{y:.4f}<extra></extra>",
                 }
             )
-    notes = [f"{len(order):,} of {len(truth):,} cells"] if len(order) < len(truth) else []
+    notes = [f"{len(worst_first):,} of {len(truth):,} cells"] if len(worst_first) < len(truth) else []
     frame = style.layout(
         Axes("True share of rows", "Synthetic share"), notes=notes, not_private=True, legend_entries=len(traces)
     )
@@ -328,7 +371,7 @@ def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limi
         figure,
         "Marginals, true and synthetic",
         "Synthetic against true share of every marginal cell, with the diagonal",
-        f"{words}",
+        caption,
         provenance="not private",
     )
 
@@ -336,10 +379,10 @@ def marginals(cells: Sequence[str], truth: np.ndarray, answers: np.ndarray, limi
 def error_histogram(
     truth: np.ndarray, answers: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], privacy: str = ""
 ) -> Chart:
-    """Outlined histograms of the cells' errors |answer - truth|, one per arm, on common bins.
+    """Draw the histograms of the cells' errors |answer - truth| as outlines, one per arm, on common bins.
 
-    truth (q,); answers (q,) or (R, q) per arm. Shares of the cells, so that arms with different R compare.
-    privacy : that it reads the raw data, for the caption.
+    Heights are shares of all cells of all runs, so that arms with different numbers of runs R compare. truth : (q,)
+    true shares of the cells. answers : by arm, (q,) or (R, q) synthetic shares. privacy : a sentence for the caption.
     """
     errors = {label: np.abs(values - truth).ravel() for label, values in answers.items()}
     largest = max((float(values.max()) for values in errors.values()), default=0.0) or 1.0
@@ -364,7 +407,7 @@ def error_histogram(
     )
 
 
-_BARS = (
+_BARS = (  # of each group: name, colour and pattern
     ("mean loss", style.PALETTE["private"], ""),
     ("as the game weighs it", style.PALETTE["private"], "."),
     ("fairest, without privacy", style.GREY, "/"),
@@ -381,12 +424,16 @@ def group_losses(
     *,
     caption: str = "",
 ) -> Chart:
-    """Loss of every group: mean losses of a method's models (R, G), median with a 10-90 % bar; the same as the game
-    weighs them (R, G), median; mean losses of two models without privacy (G,). Groups without rows are left out."""
-    present = ~np.isnan(fairest)
-    low, median, high = np.quantile(means[:, present], (0.1, 0.5, 0.9), axis=0)
-    bars = (median, np.median(weighed[:, present], axis=0), fairest[present], average[present])
-    names = [name for name, there in zip(groups, present, strict=True) if there]
+    """Draw four bars for the loss of every group; groups without rows (NaN) are left out.
+
+    groups : names. means : (R, G) mean losses of a method's models, drawn as the median over the R runs with a thin bar
+    from 10 to 90 %. weighed : (R, G) the same losses as the game weighs them, drawn as the median. fairest, average :
+    (G,) mean losses of the two models without privacy that minimise the highest group's loss, and the loss of all rows.
+    """
+    has_rows = ~np.isnan(fairest)
+    low, median, high = np.quantile(means[:, has_rows], (0.1, 0.5, 0.9), axis=0)
+    bars = (median, np.median(weighed[:, has_rows], axis=0), fairest[has_rows], average[has_rows])
+    names = [name for name, is_present in zip(groups, has_rows, strict=True) if is_present]
     traces: list[dict[str, Any]] = [
         {
             "type": "bar",
@@ -398,11 +445,11 @@ def group_losses(
         }
         for (name, color, pattern), losses in zip(_BARS, bars, strict=True)
     ]
-    several = len(means) > 1
-    if several:
+    has_several_runs = len(means) > 1
+    if has_several_runs:
         sides = {"array": (high - median).astype(np.float32), "arrayminus": (median - low).astype(np.float32)}
         traces[0]["error_y"] = {"type": "data", "symmetric": False, **sides}
-    notes = ["thin bars: 10-90 % of the runs"] if several else ["one run; results vary"]
+    notes = ["thin bars: 10-90 % of the runs"] if has_several_runs else ["one run; results vary"]
     frame = style.layout(
         Axes("Group", "Loss", from_zero=True), notes=notes, not_private=True, legend_entries=len(traces)
     )
@@ -412,6 +459,6 @@ def group_losses(
         figure,
         "Loss per group",
         "Loss of every group: mean, as the game weighs it, and of two models without privacy",
-        f"{caption}",
+        caption,
         provenance="not private",
     )

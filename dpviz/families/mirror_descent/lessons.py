@@ -1,32 +1,30 @@
-"""A lesson with a game: the random draw of a vertex is the noise."""
+"""A lesson with a game: a method that plays randomly drawn strategies needs no other noise for its privacy."""
 
 from dpviz.lessons.lesson import Ends, Numbers, Side, load
 from dpviz.numbers import short
 from dpviz.problems.games.quadratic_games import QuadraticGame
 
-_DRAWS, _NOISE = "Vertex sampling", "Gaussian mirror descent"
+_DRAWS, _NOISE = "Vertex sampling", "Gaussian mirror descent"  # labels of the lesson's two methods
 
 
 def _strategies(before: Side, after: Side) -> Numbers:
-    """Return the numbers of strategies on both sides, and the errors of the method that adds noise to each of them."""
-    counts = [_strategies_x(side) for side in (before, after)]
-    numbers: dict[str, float | int | str] = {
-        "few": counts[0],
-        "many": counts[1],
-        "times_strategies": short(counts[1] / counts[0]),
-    }
+    """Return the numbers that the lesson's texts name, by field: player x's strategies on both sides, and, as far as
+    the sides have run, the median gaps of the method that adds noise to every strategy's gradient."""
+    few, many = _strategies_x(before), _strategies_x(after)
+    numbers: dict[str, float | int | str] = {"few": few, "many": many, "times_strategies": short(many / few)}
     if before.trace is not None:
-        noise = Ends(_NOISE, "duality_gap")
-        numbers["noise_before"] = noise.value(before)
+        noisy_gap = Ends(_NOISE, "duality_gap")
+        numbers["noise_before"] = noisy_gap.value(before)
         if after.trace is not None:
             numbers |= {
-                "noise_after": noise.value(after),
-                "noise_times": short(noise.value(after) / noise.value(before), 2),
+                "noise_after": noisy_gap.value(after),
+                "noise_times": short(noisy_gap.value(after) / noisy_gap.value(before), 2),
             }
     return numbers
 
 
 def _strategies_x(side: Side) -> int:
+    """Return the number of player x's strategies on one side of the lesson."""
     problem = side.experiment.problem
     assert isinstance(problem, QuadraticGame)
     return problem.data.strategies_x

@@ -19,16 +19,17 @@ from dpviz.problems.games.games import Game, GameFacts
 from dpviz.problems.games.matrix_games import counted_bytes
 from dpviz.specification import choice, number
 
-AFFORDABLE = 1.5e8  # multiplications of one gradient at a mixed strategy
+# Diagnostics at secret mixed strategies are computed if one gradient there takes at most so many multiplications.
+AFFORDABLE = 1.5e8
 
 P = TypeVar("P", bound=Game)
-Accounting = Literal["tight", "paper"]
+Accounting = Literal["tight", "paper"]  # of a draw: by its bounded range, or by the paper's advanced composition
 Draws = int | tuple[int, int]  # K of both players, or (K_x, K_y)
-Batching = Literal["full", "single"]
+Batching = Literal["full", "single"]  # all rows in every round, or a single pass with n/T rows of its own per round
 DRAWS = "Vertices that each player draws per round."
-Split = Literal["own", "bound"]
-MOST_DRAWS = 64
-EVEN = 0.5
+Split = Literal["own", "bound"]  # of the budget between the players: as set, or with the smallest bound on the gap
+MOST_DRAWS = 64  # the largest K per round that a theorem may choose
+EVEN = 0.5  # share of x if the budget is split evenly
 GUMBEL = math.pi / math.sqrt(6)  # standard deviation of Gumbel noise of scale 1
 SHARE_X: Any = number(
     EVEN, 0.05, 0.95, label="Share of x", symbol="φ", help="Share of the budget (in ρ) of the minimising player."
@@ -52,8 +53,11 @@ SPLIT: Any = choice(
 
 
 class Sampling(NamedTuple):
-    """How vertices are drawn: how many by each player, with which share of the budget for x (None: the best one by the
-    bound), and from which rows in a round."""
+    """Settings of vertex sampling on which bounds depend.
+
+    draws : number of vertices per round. share_x : share of player x in the budget; None = the one with the smallest
+    bound. batching : rows that a round reads.
+    """
 
     draws: Draws = 1
     share_x: float | None = EVEN
@@ -64,31 +68,35 @@ USUAL = Sampling()
 
 
 def players(facts: GameFacts, draws: Draws = 1) -> tuple[theory.Player, ...]:
-    """The players who have a choice."""
-    found = []
-    for d, oscillation, spread, smoothness, times in (
-        (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x, of_each(draws)[0]),
-        (facts.d_y, facts.oscillation_y, facts.range_y, facts.smoothness_y, of_each(draws)[1]),
-    ):
-        if d > 1:
-            found.append(theory.Player(math.log(d), oscillation, spread, smoothness, times))
-    return tuple(found)
+    """Return the constants of each player that has a choice, x before y. In minimisation there is only x."""
+    draws_x, draws_y = per_player(draws)
+    constants = (
+        (facts.d_x, facts.oscillation_x, facts.range_x, facts.smoothness_x, draws_x),
+        (facts.d_y, facts.oscillation_y, facts.range_y, facts.smoothness_y, draws_y),
+    )
+    return tuple(
+        theory.Player(math.log(d), oscillation, spread, smoothness, times)
+        for d, oscillation, spread, smoothness, times in constants
+        if d > 1
+    )
 
 
-def of_each(draws: Draws) -> tuple[int, int]:
-    """(K_x, K_y)."""
+def per_player(draws: Draws) -> tuple[int, int]:
+    """Return the draws (K_x, K_y)."""
     return (draws, draws) if isinstance(draws, int) else draws
 
 
 def both_pay(facts: GameFacts) -> bool:
-    """Whether both players have a choice that reads data, so that a budget can be split between them."""
+    """Return True if both players have a choice that reads data, so that a budget can be split between them."""
     return min(facts.d_x, facts.d_y) > 1 and min(facts.oscillation_x, facts.oscillation_y) > 0
 
 
 def shares(facts: GameFacts, share_x: float | None, draws: Draws = 1, pure: bool = False) -> tuple[float, float]:
-    """Shares of ρ of the two players; all of it goes to the other one if a player has no choice or needs no data.
+    """Return the shares of x and of y in the budget (in ρ). A player without a choice, or whose gradient needs no data,
+    gets nothing, and the other one gets all.
 
-    share_x : None takes the best split by the bound (`theory.optimal_shares`). pure : whether the budget is.
+    share_x : share of x if both pay; None = the split with the smallest bound (`theory.optimal_shares`). pure : True
+    for a budget in pure ε.
     """
     if both_pay(facts):
         if share_x is None:
@@ -98,7 +106,7 @@ def shares(facts: GameFacts, share_x: float | None, draws: Draws = 1, pure: bool
 
 
 def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
-    """The numbers that the paper's table depends on."""
+    """Return the numbers on which the paper's table depends, for this game and budget."""
     return rates.Sizes(
         facts.n,
         facts.d_x,
@@ -112,15 +120,16 @@ def sizes(facts: GameFacts, budget: ApproximateDP) -> rates.Sizes:
     )
 
 
-def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> ApproximateDP:
-    """What was released before the run leaves of an (ε, δ): pure ε adds to it, by basic composition.
+def stated_for_approximate(budget: Budget, result: str, facts: GameFacts) -> ApproximateDP:
+    """Return the (ε, δ) that remains of a budget for the run, for a result of the paper that is stated for (ε, δ) only.
 
-    Raises UserError for another budget, naming what the paper states only for (ε, δ), and if nothing is left.
+    Releases before the run are pure ε, which is subtracted (basic composition). Raises UserError if the budget is not
+    an (ε, δ), naming `result`, such as "The theorem"; and if nothing remains.
     """
     if not isinstance(budget, ApproximateDP):
         raise UserError(
-            f"{what} is stated for (ε, δ)-DP. State the guarantee as (ε, δ), or choose the tighter accounting and your "
-            "own rounds.",
+            f"{result} is stated for (ε, δ)-DP. State the guarantee as (ε, δ), or choose the tighter accounting and "
+            "your own rounds.",
             title="Not defined for this currency",
         )
     if not facts.released:
@@ -128,15 +137,21 @@ def stated_for_approximate(budget: Budget, what: str, facts: GameFacts) -> Appro
     return ApproximateDP.model_construct(epsilon=budget.left(facts.released), delta=budget.delta)
 
 
-def cut_short(rule: str, symbol: str, asked: int, given: int, limit: str) -> tuple[str, ...]:
-    """A note if a rule asks for more of something than a limit allows; none otherwise."""
-    if asked <= given:
+def cut_short(rule: str, symbol: str, wanted: int, allowed: int, limit: str) -> tuple[str, ...]:
+    """Return a note if a rule, such as a theorem, wants a larger number than is allowed; else an empty tuple.
+
+    symbol : of the number. limit : the subject and verb of the limit, such as "draws end at".
+    """
+    if wanted <= allowed:
         return ()
-    return (f"{rule} asks for {symbol} = {asked:,}, but {limit} {given:,}. What it promises is not promised here.",)
+    return (f"{rule} asks for {symbol} = {wanted:,}, but {limit} {allowed:,}. What it promises is not promised here.",)
 
 
 def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
-    """Rows per gradient: all, or a block of n/T rows of its own in every round. Raises UserError if there is none."""
+    """Return the rows that each round's gradient reads: all n, or floor(n/T) of its own in a single pass.
+
+    Raises UserError for a single pass with more rounds than rows.
+    """
     if batching == "full":
         return facts.n
     if rounds > facts.n:
@@ -149,13 +164,14 @@ def batch_size(facts: GameFacts, rounds: int, batching: Batching) -> int:
 
 
 def weights(facts: GameFacts, rounds: int, batching: Batching) -> Floats:
-    """(T,) the largest total weight of one row in the scores that round t draws from; 0 in the first round."""
-    after = (
+    """Return (T,) the largest total weight of one row in the scores that each round draws from: 0 in the first round,
+    whose draws are uniform."""
+    later_rounds = (
         theory.weights_full_batch(rounds, facts.n)
         if batching == "full"
         else theory.weights_single_pass(rounds, facts.n // rounds)
     )
-    return np.concatenate([[0.0], after])
+    return np.concatenate([[0.0], later_rounds])
 
 
 def private_steps(
@@ -167,30 +183,36 @@ def private_steps(
     accounting: Accounting,
     rounds: int,
 ) -> tuple[float, float]:
-    """The largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player who pays nothing.
+    """Return the largest step sizes (τ_x, τ_y) that the budget allows; 0 for a player that pays nothing.
 
-    tight : by the bounded range of every draw, its sharp oscillation and the best accountant, with shares of ρ.
-    paper : Proposition 4.1, advanced composition of T (K_x + K_y) draws, oscillation 2 L₀, the same step for both.
+    row_weights : (T,) as of `weights`. draws : per round. split : shares of x and of y in the budget.
+    accounting : "tight" takes the bounded range 2 osc τ w of every draw, with osc the oscillation of the player's
+    gradient and w the row's weight, and the best accountant; a player's draws have its share of ρ. "paper" is
+    Proposition 4.1: advanced composition of T (K_x + K_y) draws, with the oscillation 2 L₀ and the same step size for
+    both players, at most √(ℓ/T)/L₀, ℓ = ln d_x + ln d_y.
     """
-    oscillations, (draws_x, draws_y) = (facts.oscillation_x, facts.oscillation_y), of_each(draws)
+    oscillations, (draws_x, draws_y) = (facts.oscillation_x, facts.oscillation_y), per_player(draws)
     if accounting == "paper":
-        paid = stated_for_approximate(budget, "The paper's composition", facts)
+        remaining = stated_for_approximate(budget, "The paper's composition", facts)
+        epsilon, delta = remaining.epsilon, remaining.delta
         log_vertices = facts.log_vertices
         if split[0]:
             batch = facts.n // rounds or facts.n / rounds  # with all rows in every round, T may exceed n
-            mean = (draws_x + draws_y) / 2 if split[1] else draws_x
-            cap = rates.tau_paper(rounds, batch, paid.epsilon, paid.delta, facts.lipschitz, mean)
+            mean_draws = (draws_x + draws_y) / 2 if split[1] else draws_x
+            cap = rates.tau_paper(rounds, batch, epsilon, delta, facts.lipschitz, mean_draws)
         else:  # synthetic data: only y pays (Theorem G.1)
-            cap = rates.tau_paper_synthetic(rounds, facts.n, paid.epsilon, paid.delta, draws_y)
+            cap = rates.tau_paper_synthetic(rounds, facts.n, epsilon, delta, draws_y)
             log_vertices = math.log(facts.d_y)
         tau = min(float(cap), math.sqrt(log_vertices / rounds) / facts.lipschitz)
         return tuple(tau if share else 0.0 for share in split)  # type: ignore[return-value]
-    used = row_weights[row_weights > 0]
+
+    paid_weights = row_weights[row_weights > 0]
     paying = [(share, times) for share, times in zip(split, (draws_x, draws_y), strict=True) if share]
-    ranges = np.concatenate([2 * math.sqrt(share / times) * used for share, times in paying])  # K η² in proportion to φ
-    multiple = calibration.calibrate_selections(
-        budget, ranges, np.repeat([float(times) for _, times in paying], len(used)), facts.released
-    )
+    # The cost K η² of a player's draws is in proportion to its share φ, so η to √(φ/K); the budget decides the multiple
+    # of these ranges.
+    unit_ranges = np.concatenate([2 * math.sqrt(share / times) * paid_weights for share, times in paying])
+    repetitions = np.repeat([float(times) for _, times in paying], len(paid_weights))
+    multiple = calibration.calibrate_selections(budget, unit_ranges, repetitions, facts.released)
     steps = [
         multiple * math.sqrt(share / times) / osc if share else 0.0
         for share, times, osc in zip(split, (draws_x, draws_y), oscillations, strict=True)
@@ -199,35 +221,42 @@ def private_steps(
 
 
 def regret_step(log_vertices: float, spread: float, rounds: int) -> float:
-    """The step size √(8 ln d/T)/range that minimises the regret bound of exponential weights (Hedge) over T rounds."""
+    """Return the step size √(8 ln d/T)/spread that minimises the regret bound of exponential weights over T rounds.
+
+    log_vertices : ln d. spread : largest minus smallest coordinate of the gradient, at most.
+    """
     return math.sqrt(8 * log_vertices / rounds) / spread
 
 
 def bold_step(log_vertices: float, spread: float, rounds: int) -> float:
-    """128 times `regret_step`, for methods without noise: the bound is loose, and far longer steps do better."""
+    """Return 128 times `regret_step`: the bound is loose, and without noise far longer steps do better."""
     return 128 * regret_step(log_vertices, spread, rounds)
 
 
 def free_step(facts: GameFacts, rounds: int, player: int) -> float:
-    """`bold_step` of a player (0: x, 1: y) whom privacy does not limit; 1 if there is nothing to choose."""
+    """Return the step size of a player (0: x, 1: y) that privacy does not limit: `bold_step`; 1 for a player without a
+    choice, where it does not matter."""
     d, spread = ((facts.d_x, facts.range_x), (facts.d_y, facts.range_y))[player]
     return bold_step(math.log(d), spread, rounds) if d > 1 and spread > 0 else 1.0
 
 
 def selections(eta: float, times: int) -> Event:
-    """The event of `times` draws of range η each."""
+    """Return the event of `times` draws of bounded range η each."""
     return ExpMech(eta) if times == 1 else Repeat(ExpMech(eta), times)
 
 
 def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Event, ...], np.ndarray]:
-    """Events of both players in the order of release, x before y, and the round of each.
+    """Return the events of both players in the order of release, x before y in a round, and the round of each event.
 
-    ranges : (T,) η of every round's draws per player; 0 where a draw needs no data, which is no event.
+    ranges : of x and of y, (T,) the bounded range η of each round's draws; there is no event where it is 0, as such
+    draws need no data.
     """
     events: list[Event] = []
     rounds: list[int] = []
-    for t, pair in enumerate(zip(*(values.tolist() for values in ranges), strict=True), 1):
-        for eta, times in zip(pair, of_each(draws), strict=True):
+    ranges_x, ranges_y = ranges
+    draws_x, draws_y = per_player(draws)
+    for t, (eta_x, eta_y) in enumerate(zip(ranges_x.tolist(), ranges_y.tolist(), strict=True), 1):
+        for eta, times in ((eta_x, draws_x), (eta_y, draws_y)):
             if eta > 0:
                 events.append(selections(eta, times))
                 rounds.append(t)
@@ -235,44 +264,47 @@ def round_events(ranges: tuple[Floats, Floats], draws: Draws) -> tuple[tuple[Eve
 
 
 def ranges(plan: Plan) -> dict[str, np.ndarray]:
-    """(T,) bounded range η of every round's draws, of each player ("x", "y") who draws privately in some round."""
-    found = {name: plan.schedule.get(f"range_{name}") for name in "xy"}
-    return {name: values for name, values in found.items() if values is not None and (values > 0).any()}
+    """Return, for each player ("x", "y") that draws privately in some round, (T,) the bounded range η of each round's
+    draws."""
+    schedules = {name: plan.schedule.get(f"range_{name}") for name in "xy"}
+    return {name: etas for name, etas in schedules.items() if etas is not None and (etas > 0).any()}
 
 
 def draw_noise(plan: Plan) -> dict[str, np.ndarray]:
-    """(T,) standard deviation of the noise that every round's draws amount to, of each player ("x", "y") who draws
-    privately, or of both together ("draws") where one number says it; 0 where a draw needs no data.
+    """Return, for each player ("x", "y") that draws privately, (T,) the standard deviation of the noise that each
+    round's draws amount to; 0 where a draw needs no data. One entry "draws" if it says all of both players.
 
-    A draw by exponential weights is the vertex that is best after Gumbel noise: on the mean of the gradients so far, or
-    of best responses on the present one. Weights of an earlier round, as `AnytimeSampling` has, rest on fewer.
+    A draw with probabilities ∝ exp(u) is the vertex with the largest u + Gumbel noise of scale 1. In mirror descent u
+    is τ times the sum of the t - 1 gradients before round t, so the noise on their mean has the scale 1/(τ (t - 1)).
+    Best responses have u = η times the present gradient, over its largest change by one row. `AnytimeSampling` draws
+    from weights of earlier rounds, too, whose sums have fewer gradients, so its noise may be larger.
     """
-    earlier, facts = np.arange(plan.iterations), GameFacts.of(plan.facts)  # gradients before round t
-    drawn = {name: values > 0 for name, values in ranges(plan).items()}
-    if isinstance(plan.terms, Filter):
-        drawn = {name: earlier > 0 for name in plan.terms.allowed}
-    found = {}
-    for name, rounds in drawn.items():
+    facts, gradients_before = GameFacts.of(plan.facts), np.arange(plan.iterations)
+    is_paid = {name: etas > 0 for name, etas in ranges(plan).items()}
+    if isinstance(plan.terms, Filter):  # ranges are not in the schedule; all rounds but the first are paid
+        is_paid = {name: gradients_before > 0 for name in plan.terms.allowed}
+    noise = {}
+    for name, paid_rounds in is_paid.items():
         if f"step_size_{name}" in plan.schedule:
-            scale = 1 / (plan.schedule[f"step_size_{name}"] * np.maximum(earlier, 1))
+            scale = 1 / (plan.schedule[f"step_size_{name}"] * np.maximum(gradients_before, 1))
         else:
             change = 2 * (facts.oscillation_x if name == "x" else facts.oscillation_y) / facts.n
-            scale = change / np.where(rounds, plan.schedule[f"range_{name}"], math.inf)
-        found[name] = np.where(rounds, GUMBEL * scale, 0.0)
-    if len(found) == 2 and not (found["x"] * found["y"]).any():
-        return {"draws": found["x"] + found["y"]}  # the players take turns
-    if len(found) == 2 and np.allclose(found["x"], found["y"], rtol=1e-9, atol=0.0):
-        return {"draws": found["x"]}
-    return found
+            scale = change / np.where(paid_rounds, plan.schedule[f"range_{name}"], math.inf)
+        noise[name] = np.where(paid_rounds, GUMBEL * scale, 0.0)
+    if len(noise) == 2 and not (noise["x"] * noise["y"]).any():
+        return {"draws": noise["x"] + noise["y"]}  # the players take turns
+    if len(noise) == 2 and np.allclose(noise["x"], noise["y"], rtol=1e-9, atol=0.0):
+        return {"draws": noise["x"]}
+    return noise
 
 
-def once(scale: float, rounds: int) -> np.ndarray:
-    """(T,) the noise scale of a method that adds noise in its first round alone."""
+def in_first_round(scale: float, rounds: int) -> np.ndarray:
+    """Return (T,) the noise scale of each round for a method that adds noise in its first round only."""
     return np.concatenate([[scale], np.zeros(rounds - 1)])
 
 
 def refuse_without_privacy(budget: Budget, title: str) -> None:
-    """Raise UserError for a method that makes no sense without noise."""
+    """Raise UserError if there is no budget, for a method that makes no sense without noise. title : of the method."""
     if not budget.private:
         raise UserError(
             f"{title} exists only with privacy. Compare it with mirror descent without privacy.",
@@ -283,29 +315,32 @@ def refuse_without_privacy(budget: Budget, title: str) -> None:
 class GameAlgorithm(Algorithm[P, GameFacts]):
     """An algorithm that plays a game.
 
-    sparse : whether the points at which it asks for gradients are few vertices.
+    sparse : True if it takes gradients at averages of a few drawn vertices, False if at mixed strategies.
     """
 
     sparse: ClassVar[bool] = False
 
     @property
     def as_in_the_paper(self) -> bool:
-        """Whether its draws are counted as the paper does, instead of by their bounded range."""
+        """True if the cost of its draws is counted as the paper does, instead of by their bounded range."""
         return getattr(self, "accounting", "tight") == "paper"
 
     def has_internal(self, facts: GameFacts) -> bool:
-        """Averages of secret weights are evaluated where a mixed strategy is cheap to evaluate."""
+        """Return True if averages of its secret weights are evaluated, too, as diagnostics: where a mixed strategy is
+        cheap to evaluate."""
         return self.sparse and facts.products <= AFFORDABLE
 
     def vertices(self, plan: Plan) -> float:
-        """How many vertices have weight where a gradient is asked for, in most rounds."""
+        """Return the number of vertices with a weight above 0 at the points where most rounds take a gradient, of the
+        player with more of them; infinite for mixed strategies."""
         if not self.sparse or not plan.private:
             return math.inf
         return max(plan.resolved.get("draws", 1), plan.resolved.get("draws_y", 1))
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Add what is counted of drawn vertices, and kept; blocks of rows are no copies."""
-        size, played = replicates * problem.replicate, self.vertices(plan)
-        if math.isfinite(played):
-            size += counted_bytes(GameFacts.of(plan.facts), replicates * played * plan.iterations)
+        """Return the bytes of a run: the problem's own for each replicate, and the payoffs of drawn vertices that the
+        game counts from the records and stores. Blocks of rows are not copied."""
+        size, played_vertices = replicates * problem.replicate, self.vertices(plan)
+        if math.isfinite(played_vertices):
+            size += counted_bytes(GameFacts.of(plan.facts), replicates * played_vertices * plan.iterations)
         return size

@@ -1,4 +1,7 @@
-"""Methods by name, and experiments. The paper has no figures; numbers: THEORY.md, section 6."""
+"""The family's methods by label, those offered for each kind of problem, and its presets.
+
+The paper has no figures that presets could reproduce; THEORY.md, section 6, has the numbers that ours were made for.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,18 +17,19 @@ from dpviz.problems.games.matrix_games import MatrixGame
 from dpviz.problems.games.simplex_learning import PolytopeRegression, Portfolio, SparseRegression
 from dpviz.sweeps.sweep import Sweep
 
+METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
+# Labels of methods.
 _SAMPLING = ("Vertex sampling", "Single pass", "As in the paper", "Fresh draws")
 CERTIFIED = "Vertex sampling, certified"
 _GRADIENTS, _RESPONSES = ("DP-SGDA", "Gaussian mirror descent"), ("Two draws", "Fictitious play")
-METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
 SYNTHETIC = ("Synthetic histogram", "Synthetic rows", "MWEM", "Gaussian marginals")
 _GAMES = (*_SAMPLING, "Bias-reduced", *_GRADIENTS, *_RESPONSES)
 REFERENCE = "Without privacy, tuned"
-BY_NAME = ("batching", "accounting", "output", "release")
+BY_NAME = ("batching", "accounting", "output", "release")  # settings in which methods differ that have other labels
 
 
 def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the labels of the methods for a kind of problem, and of those selected at first."""
+    """Return the labels of the methods that are offered for a kind of problem, and of those selected at first."""
     if issubclass(problem, marginals.MarginalQueries):
         return SYNTHETIC, SYNTHETIC
     if issubclass(problem, SparseRegression | Portfolio | PolytopeRegression):
@@ -37,18 +41,21 @@ def offered(problem: type[ProblemSpecification]) -> tuple[tuple[str, ...], tuple
 
 
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
-    """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
+    """Return an arm of an experiment for each of the methods with these labels.
 
-    references : adds the reference without privacy, tuned on the data; it needs none of the settings.
+    settings : fields of methods, set in every method that has them. references : True adds the tuned reference without
+    privacy, which has none of these settings.
     """
-    synthetic = any(label in SYNTHETIC for label in labels)
-    tuned = TunedReference(rounds=1024) if synthetic else TunedReference()  # noisy tables come close at large ε
+    is_synthetic = any(label in SYNTHETIC for label in labels)
+    # At large ε noisy tables come close to the best histogram, so the reference needs more rounds to stay below.
+    tuned = TunedReference(rounds=1024) if is_synthetic else TunedReference()
     private = {label: METHODS[label].adopting(settings) for label in labels}
     return preset.arms(private, {REFERENCE: tuned} if references else {})
 
 
 def page_defaults() -> dict[str, Any]:
-    """Return the page's first values of the settings that methods share: those of the first method that has each."""
+    """Return the values that the page shows at first for the settings that methods share, by name: the default of the
+    first method that has the setting."""
     defaults: dict[str, Any] = {}
     for method in METHODS.values():
         for control in type(method).controls():
@@ -57,19 +64,19 @@ def page_defaults() -> dict[str, Any]:
 
 
 def dimension_sweep(base: Experiment, dimensions: Sequence[int], data_sets: int = 1) -> Sweep:
-    """Return the sweep of an experiment over the number of strategies, n and the budget fixed: the family's headline.
+    """Return the sweep of an experiment over the number of strategies of each player, with rows and budget fixed.
 
-    base : an experiment on generated data with a seed. data_sets : number of data sets, with seeds from that of `base`
-    on.
+    It shows the main claim of the family: the gap hardly grows with the number of strategies. base : an experiment on
+    generated data with a seed. data_sets : number of data sets; their seeds are that of `base` and the next ones.
     """
-    first = base.problem.data.seed  # type: ignore[attr-defined]  # a problem whose strategies can be counted
+    first_seed = base.problem.data.seed  # type: ignore[attr-defined]  # a problem whose strategies can be counted
     return Sweep(
         experiment=base,
         fields=("problem.data.strategies_x", "problem.data.strategies_y"),
         values=tuple(float(d) for d in dimensions),
         metric="duality_gap",
         data_seed="problem.data.seed",
-        data_seeds=tuple((first + k) % 2**31 for k in range(data_sets)),
+        data_seeds=tuple((first_seed + k) % 2**31 for k in range(data_sets)),
     )
 
 

@@ -1,4 +1,5 @@
-"""Error of values and gradients at the average of K drawn vertices: measured, exact where known, and bounded."""
+"""The error of evaluating a function or its gradient at x̂, the average of K vertices drawn from a mixed strategy x,
+instead of at x: measured by simulation, exact where a formula is known, and bounded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +13,15 @@ from dpviz.privacy.ledger import FixedEvents, Ledger
 from dpviz.privacy.mechanisms import Mechanisms
 from dpviz.problems.games.games import Game, Pair
 
-_BLOCK = 2_000_000  # numbers held at a time
+_BLOCK = 2_000_000  # about the most numbers of a simulation that are in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class SamplingBias:
-    """Bias for each number of draws K; all arrays (k,).
+    """An error of sampling for each number of draws K: a bias or a mean squared error. All arrays are (k,).
 
-    mean, standard_error : measured. exact : in closed form, None where there is none. bound : upper bound by theory.
+    draws : K. mean, standard_error : as measured. exact : by a formula, None if there is none. bound : upper bound by
+    theory.
     """
 
     draws: np.ndarray
@@ -30,16 +32,16 @@ class SamplingBias:
 
 
 def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -> SamplingBias:
-    """Measure E h(x̂) - h(x) for h = ½ ‖·‖², L₁ = 1, and x̂ the average of K vertices drawn from x, uniform on
-    `dimension` vertices.
+    """Measure the bias E h(x̂) - h(x) of the function h = ½ ‖·‖², for uniform x on `dimension` vertices.
 
-    It is (1 - ‖x‖²)/(2K) exactly, and at most 2 L₁/K (THEORY.md, section 5, item 6). No data, no privacy.
+    It is (1 - ‖x‖²)/(2K) exactly, and at most 2 L₁/K with L₁ = 1 (THEORY.md, section 5, item 6). It reads no data.
+    draws : values of K. repetitions : simulated x̂ for each of them.
     """
-    source = _public(seed)
+    source = _public_draws(seed)
     log_weights = np.zeros((1, dimension))
     means, errors = [], []
     for size in draws:
-        excess = np.empty(repetitions)
+        excess = np.empty(repetitions)  # h(x̂) - h(x)
         for block in _blocks(repetitions, size):
             count = block.stop - block.start
             vertices = source.sample(log_weights, count * size).reshape(count, size)
@@ -54,20 +56,24 @@ def measure(draws: Sequence[int], dimension: int, repetitions: int, seed: int) -
 def measure_game(
     game: Game, strategies: Pair, draws: Sequence[int], repetitions: int, seed: int, rows: slice | None = None
 ) -> SamplingBias:
-    """Measure the bias of a game's gradients, ‖E ∇F(x̂, ŷ) - ∇F(x, y)‖_∞, at strategies x (d_x,) and y (d_y,). Not
-    private.
+    """Measure the largest bias of a coordinate of a game's gradients, ‖E ∇F(x̂, ŷ) - ∇F(x, y)‖_∞, at strategies
+    x (d_x,) and y (d_y,). Not private.
 
-    One half of the repetitions chooses the coordinate and its sign, the other half measures it: on average the result
-    is therefore at most the true norm, and may be negative by chance. The bound is `theory.maurey_gradient_bias`, 0
-    where gradients are linear. repetitions : at least 4. rows : of the data that are used, None = all.
+    One half of the repetitions chooses the coordinate and the sign of the bias, the other half measures it. A largest
+    value over coordinates would be too large by its noise; this one is at most the true norm on average, and may be
+    negative by chance. The bound is `theory.maurey_gradient_bias`, 0 where gradients are linear.
+
+    draws : values of K. repetitions : simulated pairs x̂, ŷ for each of them, at least 4. rows : of the data that F is
+    a mean over, None = all.
     """
-    facts, source, (x, y) = game.facts, _public(seed), strategies
+    facts, source, (x, y) = game.facts, _public_draws(seed), strategies
     g_x, g_y = game.gradients(x[None], y[None], rows)
-    exact = np.concatenate([g_x[0], g_y[0]])
+    exact_gradient = np.concatenate([g_x[0], g_y[0]])
     means, errors = [], []
+    half = repetitions // 2
     for size in draws:
-        first_half, _ = _mean_deviation(game, strategies, exact, source, size, repetitions // 2, rows)
-        mean, error = _mean_deviation(game, strategies, exact, source, size, repetitions - repetitions // 2, rows)
+        first_half, _ = _mean_deviation(game, strategies, exact_gradient, source, size, half, rows)
+        mean, error = _mean_deviation(game, strategies, exact_gradient, source, size, repetitions - half, rows)
         largest = int(np.argmax(np.abs(first_half)))
         means.append(np.sign(first_half[largest]) * mean[largest])
         errors.append(error[largest])
@@ -81,20 +87,24 @@ def measure_game(
 def measure_spread(
     game: Game, strategies: Pair, draws: Sequence[int], repetitions: int, seed: int, rows: slice | None = None
 ) -> SamplingBias:
-    """Measure the second moment E ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞ at strategies x (d_x,), the only one that is drawn, and y
-    (d_y,). Not private. The bound is `theory.maurey_second_moment`, 0 where x's gradient does not depend on x."""
-    facts, source, (x, y) = game.facts, _public(seed), strategies
-    exact = game.gradients(x[None], y[None], rows)[0][0]
+    """Measure E ‖∇ₓF(x̂, y) - ∇ₓF(x, y)‖²_∞, the mean square of the largest error of a coordinate of x's gradient, at
+    strategies x (d_x,) and y (d_y,). Not private.
+
+    Only x is seen through drawn vertices here. The bound is `theory.maurey_second_moment`, 0 where x's gradient does
+    not depend on x. draws, repetitions, rows : as in `measure_game`.
+    """
+    facts, source, (x, y) = game.facts, _public_draws(seed), strategies
+    exact_gradient = game.gradients(x[None], y[None], rows)[0][0]
     with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
-        weights = np.log(x)[None]
+        log_weights = np.log(x)[None]
     means, errors = [], []
     for size in draws:
         squares = np.empty(repetitions)
         for block in _blocks(repetitions, max(size, facts.d)):
             count = block.stop - block.start
-            averages = frequencies(source.sample(weights, count * size).reshape(count, size), facts.d_x)
-            deviations = game.gradients(averages, np.repeat(y[None], count, axis=0), rows)[0] - exact
-            squares[block] = np.abs(deviations).max(axis=1) ** 2
+            averages = frequencies(source.sample(log_weights, count * size).reshape(count, size), facts.d_x)
+            gradients, _ = game.gradients(averages, np.repeat(y[None], count, axis=0), rows)
+            squares[block] = np.abs(gradients - exact_gradient).max(axis=1) ** 2
         means.append(squares.mean())
         errors.append(squares.std(ddof=1) / np.sqrt(repetitions))
     sizes = np.array(draws, dtype=int)
@@ -104,10 +114,11 @@ def measure_spread(
 
 
 def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute P(h(x̂) - h(x) ≥ excess), exact, and its bound (Lemma 3.2), for excesses (k,) above 0.
+    """Compute the probability that h(x̂) - h(x) is at least `excess` (k,), above 0: exactly, and its bound (Lemma 3.2);
+    (k,) each.
 
-    For h(x) = ⟨c, x⟩ with c = 1 on one half of the vertices and -1 on the other, L₀ = 1 and L₁ = 0, and uniform x: then
-    K (1 + h(x̂))/2 is binomial.
+    x is uniform and h(x) = ⟨c, x⟩, with c = 1 on one half of the vertices and -1 on the other, so L₀ = 1 and L₁ = 0.
+    Then K (1 + h(x̂))/2, the number of draws from the first half, is binomial. draws : K.
     """
     min_count = np.ceil(draws * (1 + excess) / 2 - 1e-9)  # of draws from the half where c = 1
     exact = np.where(min_count > draws, 0.0, bdtrc(np.minimum(min_count, draws) - 1, draws, 0.5))
@@ -115,22 +126,28 @@ def tail(draws: int, excess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mean_deviation(
-    game: Game, strategies: Pair, exact: np.ndarray, source: Mechanisms, size: int, repetitions: int, rows: slice | None
+    game: Game,
+    strategies: Pair,
+    exact_gradient: np.ndarray,
+    source: Mechanisms,
+    size: int,
+    repetitions: int,
+    rows: slice | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Measure the mean of ∇F(x̂, ŷ) - ∇F(x, y) over the repetitions, and its standard error; (d_x + d_y,) each.
 
-    exact : (d_x + d_y,) ∇F(x, y). size : K.
+    exact_gradient : (d_x + d_y,) ∇F(x, y), both players' parts. size : K.
     """
-    total, squares = np.zeros_like(exact), np.zeros_like(exact)
+    total, squares = np.zeros_like(exact_gradient), np.zeros_like(exact_gradient)
     with np.errstate(divide="ignore"):  # vertices of weight 0 are never drawn
         log_weights = [np.log(strategy)[None] for strategy in strategies]
-    for block in _blocks(repetitions, max(size, len(exact))):
+    for block in _blocks(repetitions, max(size, len(exact_gradient))):
         count = block.stop - block.start
         x, y = (
             frequencies(source.sample(weights, count * size).reshape(count, size), weights.shape[1])
             for weights in log_weights
         )
-        deviation = np.concatenate(game.gradients(x, y, rows), axis=1) - exact
+        deviation = np.concatenate(game.gradients(x, y, rows), axis=1) - exact_gradient
         total += deviation.sum(axis=0)
         squares += (deviation**2).sum(axis=0)
     mean = total / repetitions
@@ -138,20 +155,24 @@ def _mean_deviation(
     return mean, np.sqrt(variance / repetitions)
 
 
-def _public(seed: int) -> Mechanisms:
-    """Return a source of public draws without a budget. One replicate draws for all repetitions, which is much faster
-    than a generator for each."""
+def _public_draws(seed: int) -> Mechanisms:
+    """Return a source of draws that cost no privacy. It has one replicate, which draws for all repetitions: that is
+    much faster than a generator for each."""
     return Mechanisms(Ledger(FixedEvents(()), 1), seed)
 
 
 def _squared_norms(vertices: np.ndarray, dimension: int) -> np.ndarray:
-    """Return (m,) ‖x̂‖² of the averages of the vertices in each row (m, K); needs no (m, d) table."""
+    """Return (m,) the squared norms ‖x̂‖² of the averages of K drawn vertices, without a table (m, d) of these averages.
+
+    vertices : (m, K) indices of the drawn vertices.
+    """
     repetitions, size = vertices.shape
+    # A number for each pair of repetition and vertex, of which ‖x̂‖² sums the squared shares.
     cells, counts = np.unique(vertices + dimension * np.arange(repetitions)[:, None], return_counts=True)
     return np.bincount(cells // dimension, weights=(counts / size) ** 2, minlength=repetitions)
 
 
 def _blocks(repetitions: int, width: int) -> list[slice]:
-    """Return the repetitions in blocks of about 2 million numbers; width : numbers in one repetition."""
+    """Return slices of the repetitions with about `_BLOCK` numbers each. width : numbers of one repetition."""
     length = max(1, _BLOCK // width)
     return [slice(start, min(start + length, repetitions)) for start in range(0, repetitions, length)]

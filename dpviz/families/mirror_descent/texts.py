@@ -1,5 +1,7 @@
-"""Sentences of the family's page: names of games and methods, assumptions, differences between tool and paper; and, for
-groups, the one with the highest loss, errors of the shares, and the price of fairness.
+"""Texts of the family's page that depend on numbers; `texts.toml` has the fixed ones.
+
+They are about the privacy of a method, which method to prefer, and, for problems with groups of rows, the losses and
+shares of the groups and the price of fairness.
 """
 
 import math
@@ -17,18 +19,18 @@ from dpviz.privacy.budgets import Budget
 from dpviz.problems.games.grouped import Rates
 
 TEXTS = resources.data(__package__, "texts.toml")
-__getattr__ = resources.texts(__package__)
-phrase = resources.phrases(__package__)
+__getattr__ = resources.texts(__package__)  # every text of the file, by its name there
+phrase = resources.phrases(__package__)  # function that fills a template of the file's section [PHRASES]
 TITLE, QUESTION, NOT_COVERED = (str(TEXTS[name]) for name in ("TITLE", "QUESTION", "NOT_COVERED"))
-WORDS: dict[str, str] = TEXTS["WORDS"]
-COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # of tables: what the columns mean
-DECLARED: dict[str, str] = TEXTS["DECLARED"]
+WORDS: dict[str, str] = TEXTS["WORDS"]  # descriptions of the methods, by label
+COLUMNS: dict[str, dict[str, str]] = TEXTS["COLUMNS"]  # meaning of the columns of tables
+DECLARED: dict[str, str] = TEXTS["DECLARED"]  # names of the constants that a user declares
 
-OWN = "Vertex sampling"  # the family's method, by its label
+OWN = "Vertex sampling"  # label of the paper's method
 
 
 def batches(single_pass: bool, batch: int, n: int) -> str:
-    """Return a sentence on the rows that a round reads. batch : rows of a round in a single pass."""
+    """Return sentences on the rows that a round reads. batch : rows of a round in a single pass. n : all rows."""
     if not single_pass:
         return f"None: every round uses all n = {n:,} rows, and a row's weight in the sums grows with the rounds."
     return (
@@ -39,7 +41,7 @@ def batches(single_pass: bool, batch: int, n: int) -> str:
 
 
 def composition(accounting: planning.Accounting) -> str:
-    """Return a sentence on the theorems that turn draws into the guarantee of the run."""
+    """Return sentences on the theorems by which the costs of all draws add up to the guarantee of the run."""
     if accounting == "paper":
         return (
             "Every draw is the exponential mechanism, counted as 4 L₀ τ/B-DP; advanced composition over 2KT "
@@ -56,16 +58,19 @@ def composition(accounting: planning.Accounting) -> str:
 def constants(
     things: Sequence[str] = ("ranges",), missing: str = "", bought: Collection[str] = (), taken: Collection[str] = ()
 ) -> str:
-    """Return sentences on the constants that are declared or released, and on missing values.
+    """Return sentences on the constants on which the guarantee rests, and on missing values.
 
-    things : names in `DECLARED`, those that the problem has. missing : treatment of missing values in an upload, "fill"
-    or "drop". bought : things that were released with a part of the budget. taken : things of which a part was read
-    from the data.
+    things : the constants that the problem has, as keys of `DECLARED`. bought : those that were released with a part of
+    the budget. taken : those that were read from the data in part, so that they are not declared. missing : treatment
+    of missing values in an upload, "fill" or "drop"; empty if the data are no upload.
     """
     declared = [DECLARED[thing] for thing in things if thing not in bought and thing not in taken]
-    names = [*["n"] * (missing != "drop"), *declared]
+    if missing != "drop":  # the number of rows is not declared if rows with missing values are dropped
+        declared = ["n", *declared]
     released = [DECLARED[thing] for thing in things if thing in bought]
-    sentences = [f"Declared: {', '.join(names)}."] * bool(names)
+    sentences = []
+    if declared:
+        sentences.append(f"Declared: {', '.join(declared)}.")
     if released:
         sentences.append(f"Released privately, with a part of the budget shown: {', '.join(released)}.")
     sentences.append(
@@ -74,26 +79,29 @@ def constants(
     )
     if "shares" in things:
         sentences.append("Wrong shares reweight the groups and never break privacy.")
-    return " ".join([*sentences, phrase(f"missing_{missing}")] if missing else sentences)
+    if missing:
+        sentences.append(phrase(f"missing_{missing}"))
+    return " ".join(sentences)
 
 
 def recommend(expectation: Expectation | None, budget: Budget, chosen: Collection[str]) -> str:
-    """Return a recommendation of a method before a run, of the paper or not; empty if nothing is known.
+    """Return sentences that recommend a method before a run, the paper's or another one; empty if nothing is known.
 
-    expectation : expected errors of the methods that have a plan. chosen : labels of those that will run.
+    expectation : expected errors of the methods that have a plan; None if this problem was not measured. chosen :
+    labels of the methods that will run.
     """
     if not budget.private:
         return "Without privacy there is nothing to pay for: play the weights themselves."
     if expectation is None or not expectation.medians:
         return ""
-    best, uniform = expectation.best, f"uniform play: {_gap(expectation.uniform)}"
-    errors = _list([_gap(expectation.medians[label]) for label in best], "and")
+    best, uniform = expectation.best, f"uniform play: {_two_digits(expectation.uniform)}"
+    errors = _list([_two_digits(expectation.medians[label]) for label in best], "and")
     they_are = "It is" if len(best) == 1 else "They are"
-    add = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
+    suggestion = "" if set(best) & set(chosen) else f" {they_are} not chosen: add {best[0]} under “Methods”."
     if not expectation.inside:
         return (
             "Your size, settings or data differ from all that was measured: compare the methods. On the nearest "
-            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform}).{add}"
+            f"generated data {_list(best, 'and')} had the smallest error, about {errors} ({uniform}).{suggestion}"
         )
     if best[0] in expectation.useless:
         return (
@@ -101,34 +109,30 @@ def recommend(expectation: Expectation | None, budget: Budget, chosen: Collectio
             "generated data, medians at default settings, interpolated to your rows, budget, strategies and "
             "rounds."
         )
-    sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{add}"]
+    sentences = [f"Prefer {_list(best, 'or')}: expect an error of about {errors}.{suggestion}"]
     if OWN in chosen and OWN in expectation.medians and OWN not in best:
-        sentences.append(f"{OWN}: about {_gap(expectation.medians[OWN])}.")
+        sentences.append(f"{OWN}: about {_two_digits(expectation.medians[OWN])}.")
     useless = [label for label in expectation.useless if label in chosen]
     if useless:
         sentences.append(f"No better than not playing ({uniform}): {', '.join(useless)}.")
-    return " ".join(
-        [
-            *sentences,
-            (
-                "On generated data, medians at default settings, interpolated to your rows, budget, strategies and "
-                "rounds."
-            ),
-        ]
+    sentences.append(
+        "On generated data, medians at default settings, interpolated to your rows, budget, strategies and rounds."
     )
+    return " ".join(sentences)
 
 
-def _list(words: Sequence[str], conjunction: str) -> str:
-    """Return the words as in "a, b and c"; the same word once."""
-    *others, last = dict.fromkeys(words)
+def _list(items: Sequence[str], conjunction: str) -> str:
+    """Return the items as a list in words, "a, b and c" if the conjunction is "and"; equal items once."""
+    *others, last = dict.fromkeys(items)
     return f"{', '.join(others)} {conjunction} {last}" if others else last
 
 
 def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float, useless: Collection[str] = ()) -> str:
-    """Return a verdict after a run: the best method, vertex sampling if another one is better, and useless methods.
+    """Return sentences on the result of a run: the best method; vertex sampling, if another method is better; and the
+    methods that were no better than uniform play.
 
-    gaps : median error of each private method, by label; at least one. sampling : the labels of vertex sampling.
-    uniform : error of uniform play, which needs no data. useless : labels that did no better than uniform play.
+    gaps : median error of each private method, by label; at least one. sampling : labels of the variants of vertex
+    sampling. uniform : error of uniform play, which needs no data. useless : labels that did no better than that.
     """
     best = min(gaps, key=lambda label: gaps[label])
     best_sampling = min((label for label in gaps if label in sampling), key=lambda label: gaps[label], default=best)
@@ -138,16 +142,18 @@ def verdict(gaps: Mapping[str, float], sampling: Collection[str], uniform: float
     idle = f" No better than not playing ({uniform_play}): {', '.join(useless)}." if useless else ""
     if best_sampling == best:
         return f"{best} has the smallest error here, {short(gaps[best])}.{idle} {phrase('tuning')}"
-    least, other = short(gaps[best]), short(gaps[best_sampling])
+    smallest, other = short(gaps[best]), short(gaps[best_sampling])
     return (
-        f"{best} beats {best_sampling} here, {least} against {other}: at this size the simpler method wins.{idle} "
+        f"{best} beats {best_sampling} here, {smallest} against {other}: at this size the simpler method wins.{idle} "
         "On private data, choosing by such results is tuning, which the budget does not cover."
     )
 
 
 def certified(label: str, bound: float, added: float) -> str:
-    """Return a sentence on a released certificate and its assumptions. added : the part of the bound that is added to
-    the noisy gap."""
+    """Return sentences on the upper bound that a certificate has released in the first run of a method.
+
+    label : of the method. added : the margin that was added to the noisy gap, a part of the bound.
+    """
     return (
         f"{label}, first run: the gap here is at most {short_up(bound)}, with {100 * CONFIDENCE:.0f} % confidence "
         f"over the certificate's own noise. Released, and paid for by the budget; {short(added)} of it is a "
@@ -155,16 +161,16 @@ def certified(label: str, bound: float, added: float) -> str:
     )
 
 
-def _gap(value: float) -> str:
-    """Return an expected error in two digits; "0" for one below the measured range."""
-    return short(value, 2) if value > 2 * SMALLEST else "0"
+def _two_digits(error: float) -> str:
+    """Return an expected error in two digits; "0" for one that was measured as 0, which counts as `SMALLEST`."""
+    return short(error, 2) if error > 2 * SMALLEST else "0"
 
 
-FEW = 0.05  # share of the rows with the rarer prediction, below which predictions count as nearly all alike
+FEW = 0.05  # predictions count as nearly all alike if a smaller share of the rows has the rarer one
 
 
 class Losses(NamedTuple):
-    """Mean loss of one model over all rows, and its highest mean loss over a group."""
+    """The mean loss of one model over all rows, and the highest of its mean losses over the rows of one group."""
 
     average: float
     highest: float
@@ -173,10 +179,12 @@ class Losses(NamedTuple):
 def worst(
     label: str, groups: Sequence[str], means: np.ndarray, weighed: np.ndarray, counts: np.ndarray, shares: np.ndarray
 ) -> str:
-    """Return a sentence on the group with the highest mean loss, and on the one that the game favours if it is another.
+    """Return sentences on the group with the highest mean loss and, if it is another one, on the group with the highest
+    loss in the game, for which the game plays.
 
-    label : the method. groups : names, ready for Markdown. means : (G,) mean losses, nan without rows; weighed : (G,)
-    losses in the game; counts : (G,) rows in the data; shares : (G,) those that the game divides by.
+    label : the method. groups : names, ready for Markdown. means : (G,) mean losses, nan for groups without rows.
+    weighed : (G,) losses in the game, a mean times the group's true share over its share in the game. counts : (G,)
+    rows in the data. shares : (G,) in the game.
     """
     highest, in_game = int(np.nanargmax(means)), int(np.argmax(weighed))
     text = (
@@ -197,28 +205,31 @@ def worst(
 
 
 def shares_differ(groups: Sequence[str], counts: np.ndarray, shares: np.ndarray, tolerance: float) -> str:
-    """Return a sentence on the groups whose shares in the game and in the file differ by more than the tolerance.
+    """Return sentences that name the groups whose share of the rows is wrong in the game; empty if there are none.
 
-    counts : (G,) rows in the file. shares : (G,) in the game. tolerance : of their ratio, less 1. "" if none differs.
+    counts : (G,) rows in the file. shares : (G,) in the game. tolerance : a share is wrong if its ratio to the true one
+    differs from 1 by more than this.
     """
-    parts = [
+    comparisons = [
         f"{name} {short(share)} against {short(true_share)}"
         for name, share, true_share, count in zip(groups, shares, counts / counts.sum(), counts, strict=True)
         if count and abs(share / true_share - 1) > tolerance
     ]
-    if not parts:
+    if not comparisons:
         return ""
     return (
-        f"Shares in the game against those found: {', '.join(parts)}. A group counts found / in the game times as "
-        "much as its mean loss says; the guarantee holds all the same."
+        f"Shares in the game against those found: {', '.join(comparisons)}. A group counts found / in the game times "
+        "as much as its mean loss says; the guarantee holds all the same."
     )
 
 
 def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None, private: Losses) -> str:
-    """Return the prices of fairness, of wrong shares and of privacy, one after the other, as Markdown lines.
+    """Return a Markdown list with the prices of fairness, of wrong shares and of privacy: by how much each of them
+    raises losses.
 
-    average, fairest : the two models without privacy. in_game : the game's own optimum without privacy, None where the
-    shares are right. private : the method, median over its runs.
+    label : of the private method. average, fairest : the models without privacy that minimise the mean loss over all
+    rows, and the highest mean loss of a group. in_game : the game's own optimum without privacy; None if its shares are
+    right, so that it is `fairest`. private : the method's model, median over its runs.
     """
     rise = fairest.average - average.average
     gain = average.highest - fairest.highest
@@ -246,33 +257,41 @@ def prices(label: str, average: Losses, fairest: Losses, in_game: Losses | None,
 
 def guessing(label: str, model: Rates, guess: Rates, rows: int) -> str:
     """Return a warning if a model is no better than always guessing the majority, or predicts nearly the same for all
-    rows; else "". The medians over its runs count.
+    rows; else an empty text.
 
-    label : of the method, ready for Markdown. model, guess : rates of the model and of the guess. rows : of the table.
+    label : of the method, ready for Markdown. model, guess : rates of the model, of which the medians over its runs
+    count, and of the guess; their last column is that of all rows. rows : number of rows.
     """
-    (error, selected), (guess_error, guess_selected) = (
-        [float(np.median(values[:, -1])) for values in (rates.error, rates.selection)] for rates in (model, guess)
-    )
-    margin = math.sqrt(guess_error * (1 - guess_error) / rows)  # the standard error of this share of the rows
-    is_useless, is_constant = error > guess_error - margin, min(selected, 1 - selected) < FEW
+
+    def over_all_rows(rates: np.ndarray) -> float:
+        """Return the rate of all rows, the last column of (R, G + 1) rates: its median over the R runs."""
+        return float(np.median(rates[:, -1]))
+
+    error, selected = over_all_rows(model.error), over_all_rows(model.selection)
+    guess_error, guess_selected = over_all_rows(guess.error), over_all_rows(guess.selection)
+    standard_error = math.sqrt(guess_error * (1 - guess_error) / rows)  # of the guess's error
+    is_useless, is_constant = error > guess_error - standard_error, min(selected, 1 - selected) < FEW
     if not (is_useless or is_constant):
         return ""
     guess_text = f"always guessing {'yes' if guess_selected else 'no'}, as the majority is"
     numbers = {"error": short(100 * error), "guessed": guess_text, "wrong": short(100 * guess_error)}
-    parts = [phrase("guessing", label=label, useless=": it is no better" * is_useless, **numbers)]
+    sentences = [phrase("guessing", label=label, useless=": it is no better" * is_useless, **numbers)]
     if is_constant:
-        parts.append(
+        sentences.append(
             f"It predicts yes for {short(100 * selected)} % of all rows: selection and true-positive rates near "
             f"{0 if selected < FEW else 1} come from that, and do not say how fairly groups are treated."
         )
-    return " ".join([*parts, ("More budget, more rows or a larger radius can let a model say more.")])
+    sentences.append("More budget, more rows or a larger radius can let a model say more.")
+    return " ".join(sentences)
 
 
 def _change(difference: float) -> str:
+    """Return a difference of two losses in words: "0.012 more", "the same"."""
     if abs(difference) < 5e-5:
         return "the same"
     return f"{short(abs(difference), 2)} {'more' if difference > 0 else 'less'}"
 
 
 def _rows(count: int) -> str:
+    """Return a number of rows in words: "1 row", "1,200 rows"."""
     return f"{count:,} row{'s' if count != 1 else ''}"

@@ -1,11 +1,15 @@
-"""Plan-time mathematics of mirror descent by vertex sampling: cost of a draw, step-size caps, error bounds, rounds.
+"""Mathematics of mirror descent by vertex sampling that is known before a run: the cost of a draw, the largest step
+sizes that privacy allows, bounds on the error, and the best number of rounds.
 
-Everything here is a function of public numbers; n records, replace-one neighbours, T = rounds, K = draws per player and
-round, B = records per batch. Source: González, Guzmán, Paquette, "Mirror descent algorithms with nearly
-dimension-independent rates for differentially-private stochastic saddle-point problems" (arXiv 2403.02912), with the
-corrections E1-E13 and the direct analysis (section 10.1) of THEORY.md, whose sections are cited. L0, L1,
-L2 bound a record's partial derivatives, their change per unit of l1 distance, and that of the second derivatives.
-rounds may be an array in every function whose result depends on it through a formula only.
+Source: González, Guzmán, Paquette, "Mirror descent algorithms with nearly dimension-independent rates for
+differentially-private stochastic saddle-point problems" (arXiv 2403.02912), with the corrections E1-E13 and the direct
+analysis (section 10.1) of THEORY.md, whose sections are cited.
+
+Everything here is a function of public numbers. Symbols: n records, of which one is replaced in a neighbouring data
+set; T rounds, K draws per player and round, B records per batch, d vertices of a player, τ a player's step size. L0, L1
+and L2 bound a record's partial derivatives, their change per unit of l1 distance, and that of the second derivatives.
+The scores that a player draws by are sums of its gradients over the rounds, and a record's weight w in them is the sum
+of its parts in the rounds' means. `rounds` may be an array in every function whose type for it is ArrayLike.
 """
 
 import math
@@ -23,11 +27,12 @@ Geometry = Literal["entropic", "euclidean"]
 
 
 class Player(NamedTuple):
-    """Constants on which one player's privacy and its part of the error depend.
+    """Constants of one player, on which the cost of its draws and its part of the error depend.
 
-    log_vertices : ln d. oscillation : bound on max_j g_j - min_j g_j of one record's gradient, which privacy is about;
-    spread : the same of the objective's gradient, data-independent parts included, which regret is about.
-    smoothness : L1 of the player's own block of the Hessian, 0 if linear. draws : K.
+    log_vertices : ln d. oscillation : bound on max_j g_j - min_j g_j for the gradient g of one record; it decides the
+    privacy cost of a draw. spread : the same bound for the gradient of the objective, data-independent parts included;
+    it decides the regret. smoothness : L1 of the player's own block of the Hessian, 0 if the objective is linear in the
+    player. draws : K.
     """
 
     log_vertices: float
@@ -41,43 +46,52 @@ class Player(NamedTuple):
 
 
 def sum_of_squares(rounds: ArrayLike) -> Floats:
-    """Return 0² + 1² + … + (T-1)²."""
+    """Return 0² + 1² + … + (T-1)², which is (T - 1) T (2T - 1)/6."""
     rounds = np.asarray(rounds, float)
     return np.asarray((rounds - 1) * rounds * (2 * rounds - 1) / 6)
 
 
 def weights_full_batch(rounds: int, n: int) -> Floats:
-    """Return (T-1,) a record's weight (t-1)/n in the scores of rounds t = 2..T; round 1 draws from the uniform
-    distribution."""
+    """Return (T-1,) the weight (t-1)/n of a record in the scores of rounds t = 2..T, if every round reads all records.
+
+    Round 1 is left out, as it draws from the uniform distribution.
+    """
     return np.arange(1, rounds) / n
 
 
 def weights_single_pass(rounds: int, batch: int) -> Floats:
-    """Return (T-1,) the weight 1/B, in the scores of t = 2..T, of a record of the first batch, which pays most."""
+    """Return (T-1,) the largest weight of a record in the scores of rounds t = 2..T of a single pass: 1/B, of a record
+    in the first batch, which is in the scores of all later rounds and so pays most."""
     return np.full(max(rounds - 1, 0), 1 / batch)
 
 
 def squared_weights(rounds: ArrayLike, n: int, batching: Batching) -> Floats:
-    """Return the sum of the squared weights over t = 2..T: `sum_of_squares`/n² with full batches; in a single pass
-    (T-1)/B² with B = floor(n/T), infinite if T > n."""
+    """Return Σ w², the sum over the rounds of the squared weights of the record that pays most.
+
+    It is `sum_of_squares`/n² with full batches, and (T-1)/B² in a single pass, with B = floor(n/T); infinite if T > n.
+    """
     rounds = np.asarray(rounds, float)
     if batching == "full_batch":
         return np.asarray(sum_of_squares(rounds) / n**2)
-    with np.errstate(divide="ignore", invalid="ignore"):  # no record left for a batch, or a single round: handled
+    with np.errstate(divide="ignore", invalid="ignore"):  # B = 0 if T > n; `where` replaces a single round's value
         return np.where(rounds > 1, (rounds - 1) / np.floor(n / rounds) ** 2, 0.0)
 
 
 def rho_of_draws(ranges: ArrayLike, draws: ArrayLike = 1, tight: bool = False) -> Floats:
-    """Return the zCDP cost of `draws` draws of each range η: η²/8 each, or with tight=True the smaller Kullback-Leibler
-    form. A draw with step size τ and weight w has the range 2 osc τ w, and is η-DP (section 4.1)."""
+    """Return the cost in ρ (zCDP) of K = `draws` draws of each bounded range η in `ranges`: K η²/8 (section 4.1).
+
+    tight : True for the smallest ρ that holds, a Kullback-Leibler divergence, in place of η²/8. A draw with the step
+    size τ and a record's weight w has the range η = 2 osc τ w.
+    """
     ranges = np.asarray(ranges, float)
     return np.asarray(np.asarray(draws) * (exponential_rho(ranges) if tight else ranges**2 / 8))
 
 
 def step_size_cap(rho: ArrayLike, oscillation: float, squares: ArrayLike) -> Floats:
-    """Return the largest τ that ρ pays for: Σ (2 osc τ w)²/8 = ρ. Infinite if no draw depends on the data (T = 1).
+    """Return the largest step size τ that ρ pays for, at which Σ (2 osc τ w)²/8 over a player's draws is ρ.
 
-    rho : this player's part of the budget. squares : sum of w² over all its draws, hence K `squared_weights`.
+    It is infinite if no draw depends on the data (T = 1). rho : this player's part of the budget. squares : Σ w² over
+    all its draws, hence K times `squared_weights`.
     """
     with np.errstate(divide="ignore"):
         return np.asarray(np.sqrt(2 * np.asarray(rho, float) / np.asarray(squares, float)) / oscillation)
@@ -87,76 +101,94 @@ def step_size_cap(rho: ArrayLike, oscillation: float, squares: ArrayLike) -> Flo
 
 
 def anytime_refreshes(rounds: int, period: int) -> int:
-    """Return the number of times that the lazy anytime method refreshes its vertices: in rounds t <= U, the period,
-    then whenever U divides t."""
+    """Return the number of rounds in which the lazy anytime method (Algorithm 4) draws new vertices: rounds t <= U, and
+    later ones that U divides. period : U."""
     return min(period, rounds) + max(0, rounds // period - 1)
 
 
 def anytime_draws(rounds: int, draws: int, period: int, output_draws: int) -> int:
-    """Return the number of data-dependent draws of the lazy anytime method; the first refresh is from the uniform
-    distribution."""
+    """Return the number of draws of the lazy anytime method (Algorithm 4) that depend on data.
+
+    draws : K at each refresh, of which the first needs no data, as it is from the uniform distribution. period : U.
+    output_draws : K_out.
+    """
     return draws * (anytime_refreshes(rounds, period) - 1) + output_draws
 
 
 def largest_level(stop: int) -> int:
-    """Return M = floor(log2 √U), the truncation of the bias-reduced oracle."""
+    """Return M = floor(log2 √U), the largest level N of the bias-reduced oracle (Algorithms 2 and 3). stop : U, the
+    stop level of a run."""
     return (stop.bit_length() - 1) // 2
 
 
 def level_constant(largest: int) -> float:
-    """Return C_M = Σ 2^-k over k = 0..M."""
+    """Return C_M = Σ 2^-k over k = 0..M, for the largest level M."""
     return 2.0 - 2.0**-largest
 
 
 def level_probabilities(largest: int) -> Floats:
-    """Return (M+1,) P(N = k) = 2^-k/C_M of the truncated geometric level of the bias-reduced oracle (Algorithm 2)."""
+    """Return (M+1,) the probabilities P(N = k) = 2^-k/C_M of the level N = 0..M of the bias-reduced oracle."""
     return np.asarray(0.5 ** np.arange(largest + 1) / level_constant(largest))
 
 
 def mean_batches(largest: int) -> float:
-    """Return E 2^N = (M+1)/C_M, the mean number of batches of a bias-reduced gradient; it takes twice as many draws."""
+    """Return E 2^N = (M+1)/C_M, the mean number of batches of B records that a gradient of the bias-reduced oracle
+    reads. It takes twice as many draws of each player. largest : M."""
     return (largest + 1) / level_constant(largest)
 
 
 def oracle_weight(largest: int, level: ArrayLike = 0) -> Floats:
-    """Return 2 C_M + 2^-N, B times a record's weight in a bias-reduced gradient of level N; largest at N = 0."""
+    """Return 2 C_M + 2^-N, which is B times a record's weight in a gradient of the bias-reduced oracle.
+
+    largest : M. level : N; the weight is largest at N = 0.
+    """
     return np.asarray(2 * level_constant(largest) + 0.5 ** np.asarray(level, float))
 
 
 def bias_reduced_draws_bound(stop: int) -> int:
-    """Return 3U, which the draws per player never exceed, because Σ 2^N_t <= U."""
+    """Return 3U, the largest number of draws of a player in a run with the bias-reduced oracle.
+
+    Round t makes 2^(N_t + 1) draws and one for the output, and Σ 2^(N_t) <= U = `stop` over at most U rounds.
+    """
     return 3 * stop
 
 
 # ------------------------------------------------------------------------------------------ averages of drawn vertices
 
+# x̂ is the average of K vertices drawn from the mixed strategy x; h is a function on the simplex with constants L0, L1
+# and L2. The bounds are those of section 5, item 6.
+
 
 def maurey_value(smoothness: float, draws: ArrayLike, simplices: int = 1) -> Floats:
-    """Return the bound 2 L1/K per simplex on |E h(x̂) - h(x)|, for x̂ the average of K vertices drawn from x."""
+    """Return the bound 2 s L1/K on the bias of a value, |E h(x̂) - h(x)|, if x is in a product of s simplices."""
     return np.asarray(2 * simplices * smoothness / np.asarray(draws, float))
 
 
 def maurey_cross_term(smoothness: float, draws: ArrayLike, squared_norm: ArrayLike = 0.0) -> Floats:
-    """Return the bound 2 L1 (1 - ‖x‖₂²)/K on E <∇h(x̂), x̂ - x>, the price of sampling in `direct_bound` (section
-    10.1)."""
+    """Return the bound 2 L1 (1 - ‖x‖₂²)/K on E <∇h(x̂), x̂ - x>, the price of sampling in `direct_bound` (section 10.1).
+
+    squared_norm : ‖x‖₂², or 0 for a bound that holds for every x.
+    """
     return np.asarray(2 * smoothness * (1 - np.asarray(squared_norm, float)) / np.asarray(draws, float))
 
 
 def maurey_gradient_bias(smoothness: float, curvature: float, draws: ArrayLike, simplices: int = 1) -> Floats:
-    """Return the smaller of the bounds 2 s L2/K and 4 √s L1/√K on ‖E ∇h(x̂) - ∇h(x)‖_∞, s simplices. curvature : L2,
-    may be inf."""
+    """Return the smaller of the bounds 2 s L2/K and 4 √s L1/√K on the bias of the gradient, ‖E ∇h(x̂) - ∇h(x)‖_∞, if x
+    is in a product of s simplices. curvature : L2, may be inf."""
     draws = np.asarray(draws, float)
     return np.minimum(2 * simplices * curvature / draws, 4 * math.sqrt(simplices) * smoothness / np.sqrt(draws))
 
 
 def maurey_second_moment(smoothness: float, curvature: float, draws: ArrayLike, dimension: int) -> Floats:
-    """Return the bound 2 (2 L2/K)² + 4 L1² (1 + ln 2d)/K on E ‖∇h(x̂) - ∇h(x)‖²_∞."""
+    """Return the bound 2 (2 L2/K)² + 4 L1² (1 + ln 2d)/K on the mean squared error of the gradient,
+    E ‖∇h(x̂) - ∇h(x)‖²_∞, for one simplex with d = `dimension` vertices. curvature : L2."""
     draws = np.asarray(draws, float)
     return np.asarray(2 * (2 * curvature / draws) ** 2 + 4 * smoothness**2 * (1 + math.log(2 * dimension)) / draws)
 
 
 def maurey_tail(lipschitz: float, draws: ArrayLike, excess: ArrayLike) -> Floats:
-    """Return the bound exp(-K excess²/(2 L0²)) on P(h(x̂) - h(x) >= 2 L1/K + excess) (bounded differences)."""
+    """Return the bound exp(-K excess²/(2 L0²)) on the probability that h(x̂) - h(x) is at least 2 L1/K + excess (Lemma
+    3.2, by bounded differences)."""
     return np.exp(-np.asarray(draws, float) * np.asarray(excess, float) ** 2 / (2 * lipschitz**2))
 
 
@@ -164,76 +196,87 @@ def maurey_tail(lipschitz: float, draws: ArrayLike, excess: ArrayLike) -> Floats
 
 
 def direct_bound(players: Sequence[Player], step_sizes: Sequence[ArrayLike], rounds: ArrayLike) -> Floats:
-    """Return a bound on the expected duality gap on the data (excess risk if there is one player), section 10.1:
-    Σ over players of ln d/(τ T) + τ spread²/8 + 2 L1/K."""
+    """Return the direct bound on the expected duality gap on the data, or on the excess risk if there is one player
+    (section 10.1): the sum over the players of ln d/(τ T) + τ spread²/8 + 2 L1/K.
+
+    step_sizes : τ of each player; a number, or an array in the shape of `rounds`, the numbers of rounds T.
+    """
     rounds = np.asarray(rounds, float)
     total = np.full(rounds.shape, sampling_bias(players))
     for player, step in zip(players, step_sizes, strict=True):
         step = np.asarray(step, float)
-        with np.errstate(divide="ignore"):  # no budget, or no record left for a batch: no step
+        with np.errstate(divide="ignore"):  # a step size is 0 without budget, or if no record is left for a batch
             total = total + player.log_vertices / (step * rounds) + step * player.spread**2 / 8
     return total
 
 
 def sampling_bias(players: Sequence[Player]) -> float:
-    """Return Σ 2 L1/K, the part of `direct_bound` that neither rounds nor records reduce."""
+    """Return the sum of 2 L1/K over the players, the part of `direct_bound` that neither rounds nor records reduce."""
     return sum(float(maurey_cross_term(player.smoothness, player.draws)) for player in players)
 
 
 def population_term(players: Sequence[Player], lipschitz: float, rounds: ArrayLike, batch: ArrayLike) -> Floats:
-    """Return the term that a single pass adds to `direct_bound` for the gap on the population: Σ over players of
-    σ √(2 ln d/T).
+    """Return the term that a single pass adds to `direct_bound` to bound the gap on the population: the sum over the
+    players of σ √(2 ln d/T).
 
-    σ² = min(4 L0², 2 L0² (1 + ln 2d)/B) bounds the squared largest error of a batch gradient. At most the
-    2 σ √(ℓ/T) of section 5, and equal to it for two players of one size.
+    σ² = min(4 L0², 2 L0² (1 + ln 2d)/B) bounds the mean square of the largest error of a coordinate of a batch's
+    gradient. The term is at most the 2 σ √(ℓ/T) of section 5, ℓ = ln d_x + ln d_y, and equal to it for two players of
+    one size. batch : B.
     """
     rounds, batch = np.asarray(rounds, float), np.asarray(batch, float)
     total = np.zeros(np.broadcast_shapes(rounds.shape, batch.shape))
     for player in players:
-        with np.errstate(divide="ignore"):  # more rounds than records
-            variance = 2 * lipschitz**2 * (1 + math.log(2) + player.log_vertices) / batch
-        total = total + np.sqrt(2 * np.minimum(variance, 4 * lipschitz**2) * player.log_vertices / rounds)
+        with np.errstate(divide="ignore"):  # B = 0 if there are more rounds than records
+            batch_variance = 2 * lipschitz**2 * (1 + math.log(2) + player.log_vertices) / batch
+        variance = np.minimum(batch_variance, 4 * lipschitz**2)
+        total = total + np.sqrt(2 * variance * player.log_vertices / rounds)
     return total
 
 
 def noise_part(player: Player, noise: float, rounds: int, geometry: Geometry) -> float:
-    """Return the part that noise on a player's gradients adds to the bound on the expected gap of the averages of T
-    rounds, at the best step size (section 10.7).
+    """Return the part that Gaussian noise on a player's gradients adds to the bound on the expected gap of the averages
+    of T rounds, at the best step size (section 10.7).
 
-    noise : σ, the deviation on each coordinate. geometry : of the steps. Entropic steps lose σ √(2 ln d/T), Euclidean
-    steps σ (d - 1)/√(dT); and the best reply to noisy averages gains σ √(2 ln d/T) with either.
+    It has two terms. The regret of the player's steps grows by σ √(2 ln d/T) with entropic steps (exponential weights),
+    by σ (d - 1)/√(dT) with Euclidean ones; and the best reply to the noisy gradients gains σ √(2 ln d/T). noise : σ,
+    the standard deviation on each coordinate.
     """
     d, reply = math.exp(player.log_vertices), math.sqrt(2 * player.log_vertices)
-    return noise * (reply + (reply if geometry == "entropic" else (d - 1) / math.sqrt(d))) / math.sqrt(rounds)
+    regret = reply if geometry == "entropic" else (d - 1) / math.sqrt(d)
+    return noise * (reply + regret) / math.sqrt(rounds)
 
 
 # ------------------------------------------------------------------------------------------- rounds, shares, records
 
 
 def optimal_shares(players: Sequence[Player], pure: bool = False) -> tuple[float, ...]:
-    """Return the shares of ρ that minimise Σ ln d/(τ T): proportional to (K osc²)^⅓ (ln d)^⅔ (section 10.3, with
-    draws); under pure ε, where ranges add up and not their squares, to ln d osc."""
+    """Return the players' shares of ρ that minimise Σ ln d/(τ T) with the largest step sizes that privacy allows
+    (section 10.3).
+
+    They are proportional to (K osc²)^⅓ (ln d)^⅔; under pure ε, where the ranges of draws add up and not their squares,
+    to ln d osc.
+    """
     if pure:
-        parts = [p.log_vertices * p.oscillation for p in players]
+        proportions = [p.log_vertices * p.oscillation for p in players]
     else:
-        parts = [(p.draws * p.oscillation**2) ** (1 / 3) * p.log_vertices ** (2 / 3) for p in players]
-    return tuple(part / sum(parts) for part in parts)
+        proportions = [(p.draws * p.oscillation**2) ** (1 / 3) * p.log_vertices ** (2 / 3) for p in players]
+    return tuple(proportion / sum(proportions) for proportion in proportions)
 
 
 def optimal_noisy_shares(players: Sequence[Player], whole: Sequence[float], geometry: Geometry) -> tuple[float, ...]:
-    """Return the shares of ρ that minimise Σ `noise_part`: proportional to its ⅔ power with all of the budget (section
-    10.7).
+    """Return the players' shares of ρ that minimise the sum of their `noise_part` (section 10.7).
 
-    whole : deviation of each player's noise with all of the budget; with a share φ of it 1/√φ times that.
+    whole : standard deviation of each player's noise if it had all of ρ; with a share φ it is 1/√φ times that. So the
+    sum is Σ w/√φ, with w a player's `noise_part` if it had all of ρ, and it is smallest for φ proportional to w^⅔.
     """
-    parts = [noise_part(p, noise, 1, geometry) ** (2 / 3) for p, noise in zip(players, whole, strict=True)]
-    return tuple(part / sum(parts) for part in parts)
+    proportions = [noise_part(p, noise, 1, geometry) ** (2 / 3) for p, noise in zip(players, whole, strict=True)]
+    return tuple(proportion / sum(proportions) for proportion in proportions)
 
 
 def capped_steps(
     players: Sequence[Player], shares: Sequence[float], rho: float, rounds: ArrayLike, n: int, batching: Batching
 ) -> tuple[Floats, ...]:
-    """Return each player's step-size cap, in the shape of `rounds`."""
+    """Return the largest step size of each player for which its share of ρ pays, in the shape of `rounds`."""
     squares = squared_weights(rounds, n, batching)
     return tuple(
         step_size_cap(share * rho, p.oscillation, p.draws * squares) for p, share in zip(players, shares, strict=True)
@@ -243,30 +286,33 @@ def capped_steps(
 def best_bound(
     players: Sequence[Player], shares: Sequence[float], rho: float, rounds: ArrayLike, n: int, batching: Batching
 ) -> Floats:
-    """Return `direct_bound` at the best step sizes below the caps, √(8 ln d/T)/spread where the cap allows it."""
+    """Return `direct_bound` at the best step sizes up to those that privacy allows (`capped_steps`), in the shape of
+    `rounds`. Without this limit the best step size is √(8 ln d/T)/spread."""
     caps = capped_steps(players, shares, rho, rounds, n, batching)
-    free = [np.sqrt(8 * p.log_vertices / np.asarray(rounds, float)) / p.spread for p in players]
-    return direct_bound(players, [np.minimum(*pair) for pair in zip(caps, free, strict=True)], rounds)
+    unlimited = [np.sqrt(8 * p.log_vertices / np.asarray(rounds, float)) / p.spread for p in players]
+    steps = [np.minimum(cap, step) for cap, step in zip(caps, unlimited, strict=True)]
+    return direct_bound(players, steps, rounds)
 
 
 def optimal_rounds(curve: Callable[[Floats], Floats], longest: int) -> tuple[int, float]:
-    """Return (T, bound) with the smallest bound among 2..longest: a log grid first, then every T next to its best
-    point.
+    """Return (T, bound): the number of rounds among 2..longest with the smallest bound, and that bound.
 
-    curve : bounds for an array of rounds.
+    It searches a logarithmic grid first, then every T between the neighbours of the grid's best point. curve : function
+    from an array of numbers of rounds to their bounds.
     """
     grid = np.unique(np.rint(np.geomspace(2, max(longest, 2), 400)))
     best = int(np.argmin(curve(grid)))
-    near = np.arange(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)] + 1)
-    bounds = curve(near)
+    candidates = np.arange(grid[max(best - 1, 0)], grid[min(best + 1, grid.size - 1)] + 1)
+    bounds = curve(candidates)
     best = int(np.argmin(bounds))
-    return int(near[best]), float(bounds[best])
+    return int(candidates[best]), float(bounds[best])
 
 
 class Optimum(NamedTuple):
-    """Optimal rounds in closed form, up to rounding, and the bound there.
+    """The best number of rounds by a formula, not rounded to integers, and the bound there; see `closed_form_optimum`.
 
-    At `balanced_rounds`, T*, the two error terms are equal; the bound keeps falling until `rounds` = √3 T*, by 12 %.
+    balanced_rounds, balanced_bound : T*, where the bound's two terms that depend on T are equal, and the bound there.
+    rounds, bound : √3 T*, where the bound is smallest, and the bound there. From T* on these two terms fall by 12 %.
     """
 
     balanced_rounds: float
@@ -276,20 +322,26 @@ class Optimum(NamedTuple):
 
     @property
     def practical_rounds(self) -> int:
-        """T*/4, with steps at the cap about twice as good as T* in practice, because the bound is loose there."""
+        """T*/4. With the largest step sizes it is about twice as good as T* in practice: the bound is loose there."""
         return max(2, round(self.balanced_rounds / 4))
 
 
 def closed_form_optimum(
     players: Sequence[Player], shares: Sequence[float], rho: float, n: int, batching: Batching
 ) -> Optimum:
-    """Return the optimal number of rounds with steps at the caps τ = c T^-1.5: bound A √T + C T^-1.5 + sampling bias.
+    """Return the optimal number of rounds with the largest step sizes that privacy allows, in closed form.
 
-    c = n √(6 φρ/K)/osc (full batch, Σ₂ ≈ T³/3) or n √(2 φρ/K)/osc (single pass); A = Σ ln d/c, C = Σ c spread²/8.
+    A player's largest step size is about s T^-1.5. With full batches s = n √(6 φ ρ/K)/osc, because Σ (t - 1)² ≈ T³/3;
+    in a single pass s = n √(2 φ ρ/K)/osc; φ is the player's share. Then `direct_bound` is A √T + C T^-1.5 + sampling
+    bias, with A = Σ ln d/s and C = Σ s spread²/8 over the players. The first two terms are equal at T* = √(C/A), where
+    each is A^¾ C^¼, and their sum is smallest at √3 T*.
     """
     factor = 6 if batching == "full_batch" else 2
-    scales = [n * math.sqrt(factor * s * rho / p.draws) / p.oscillation for p, s in zip(players, shares, strict=True)]
-    a = sum(p.log_vertices / scale for p, scale in zip(players, scales, strict=True))
-    c = sum(scale * p.spread**2 / 8 for p, scale in zip(players, scales, strict=True))
-    level, bias = a**0.75 * c**0.25, sampling_bias(players)
-    return Optimum(math.sqrt(c / a), 2 * level + bias, math.sqrt(3 * c / a), (3**0.25 + 3**-0.75) * level + bias)
+    scales = [
+        n * math.sqrt(factor * share * rho / player.draws) / player.oscillation
+        for player, share in zip(players, shares, strict=True)
+    ]
+    a = sum(player.log_vertices / scale for player, scale in zip(players, scales, strict=True))
+    c = sum(scale * player.spread**2 / 8 for player, scale in zip(players, scales, strict=True))
+    term, bias = a**0.75 * c**0.25, sampling_bias(players)
+    return Optimum(math.sqrt(c / a), 2 * term + bias, math.sqrt(3 * c / a), (3**0.25 + 3**-0.75) * term + bias)

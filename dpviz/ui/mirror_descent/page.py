@@ -186,7 +186,7 @@ class GamesPage(FamilyPage):
 
     def curve_options(self, view: PlanView) -> Options:
         """Return options that draw the gap between the players' own losses second, with bounds that say something."""
-        useful = {label: bounds.told(bound, facts_of(view)) for label, bound in view.theory.items()}
+        useful = {label: bounds.where_useful(bound, facts_of(view)) for label, bound in view.theory.items()}
         useful = {label: bound for label, bound in useful.items() if np.isfinite(bound).any()}
         bound = {"bound": useful} if useful else {}
         remarks = {"bound": "The bound is on the mean."}
@@ -351,7 +351,7 @@ def _marginals(panel: Panel, run: Run, trace: Trace, game: MarginalGame) -> Show
     all_answers = {name: game.answers(arm_trace.output["x"]) for name, arm_trace in arm_traces.items()}
     privacy = explain.diagnostic(run.experiment.replicates, run.experiment.problem.public)
     caption = f"Share of rows in every cell: one run of {label} against the data; right on the diagonal. {privacy}"
-    cells = figures.marginals(game.marginals.cells, truth, answers, words=caption)
+    cells = figures.marginals(game.marginals.cells, truth, answers, caption=caption)
     errors = figures.error_histogram(truth, all_answers, arm_styles(run.experiment.arms), privacy=privacy)
     return charts.beside((cells, panel.key("chart_marginals_0")), (errors, panel.key("chart_marginals_1")))
 

@@ -182,17 +182,17 @@ def batches(size: int | None = None, level: float = 0.02, d: int = 10, **placing
 def test_the_smallest_batch_that_explains_enough_is_taken() -> None:
     choose, theta = batches(), np.zeros(10)
     nothing = Evaluated(Surrogate(), np.empty((0, 10)))
-    first = choose.chosen(nothing, theta)
+    first = choose.next_batch(nothing, theta)
     assert len(first.points) == 11 and first.unexplained <= 0.02
     known = first.known
-    assert len(choose.chosen(known, theta).points) == 0
+    assert len(choose.next_batch(known, theta).points) == 0
     moved = theta.copy()
     moved[:3] += 0.15
-    second, axes = choose.chosen(known, moved), np.linalg.eigh(known.at(moved).covariance)[1][:, ::-1]
+    second, axes = choose.next_batch(known, moved), np.linalg.eigh(known.at(moved).covariance)[1][:, ::-1]
     assert 0 < len(second.points) < 11 and second.unexplained <= 0.02 < known.at(moved).unexplained
     assert choose._placed(known.at(moved), len(second.points) - 1, axes).unexplained > 0.02
-    assert len(batches(least=4).chosen(known, theta).points) == 4
-    assert len(batches(size=7).chosen(known, theta).points) == 7
+    assert len(batches(least=4).next_batch(known, theta).points) == 4
+    assert len(batches(size=7).next_batch(known, theta).points) == 7
 
 
 def test_noise_asks_for_repeats_and_a_level_out_of_reach_gets_all_there_is() -> None:
@@ -200,10 +200,10 @@ def test_noise_asks_for_repeats_and_a_level_out_of_reach_gets_all_there_is() -> 
     for repeats, count in ((1, 10), (4, 30)):
         low, high = np.full(5, -9.0), np.full(5, 9.0)
         choose = Batches(Surrogate(relative_noise=0.1), Placing(repeats=repeats), low, high, 0.1, None)
-        found = choose.chosen(Evaluated(choose.surrogate, np.empty((0, 5))), theta)
+        found = choose.next_batch(Evaluated(choose.surrogate, np.empty((0, 5))), theta)
         assert len(found.points) == count and (found.unexplained <= 0.1) == (repeats == 4)
     choose = batches(design="central")
-    assert len(choose.chosen(Evaluated(Surrogate(), np.zeros((1, 10))), np.zeros(10)).points) == 20
+    assert len(choose.next_batch(Evaluated(Surrogate(), np.zeros((1, 10))), np.zeros(10)).points) == 20
     assert (choose.window, batches().window, batches(size=150).window, batches(window=2.0).window) == (20, 100, 150, 20)
 
 
@@ -224,8 +224,8 @@ def test_the_first_batch_is_known_before_a_run_for_every_kernel() -> None:
     for kernel, level, expected in (("rbf", 0.02, 6), ("matern", 0.1, 6), ("matern", 0.01, 10), ("quadratic", 0.02, 6)):
         surrogate = Surrogate(kernel=kernel)  # type: ignore[arg-type]
         choose = Batches(surrogate, Placing(), np.full(5, -2.0), np.full(5, 2.0), level, None)
-        chosen = choose.chosen(Evaluated(surrogate, np.empty((0, 5))), np.zeros(5))
-        assert choose.first() == len(chosen.points) == expected
+        chosen = choose.next_batch(Evaluated(surrogate, np.empty((0, 5))), np.zeros(5))
+        assert choose.first_size() == len(chosen.points) == expected
     nothing = Batches(Surrogate(), Placing(design="joint"), np.zeros(2), np.ones(2), 0.02, 3)
     everything = Evaluated(Surrogate(relative_noise=1e-10), np.empty((0, 2))).at(np.full(2, 0.5)).trial(np.eye(2))
     assert len(nothing._moved(everything, everything.trial(np.empty((0, 2)))).points) == 0

@@ -1,7 +1,8 @@
 """Private mirror descent for saddle points, by sampling vertices (González, Guzmán, Paquette 2024, arXiv 2403.02912).
 
-Both players run exponential weights on the scores of their vertices, and only vertices drawn from these weights are
-ever released. Such a draw is the exponential mechanism: playing the game pays for the privacy.
+Both players run exponential weights: the score of a vertex is the running sum of its coordinate of -∇ₓF for x and of
+∇ᵧF for y, and its weight is proportional to exp(τ × score), with the step size τ. Only vertices drawn from these
+weights are ever released, and such a draw is the exponential mechanism: playing the game pays for the privacy.
 """
 
 import dataclasses
@@ -39,17 +40,21 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def frequencies(indices: np.ndarray, d: int) -> np.ndarray:
-    """Return (R, d) the share of each vertex among the draws (R, K); entries -1 are no draws."""
+    """Return (R, d) the average of K drawn vertices: the share of each of the d vertices among the draws.
+
+    indices : (R, K) of the drawn vertices; -1 fills the places of a replicate that drew fewer.
+    """
     replicates = len(indices)
-    cells = (indices + d * np.arange(replicates)[:, None])[indices >= 0]
+    cells = (indices + d * np.arange(replicates)[:, None])[indices >= 0]  # one count for all replicates, d cells each
     counts = np.bincount(cells, minlength=replicates * d).reshape(replicates, d)
     return counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
 
 
 class VertexSampling(planning.GameAlgorithm[Game]):
-    """Stochastic mirror descent with vertex sampling (Algorithm 1): x_{t+1} ∝ x_t exp(-τ g_t), g_t at drawn vertices.
+    """Stochastic mirror descent with vertex sampling (Algorithm 1): x_{t+1} ∝ x_t exp(-τ g_t).
 
-    The output is the average of the drawn vertices. Without privacy the weights themselves are played.
+    The gradient g_t is that at the averages of K vertices that each player draws from its weights x_t, y_t. The output
+    is the average of all drawn vertices. Without privacy the weights themselves are played.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.vertex_sampling"
@@ -93,7 +98,7 @@ class VertexSampling(planning.GameAlgorithm[Game]):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Hue and dash of its lines. Rows per round, accounting and output change the dash, as they change the name."""
+        """Hue and dash of its lines, as indices. The settings that change the method's name change the dash, too."""
         if self.as_in_the_paper:
             return self.hue, 3
         if self.output == "fresh":
@@ -103,17 +108,20 @@ class VertexSampling(planning.GameAlgorithm[Game]):
     # ---------------------------------------------------------------------------------------------------------- plan
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with the largest step sizes for which the budget pays, T rounds and K draws per player and
+        round."""
         rounds, draws, notes = self.size(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
         row_weights = planning.weights(facts, rounds, self.batching)
         split = self.shares(facts, draws, budget.pure)
-        factor = 2 if self.output == "fresh" else 1
+        factor = 2 if self.output == "fresh" else 1  # fresh output takes as many draws as the game
         total_draws = draws[0] * factor, draws[1] * factor
-        largest = [math.inf, math.inf]  # privacy sets no limit where nothing is paid
+        largest = [math.inf, math.inf]  # step sizes of x and y; privacy is no limit for a player that pays nothing
         if budget.private:
             caps = planning.private_steps(facts, budget, row_weights, total_draws, split, self.accounting, rounds)
             largest = [cap if share else math.inf for cap, share in zip(caps, split, strict=True)]
         steps = [self.step_size(facts, rounds, p, self.relative_step * step) for p, step in enumerate(largest)]
+        # Bounded range η = 2 osc τ w of a draw in each round, with w the largest weight of a row (THEORY.md, 4.1).
         ranges = tuple(
             2 * oscillation * step * row_weights if budget.private and share else np.zeros(rounds)
             for oscillation, step, share in zip((facts.oscillation_x, facts.oscillation_y), steps, split, strict=True)
@@ -146,33 +154,42 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         )
 
     def shares(self, facts: GameFacts, draws: tuple[int, int], pure: bool) -> tuple[float, float]:
-        """Return the shares of ρ of the two players: as set, or the best by the bound. pure : True for pure ε."""
+        """Return the shares of the budget (in ρ) of x and y: as set, or those with the smallest bound on the gap.
+
+        draws : (K_x, K_y). pure : True for a budget in pure ε.
+        """
         return planning.shares(facts, self.own_share, draws, pure)
 
     @property
     def own_share(self) -> float | None:
-        """Share of x as set; None for the best one by the bound."""
+        """Share of player x as set; None if the split with the smallest bound is to be used."""
         return None if self.split == "bound" else self.share_x
 
     @property
     def each_draws(self) -> tuple[int, int]:
-        """(K_x, K_y) as set."""
+        """Draws (K_x, K_y) per round, as set."""
         return self.draws, self.draws if self.draws_y is None else self.draws_y
 
     def size(self, facts: GameFacts, budget: Budget) -> tuple[int, tuple[int, int], tuple[str, ...]]:
-        """Return rounds T, draws (K_x, K_y), and a note on each that is less than the bound or the theorem takes."""
+        """Return the rounds T, the draws (K_x, K_y) per round, and notes.
+
+        T and K are those of the setting `parameters`: as set, by the bound, or by a theorem. There is a note for each
+        that the bound or the theorem asks to be larger than the settings allow.
+        """
         set_draws = self.each_draws
         if self.parameters == "own" or not budget.private:
             return self.iterations, set_draws, ()
+
         if self.parameters in ("practice", "bound"):
             split = tuple(share for share in self.shares(facts, set_draws, budget.pure) if share)
-            paying = tuple(p for p in planning.players(facts, set_draws) if p.oscillation > 0)
+            paying = tuple(player for player in planning.players(facts, set_draws) if player.oscillation > 0)
             batching: theory.Batching = "full_batch" if self.batching == "full" else "single_pass"
             optimum = theory.closed_form_optimum(paying, split, budget.about_rho(budget.amount), facts.n, batching)
             best = optimum.practical_rounds if self.parameters == "practice" else round(optimum.rounds)
             best = min(max(2, best), facts.n)
             rounds = min(best, self.iterations)
             return rounds, set_draws, planning.cut_short("The bound", "T", best, rounds, ROUNDS_END)
+
         setting = self.theorem(facts, planning.stated_for_approximate(budget, "The theorem", facts))
         assert setting.rounds is not None and setting.draws is not None
         rounds, draws = min(setting.rounds, self.iterations), min(setting.draws, planning.MOST_DRAWS)
@@ -181,7 +198,8 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return rounds, (draws, draws), notes
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
-        """Return the setting of the theorem that chooses T and K. Raise UserError if it is about another problem."""
+        """Return the setting of the theorem that `parameters` names, which has T and K. Raise UserError if the theorem
+        is about another problem."""
         if self.parameters == "synthetic":
             raise UserError(
                 "Theorem G.1 is about synthetic data. Choose Theorem 4.1 or 4.2, or set T and K yourself.",
@@ -190,31 +208,41 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         return rates.sampling_setting(planning.sizes(facts, budget), self.parameters)  # type: ignore[arg-type]
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """Return a player's step size: `largest`, up to which privacy allows it; if that is infinite, because nothing
-        is paid, the step of `planning.free_step`."""
+        """Return the step size of a player (0: x, 1: y).
+
+        largest : the step size that the budget allows, which is used; infinite if privacy is no limit, and then the
+        step is `planning.free_step`.
+        """
         return largest if largest < math.inf else planning.free_step(facts, rounds, player)
 
     def _open_events(self, facts: GameFacts, rounds: int) -> tuple[tuple[Event, ...], np.ndarray]:
-        """Return the events without privacy and the rounds they are charged at: each player with a choice releases its
-        weights without noise in every round."""
-        count = sum(d > 1 for d in (facts.d_x, facts.d_y))
-        return (Laplace(math.inf),) * (count * rounds), np.repeat(np.arange(1, rounds + 1), count)
+        """Return the events of a run without privacy, and the rounds they are charged at.
+
+        Each player with a choice releases its weights in every round; Laplace noise with ε = ∞ is no noise.
+        """
+        releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
+        events = (Laplace(math.inf),) * (releases_per_round * rounds)
+        return events, np.repeat(np.arange(1, rounds + 1), releases_per_round)
 
     # ----------------------------------------------------------------------------------------------------------- run
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Play the rounds for all R replicates, and yield a snapshot after each, with the averages of the drawn
+        vertices."""
         check_facts(problem, plan.facts)
         facts, draws = problem.facts, (int(plan.resolved["draws"]), int(plan.resolved["draws_y"]))
         batch = int(plan.rows[0])
         scores, events = Scores(problem, mechanisms.replicates), iter(plan.events)
         start = facts.uniform(mechanisms.replicates)
+        # Sums over the rounds, of x and of y: of the drawn vertices, which are released, and of the secret weights.
         released, hidden = [np.zeros_like(v) for v in start], [np.zeros_like(v) for v in start]
         with_internal = self.has_internal(facts)
         yield _snapshot(0, start, start, with_internal)
         for t in range(1, plan.iterations + 1):
-            weight = float(plan.schedule["row_weight"][t - 1])
+            row_weight = float(plan.schedule["row_weight"][t - 1])
+            queries = (scores.x(row_weight), scores.y(row_weight))
             played = []
-            for p, (query, name) in enumerate(zip((scores.x(weight), scores.y(weight)), "xy", strict=True)):
+            for p, (query, name) in enumerate(zip(queries, "xy", strict=True)):
                 logits = plan.schedule[f"step_size_{name}"][t - 1] * query.value
                 pays = plan.schedule[f"range_{name}"][t - 1] > 0 or not plan.budget.private
                 event = next(events) if pays and query.value.shape[1] > 1 else None
@@ -236,10 +264,11 @@ class VertexSampling(planning.GameAlgorithm[Game]):
         event: Event | None,
         draws: int,
     ) -> Pair:
-        """Return (R, d) the strategy that is played and the one that enters the output, from K draws of vertices.
+        """Return two strategies (R, d) of one player: the one that is played, at which the next gradient is taken, and
+        the one that enters the output. Both are averages of `draws` vertices.
 
-        logits, strategy : (R, d) log weights, and weights that sum to 1. event : pays for the draws; None if they are
-        free.
+        query : the player's scores. logits, strategy : (R, d) logarithms of the weights up to a constant, and weights
+        that sum to 1. event : pays for the draws; None if they are free.
         """
         d = strategy.shape[1]
         if self._plays_all(query, event):
@@ -248,24 +277,29 @@ class VertexSampling(planning.GameAlgorithm[Game]):
             weights = mechanisms.laplace(Query(strategy, 2.0, "l1"), event)
             return weights, weights
         total_draws = draws * (2 if self.output == "fresh" else 1)
-        # Draws by scores without any rows, or of a player that needs no data, are free.
+        # Draws are free in the first round, when no row is in the scores, and for a player that needs no data.
         indices = mechanisms.sample(logits, total_draws) if event is None else mechanisms.exponential(query, event)
+        # The last draws are the first ones, too, unless the output is drawn afresh.
         return frequencies(indices[:, :draws], d), frequencies(indices[:, -draws:], d)
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
-        """Return True if a player plays its weights themselves and draws no vertices."""
+        """Return True if a player plays its weights themselves and draws no vertices. Arguments as in `_play`."""
         return False
 
 
 def _snapshot(t: int, released: Pair, hidden: Pair, with_internal: bool) -> Snapshot:
+    """Return the snapshot after round t. released, hidden : averages of the drawn vertices and of the secret weights;
+    the latter are part of the snapshot, for diagnostics, if `with_internal`."""
     internal = {"x": hidden[0], "y": hidden[1]} if with_internal else {}
     return Snapshot(t, {"x": released[0], "y": released[1]}, internal=internal)
 
 
 class SyntheticData(VertexSampling):
-    """Statistical synthetic data (Algorithm 5): y looks for badly answered queries, x draws rows that answer them.
+    """Statistical synthetic data (Algorithm 5): y draws queries that the synthetic data answer badly, x draws rows that
+    improve these answers.
 
-    Only y's draws touch data, so all of x, histogram and rows, is private.
+    x is a distribution over all possible rows, a histogram. Its gradients depend on y's draws only, which are private,
+    so x's weights and its drawn rows are private at no further cost.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.synthetic_data"
@@ -282,7 +316,7 @@ class SyntheticData(VertexSampling):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Hue and dash of its lines; drawn rows have another dash than the histogram."""
+        """Hue and dash of its lines, as indices; drawn rows have another dash than the histogram."""
         return self.hue, int(self.release == "rows")
 
     def has_internal(self, facts: GameFacts) -> bool:
@@ -290,6 +324,7 @@ class SyntheticData(VertexSampling):
         return False
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan of vertex sampling. Raise UserError unless the problem is synthetic data."""
         if facts.oscillation_x > 0 or facts.d_x == 1:
             raise UserError(
                 "This method draws synthetic rows, so it needs the problem 'Synthetic data'.",
@@ -298,7 +333,7 @@ class SyntheticData(VertexSampling):
         return super().plan(facts, budget)
 
     def theorem(self, facts: GameFacts, budget: ApproximateDP) -> rates.Setting:
-        """Return the setting of Theorem G.1, for d_x cells and half as many queries as y has signed ones."""
+        """Return the setting of Theorem G.1, for d_x cells and d_y/2 queries: y has each query with both signs."""
         if self.parameters != "synthetic":
             raise UserError(
                 "Theorems 4.1 and 4.2 are about players who both read data. For synthetic data choose Theorem G.1, or "
@@ -308,22 +343,30 @@ class SyntheticData(VertexSampling):
         return rates.synthetic_setting(facts.n, facts.d_x, facts.d_y // 2, budget.epsilon, budget.delta)
 
     def step_size(self, facts: GameFacts, rounds: int, player: int, largest: float) -> float:
-        """Return the largest step that privacy allows y, from which the histogram gains even if it is long. x needs no
-        data: 2 √(ln d/T), and without privacy y takes twice that."""
-        free = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
-        return free if largest == math.inf else largest
+        """Return the step size of a player (0: x, 1: y).
+
+        y takes the largest step that the budget allows, as even long ones improve the histogram. Where privacy is no
+        limit, which is always so for x, the step is 2 √(ln d_x/T) for x and 4 √(ln d_y/T) for y.
+        """
+        unlimited = (2 + 2 * player) * math.sqrt(math.log((facts.d_x, facts.d_y)[player]) / rounds)
+        return unlimited if largest == math.inf else largest
 
     def _plays_all(self, query: Query, event: Event | None) -> bool:
+        """Return True for x if the histogram is released: its weights are private, and less noisy than drawn rows."""
         return event is None and self.release == "histogram" and query.sensitivity == 0
 
 
-CONFIDENCE = 0.95  # of the released bound, over its own noise
+CONFIDENCE = 0.95  # probability, over the certificate's own noise, that the released bound is above the true gap
 CERTIFIED_GAP = Metric("certified_gap", "Certified duality gap", released=True, scale="log", headline=4)
 
 
 class CertifiedSampling(planning.GameAlgorithm[Game]):
-    """Vertex sampling with all rows that also releases the gap of its output, with noise (THEORY.md, section 10.5): a
-    bound that holds for these data with 95 % confidence."""
+    """Vertex sampling with all rows that also releases an upper bound on the gap of its output (THEORY.md, section
+    10.5).
+
+    A share of the budget pays for releasing the gap with noise, once, after the last round. A margin is added, so that
+    the sum is above the true gap with 95 % confidence.
+    """
 
     kind: ClassVar[str] = "families.mirror_descent.certified_sampling"
     title: ClassVar[str] = "Vertex sampling with a certificate"
@@ -347,13 +390,15 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
 
     @property
     def play(self) -> VertexSampling:
-        """Method whose output is certified."""
+        """Vertex sampling with the settings that it shares with this method: its output is certified."""
         return VertexSampling().adopting(dict(self))
 
     def has_internal(self, facts: GameFacts) -> bool:
         return self.play.has_internal(facts)
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan of vertex sampling with a part of the budget, and one more release after the last round, of
+        the gap."""
         planning.refuse_without_privacy(budget, self.title)
         if not facts.gap_change:
             raise UserError(
@@ -361,9 +406,10 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
                 "“Strategies against groups”.",
                 title="Algorithm and problem do not fit",
             )
-        rest = budget.share(1 - self.certificate_share, facts.released)
-        with_prior = rest.of(rest.amount + rest.cost(facts.released))  # the plan of the game subtracts the latter again
-        game_plan = self.play.plan(facts, with_prior)
+        game_budget = budget.share(1 - self.certificate_share, facts.released)
+        # `share` subtracts the cost of releases before the run. The plan of the game will, too, so it is added here.
+        with_releases = game_budget.of(game_budget.amount + game_budget.cost(facts.released))
+        game_plan = self.play.plan(facts, with_releases)
         event = certifying_event(budget.share(self.certificate_share, facts.released))
         scale, rounds = noise_scale(event, facts.gap_change / facts.n), game_plan.iterations
         return dataclasses.replace(
@@ -371,30 +417,36 @@ class CertifiedSampling(planning.GameAlgorithm[Game]):
             budget=budget,
             terms=ledger.FixedEvents((*game_plan.events, event)),
             charged_at=np.append(game_plan.charged_at, rounds),
-            noise={"gap": np.where(np.arange(1, rounds + 1) < rounds, 0.0, scale)},
+            noise={"gap": np.where(np.arange(1, rounds + 1) < rounds, 0.0, scale)},  # in the last round only
             resolved={**game_plan.resolved, "certificate_width": upper_quantile(event, scale)},
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run vertex sampling, and release the bound on the gap of its output with the last snapshot; NaN before."""
         bound = np.full(mechanisms.replicates, np.nan)
-        lost = np.zeros(mechanisms.replicates, dtype=bool)
+        lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
         for snapshot in self.play.run(problem, plan, mechanisms):
             if snapshot.iteration == plan.iterations and np.isnan(bound).all():
                 event = plan.events[-1]
                 norm: releases.Norm = "l1" if isinstance(event, events.Laplace) else "l2"
                 gap = problem.gap(snapshot.output["x"], snapshot.output["y"], norm)
-                noisy = (mechanisms.laplace if isinstance(event, events.Laplace) else mechanisms.gaussian)(gap, event)
-                bound = np.maximum(noisy + plan.resolved["certificate_width"], 0.0)
-                lost = ~(np.abs(noisy) < DIVERGED)
+                release = mechanisms.laplace if isinstance(event, events.Laplace) else mechanisms.gaussian
+                noisy_gap = release(gap, event)
+                bound = np.maximum(noisy_gap + plan.resolved["certificate_width"], 0.0)
+                lost = ~(np.abs(noisy_gap) < DIVERGED)
             status = divergence_status(lost) or snapshot.status
             yield dataclasses.replace(snapshot, released={CERTIFIED_GAP.name: bound}, status=status)
 
 
 def certifying_event(part: Budget) -> events.Event:
-    """Return one release that costs a part of a budget (`Budget.share`): Laplace noise for pure ε, else Gaussian."""
+    """Return the event of one release that spends all of `part`, a part of a budget (`Budget.share`): with Laplace
+    noise under pure ε, else with Gaussian noise."""
     return events.Laplace(part.amount) if part.pure else events.Gaussian(math.sqrt(2 * part.gaussian_rho(part.amount)))
 
 
 def upper_quantile(event: events.Event, scale: float) -> float:
-    """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`."""
-    return scale * (-math.log(2 * (1 - CONFIDENCE)) if isinstance(event, events.Laplace) else float(ndtri(CONFIDENCE)))
+    """Return the amount that, added to a noisy gap, makes it exceed the true gap with probability `CONFIDENCE`: that
+    quantile of the noise of an event (Laplace or Gaussian). scale : of the noise."""
+    is_laplace = isinstance(event, events.Laplace)
+    standard_quantile = -math.log(2 * (1 - CONFIDENCE)) if is_laplace else float(ndtri(CONFIDENCE))
+    return scale * standard_quantile

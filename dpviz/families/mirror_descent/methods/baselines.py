@@ -1,5 +1,5 @@
-"""Baselines of vertex sampling: best responses, a reference without privacy, a noisy payoff matrix, MWEM, and noisy
-marginal tables."""
+"""Other methods, to compare vertex sampling with: best responses, a tuned reference without privacy, a noisy payoff
+matrix; and for synthetic data MWEM and noisy marginal tables."""
 
 import math
 from abc import abstractmethod
@@ -27,11 +27,12 @@ from dpviz.specification import choice, number
 
 
 class BestResponses(planning.GameAlgorithm[Game]):
-    """Private fictitious play (Brown 1951): in turn, x first, each player draws a vertex by the exponential mechanism
-    against the average of the other's vertices, uniform at first.
+    """Private fictitious play (Brown 1951): the players take turns, x first, and draw a vertex that is good against the
+    average of the other's vertices so far.
 
-    A single player draws every time, against the average of its own vertices. The averages are output. All rows enter
-    every draw, so all cost the same.
+    The averages begin at uniform strategies and are the output. The exponential mechanism draws, with the gradient at
+    the averages as utilities. If there is only one player, it draws in every round, by the gradient at the average of
+    its own vertices. All rows enter every draw, so all draws cost the same.
     """
 
     sparse: ClassVar[bool] = True
@@ -41,7 +42,7 @@ class BestResponses(planning.GameAlgorithm[Game]):
         return False
 
     def vertices(self, plan: Plan) -> float:
-        """Return the number of vertices in the average of one of two players after half of the rounds."""
+        """Return the number of vertices in a player's average after half of the rounds, if two players take turns."""
         return max(1.0, plan.iterations / 4)
 
     @abstractmethod
@@ -49,11 +50,14 @@ class BestResponses(planning.GameAlgorithm[Game]):
         """Return the total number of vertices that are drawn."""
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one draw per round, all of the same cost. Raise UserError for synthetic data."""
         count = self.count()
         turns = self._turns(facts)
-        private = budget.private
-        eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released) if private else 0.0
-        event: events.Event = events.ExpMech(eta) if private else events.Laplace(math.inf)
+        if budget.private:
+            eta = calibration.calibrate_selections(budget, np.ones(1), count, facts.released)
+            event: events.Event = events.ExpMech(eta)
+        else:
+            eta, event = 0.0, events.Laplace(math.inf)  # no noise
         return Plan.fixed(
             facts,
             budget,
@@ -65,7 +69,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
         )
 
     def _turns(self, facts: GameFacts) -> list[int]:
-        """Return the player that draws in each round, 0: x, 1: y. Raise UserError if a player's scores need no data."""
+        """Return the player that draws in each round (0: x, 1: y). Raise UserError if a player with a choice reads no
+        data, as in synthetic data."""
         players = [p for p, d in enumerate((facts.d_x, facts.d_y)) if d > 1]
         if any((facts.oscillation_x, facts.oscillation_y)[p] == 0 for p in players):
             raise UserError(
@@ -76,15 +81,17 @@ class BestResponses(planning.GameAlgorithm[Game]):
         return [players[t % len(players)] for t in range(self.count())]
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Draw in turn for all R replicates, and yield the averages of the drawn vertices after each draw."""
         check_facts(problem, plan.facts)
         facts = problem.facts
-        changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]
+        changes = [2 * osc / facts.n for osc in (facts.oscillation_x, facts.oscillation_y)]  # of utilities, by one row
         counts = [0, 0]  # draws of each player
         averages: Pair = facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": averages[0], "y": averages[1]})
         for t, (player, event) in enumerate(zip(self._turns(facts), plan.events, strict=True)):
-            # All replicates begin at the same point, whose gradient may be expensive.
-            g_x, g_y = problem.gradients(*(averages if t else facts.uniform(1)))
+            # All replicates begin at the same point, whose gradient may be expensive: it is computed once.
+            points = facts.uniform(1) if t == 0 else averages
+            g_x, g_y = problem.gradients(*points)
             utilities = np.broadcast_to((-g_x, g_y)[player], averages[player].shape)
             if isinstance(event, events.Laplace):  # no privacy: the best response itself
                 best = mechanisms.laplace(releases.Query(utilities, changes[player], "l1"), event).argmax(axis=1)
@@ -98,7 +105,8 @@ class BestResponses(planning.GameAlgorithm[Game]):
 
 
 class TwoDraws(BestResponses):
-    """Best responses with one draw each, x against uniform y, then y against that x: the simplest private play."""
+    """Best responses with one draw of each player, x against uniform y, then y against the drawn x: the simplest
+    private play."""
 
     kind: ClassVar[str] = "families.mirror_descent.two_draws"
     title: ClassVar[str] = "Two draws"
@@ -109,7 +117,7 @@ class TwoDraws(BestResponses):
 
 
 class FictitiousPlay(BestResponses):
-    """Best responses with many draws, whose averages approach an equilibrium that needs mixing."""
+    """Best responses with many draws, whose averages can approach an equilibrium in mixed strategies."""
 
     kind: ClassVar[str] = "families.mirror_descent.fictitious_play"
     title: ClassVar[str] = "Fictitious play"
@@ -123,16 +131,17 @@ class FictitiousPlay(BestResponses):
         return self.responses
 
 
-STEPS = 2.0 ** np.arange(-4, 8)  # × 1/L₁
+STEPS = 2.0 ** np.arange(-4, 8)  # step sizes of the tuned reference, as multiples of 1/L₁
 
 
 class TunedReference(planning.GameAlgorithm[Game]):
-    """Reference without privacy: the best strategies so far of several runs side by side.
+    """Reference without privacy: several methods run side by side, and the best strategies that any of them has found
+    so far are the output.
 
-    Optimistic mirror descent (Rakhlin, Sridharan 2013) with 12 step sizes, and predictive regret matching (Farina,
-    Kroer, Sandholm 2021), which has none. In rounds 1, 2, 4, ... their last strategies and their averages (weights t)
-    are compared by the duality gap on the data, player by player. That is tuning on the data, which no private method
-    may do; here nothing is private. Deterministic: all replicates are alike.
+    The methods are optimistic mirror descent (Rakhlin, Sridharan 2013) with 12 step sizes, and predictive regret
+    matching (Farina, Kroer, Sandholm 2021), which has none. In rounds 1, 2, 4, ... their last strategies and their
+    averages, with weight t in round t, are compared by the duality gap on the data, player by player. That is tuning on
+    the data, which no private method may do; here nothing is private. It is deterministic, so all replicates are alike.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.reference"
@@ -141,28 +150,32 @@ class TunedReference(planning.GameAlgorithm[Game]):
     rounds: int = number(256, 1, 4096, label="Rounds of the reference", scale="log", help="Of every run that is tried.")
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan without privacy. Raise UserError if there is a budget."""
         if budget.private:
             raise UserError(
                 "The tuned reference chooses by the data, so it exists without privacy only. Choose a private method.",
                 title="No private version",
             )
-        count = sum(d > 1 for d in (facts.d_x, facts.d_y))  # releases in a round
+        releases_per_round = sum(d > 1 for d in (facts.d_x, facts.d_y))
         return Plan.fixed(
             facts,
             budget,
-            (Laplace(math.inf),) * (count * self.rounds),
-            charged_at=np.repeat(np.arange(1, self.rounds + 1), count),
+            (Laplace(math.inf),) * (releases_per_round * self.rounds),
+            charged_at=np.repeat(np.arange(1, self.rounds + 1), releases_per_round),
             iterations=self.rounds,
             resolved={"rounds": self.rounds},
             batch_size=np.full(self.rounds, facts.n),
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all methods side by side, and yield the best strategies so far after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         steps = STEPS[:, None] / (facts.smoothness or facts.lipschitz)
         start = facts.uniform(1)
-        strategies = facts.uniform(len(STEPS) + 1)  # of every run: one per step size, and regret matching
+        # Strategies of all methods in rows: mirror descent with each step size, and regret matching in the last row.
+        strategies = facts.uniform(len(STEPS) + 1)
+        # Of each player, with the same rows: sums of utilities, positive regrets, and sums of strategies with weight t.
         sums, regrets, totals = ([np.zeros_like(p) for p in strategies] for _ in range(3))
         yield Snapshot(0, dict(zip("xy", facts.uniform(mechanisms.replicates), strict=True)))
         best = _Best.of(problem, start)
@@ -173,19 +186,24 @@ class TunedReference(planning.GameAlgorithm[Game]):
                 sums[p] += utilities
                 gain = utilities - (utilities * strategies[p]).sum(axis=1, keepdims=True)
                 regrets[p] = np.maximum(regrets[p] + gain, 0.0)
-                # Both expect the last gradient once more: that is what makes them optimistic.
+                # Both methods expect the last gradient once more: that is what makes them optimistic.
                 descent = softmax(steps * (sums[p] + utilities)[:-1])
-                updated.append(np.vstack([descent, _shares(regrets[p] + gain)[-1:]]))
+                matching = _proportional(regrets[p] + gain)[-1:]
+                updated.append(np.vstack([descent, matching]))
                 totals[p] += t * updated[p]
             strategies = (updated[0], updated[1])
-            if t & (t - 1) == 0 or t == plan.iterations:
-                weight = t * (t + 1) / 2
-                candidates = [np.vstack([strategies[p], totals[p] / weight]) for p in range(2)]
+            is_power_of_two = t & (t - 1) == 0
+            if is_power_of_two or t == plan.iterations:
+                total_weight = t * (t + 1) / 2
+                candidates = [np.vstack([strategies[p], totals[p] / total_weight]) for p in range(2)]
                 best.consider(candidates)
             yield Snapshot(t, self._output(best.pair, mechanisms, plan, t))
 
     def _output(self, pair: Pair, mechanisms: Mechanisms, plan: Plan, t: int) -> dict[str, np.ndarray]:
-        """Return the best pair for all replicates; a player with a choice is charged as a release without noise."""
+        """Return the same pair of strategies (1, d) for all replicates, as the output of round t.
+
+        The strategy of a player with a choice goes through the mechanism, as a release without noise that is charged.
+        """
         events = iter(plan.events[int(np.searchsorted(plan.charged_at, t)) :])
         output = {}
         for name, strategy in zip("xy", pair, strict=True):
@@ -198,58 +216,65 @@ class TunedReference(planning.GameAlgorithm[Game]):
         return output
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Return the bytes of the runs side by side, once for all replicates, and of the replicates' outputs."""
+        """Return the bytes of the methods that run side by side, once for all replicates, and of the replicates'
+        outputs."""
         return (len(STEPS) + 1) * problem.replicate + 3 * 8.0 * replicates * plan.facts.d
 
 
 class _Best:
-    """Best strategy of each player so far.
+    """The best strategy of each player so far.
 
-    The gap is max_v F(x, v) - min_u F(u, y): the first part depends on x alone and the second on y alone, so candidates
-    of one player are compared with the other's strategy held fixed.
+    The gap is max_v F(x, v) - min_u F(u, y): the first part depends on x alone and the second on y alone. So candidates
+    of one player are compared by the gap while the other's strategy stays at the start.
+
+    pair : the best strategies of x and of y, (1, d) each.
     """
 
     def __init__(self, problem: Game, start: Pair) -> None:
         self._problem, self._start = problem, start
         self.pair = start
-        self._losses = [math.inf] * 2
+        self._gaps_to_beat = [math.inf] * 2  # of x and of y, the other's strategy at the start
 
     @classmethod
     def of(cls, problem: Game, start: Pair) -> "_Best":
         """Return a `_Best` that begins with `start`, whose duality gap both players' candidates have to beat."""
         best = cls(problem, start)
         (start_gap,) = best._gaps(*start)
-        best._losses = [float(start_gap)] * 2
+        best._gaps_to_beat = [float(start_gap)] * 2
         return best
 
     def consider(self, candidates: list[np.ndarray]) -> None:
-        """Keep the best of (k, d) candidates of each player, if it is better than the best so far."""
+        """Store the best of the candidates (k, d) of each player, if it is better than the best so far."""
         best = list(self.pair)
-        for p, rows in enumerate(candidates):
-            other = np.repeat(self._start[1 - p], len(rows), axis=0)
-            gaps = self._gaps(rows, other) if p == 0 else self._gaps(other, rows)
+        for p, strategies in enumerate(candidates):
+            other = np.repeat(self._start[1 - p], len(strategies), axis=0)
+            gaps = self._gaps(strategies, other) if p == 0 else self._gaps(other, strategies)
             index = int(gaps.argmin())
-            if gaps[index] < self._losses[p]:
-                self._losses[p], best[p] = float(gaps[index]), rows[[index]]
+            if gaps[index] < self._gaps_to_beat[p]:
+                self._gaps_to_beat[p], best[p] = float(gaps[index]), strategies[[index]]
         self.pair = (best[0], best[1])
 
     def _gaps(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return (k,) the duality gaps of k pairs of strategies."""
         return self._problem.evaluate({"x": x, "y": y})[DUALITY_GAP.name]
 
 
-def _shares(regrets: np.ndarray) -> np.ndarray:
-    """Return rows (k, d) that sum to 1, in proportion to the positive parts; uniform where there are none."""
+def _proportional(regrets: np.ndarray) -> np.ndarray:
+    """Return strategies (k, d), rows that sum to 1, in proportion to the positive parts of the regrets (k, d); uniform
+    where no regret is positive."""
     positive = np.maximum(regrets, 0.0)
     total = positive.sum(axis=1, keepdims=True)
     return np.where(total > 0, positive / np.where(total > 0, total, 1.0), 1 / regrets.shape[1])
 
 
-# Slices follow from these times per entry of a matrix: to draw, add and check its noise; to multiply it.
+# Declared seconds per entry of a matrix, from which the size of slices follows: to draw, add and check noise on it; to
+# multiply it.
 SECONDS_PER_NOISE, SECONDS_PER_PRODUCT = 30e-9, 0.6e-9
 
 
 class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
-    """Release of the whole payoff matrix with Gaussian noise; the noisy game is solved by exponential weights."""
+    """Release of the whole payoff matrix with Gaussian noise. Both players then run exponential weights on the noisy
+    matrix, which costs no further privacy."""
 
     kind: ClassVar[str] = "families.mirror_descent.noisy_payoffs"
     title: ClassVar[str] = "Noisy payoff matrix"
@@ -260,6 +285,8 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one release, in the first round. Raise UserError without a payoff matrix of moderate
+        size."""
         if not facts.payoff_bound:
             raise UserError(
                 "Only a bilinear game has a payoff matrix to release. Choose 'Matrix game' or 'Strategies against "
@@ -274,6 +301,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             )
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event, rounds = Gaussian(math.sqrt(2 * rho)), self.matrix_rounds
+        # A row moves each of the d_x d_y entries by up to 2 payoff_bound/n.
         scale = noise_scale(event, 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n)
         steps = [
             planning.bold_step(math.log(max(d, 2)), 2 * facts.payoff_bound, rounds) for d in (facts.d_x, facts.d_y)
@@ -284,7 +312,7 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
             (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=rounds,
-            noise={"payoffs": planning.once(scale, rounds)},
+            noise={"payoffs": planning.in_first_round(scale, rounds)},
             resolved={"rounds": rounds},
             step_size_x=np.full(rounds, steps[0]),
             step_size_y=np.full(rounds, steps[1]),
@@ -296,40 +324,44 @@ class NoisyPayoffs(planning.GameAlgorithm[MatrixGameProblem]):
         return super().memory(plan, replicates, problem) + 20.0 * (replicates * facts.d_x * facts.d_y)
 
     def run(self, problem: MatrixGameProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the noisy matrices of all R replicates, solve them, and yield the average strategies after each
+        round."""
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
         scores_x, scores_y, total_x, total_y = (np.zeros_like(v) for v in (x, y, x, y))
         yield Snapshot(0, {"x": x, "y": y})
         query = problem.payoffs(mechanisms.replicates)
-        payoffs, lost = np.empty(query.value.shape), np.zeros(mechanisms.replicates, dtype=bool)
-        parts = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
-        for part, batch in mechanisms.batch(plan.events[0]).split(parts):
+        payoffs = np.empty(query.value.shape)
+        lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates whose noise is beyond all bounds
+        replicate_slices = slices(mechanisms.replicates, payoffs[0].size * SECONDS_PER_NOISE)
+        for part, batch in mechanisms.batch(plan.events[0]).split(replicate_slices):
             payoffs[part] = batch.gaussian(query._replace(value=query.value[part]))
             lost[part] = ~(np.abs(payoffs[part]).max(axis=(1, 2)) < DIVERGED)
         payoffs[lost] = 0.0
         status, seconds = divergence_status(lost), problem.facts.d_x * problem.facts.d_y * SECONDS_PER_PRODUCT
         for t in range(1, plan.iterations + 1):
             total_x, total_y = total_x + x, total_y + y
-            against_y = sliced(_against_y, seconds, payoffs, y)
-            against_x = sliced(_against_x, seconds, payoffs, x)
-            scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * against_y
-            scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * against_x
+            payoffs_of_x = sliced(_payoffs_of_x, seconds, payoffs, y)
+            payoffs_of_y = sliced(_payoffs_of_y, seconds, payoffs, x)
+            scores_x = scores_x - plan.schedule["step_size_x"][t - 1] * payoffs_of_x
+            scores_y = scores_y + plan.schedule["step_size_y"][t - 1] * payoffs_of_y
             x, y = softmax(scores_x), softmax(scores_y)
             yield Snapshot(t, {"x": total_x / t, "y": total_y / t}, status=status)
 
 
-def _against_y(payoffs: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return (R, d_x) A y for each replicate's payoffs A (R, d_x, d_y)."""
+def _payoffs_of_x(payoffs: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return (R, d_x) A y, the payoffs of x's strategies against y, for each replicate's matrix A (R, d_x, d_y)."""
     return np.einsum("rjk,rk->rj", payoffs, y)
 
 
-def _against_x(payoffs: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Return (R, d_y) Aᵀx for each replicate's payoffs A (R, d_x, d_y)."""
+def _payoffs_of_y(payoffs: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return (R, d_y) Aᵀx, the payoffs of y's strategies against x, for each replicate's matrix A (R, d_x, d_y)."""
     return np.einsum("rjk,rj->rk", payoffs, x)
 
 
 class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
-    """MWEM (Hardt, Ligett, McSherry 2012): selects a badly answered query, measures it, corrects the histogram."""
+    """MWEM (Hardt, Ligett, McSherry 2012): each round selects a query that the histogram answers badly, by the
+    exponential mechanism, measures it with noise, and corrects the histogram by multiplicative weights."""
 
     kind: ClassVar[str] = "families.mirror_descent.multiplicative_weights"
     title: ClassVar[str] = "MWEM"
@@ -345,8 +377,8 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        """Return a plan with half of the budget to select and half to measure: in ε under pure ε (Laplace noise), else
-        in ρ or μ² (Gaussian noise)."""
+        """Return a plan that spends one half of the budget on selections and the other on measurements: halves of ε
+        under pure ε, where noise is Laplace, else of ρ or μ², where it is Gaussian."""
         _needs_marginals(facts)
         planning.refuse_without_privacy(budget, self.title)
         rounds = self.measured_queries
@@ -369,16 +401,17 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
         )
 
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Select, measure and correct in each round for all R replicates, and yield the histogram x after it."""
         check_facts(problem, plan.facts)
         replicates = mechanisms.replicates
         x, y = problem.facts.uniform(replicates)
         scores, total = np.zeros_like(x), np.zeros_like(x)
-        lost = np.zeros(replicates, dtype=bool)
+        lost = np.zeros(replicates, dtype=bool)  # replicates whose noise was beyond all bounds
         yield Snapshot(0, {"x": x, "y": y})
         for t in range(1, plan.iterations + 1):
             select, measure = plan.events[2 * t - 2 : 2 * t]
             answers = problem.answers(x)
-            selected = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]
+            selected = mechanisms.exponential(problem.selection_scores(answers), select)[:, 0]  # (R,) queries
             if isinstance(measure, Laplace):
                 measured = mechanisms.laplace(problem.answer(selected, "l1"), measure)
             else:
@@ -386,18 +419,19 @@ class MultiplicativeWeights(planning.GameAlgorithm[MarginalGame]):
             lost |= ~(np.abs(measured) < DIVERGED)
             rows = np.arange(replicates)
             error = np.where(lost, 0.0, measured - answers[rows, selected])
-            weights = np.zeros_like(answers)
-            weights[rows, selected] = error / 2
-            scores = scores + problem.transposed(weights)
+            correction = np.zeros_like(answers)
+            correction[rows, selected] = error / 2  # MWEM's step size
+            scores = scores + problem.transposed(correction)
             x = softmax(scores)
             total = total + x
             yield Snapshot(t, {"x": x if self.iterate == "last" else total / t, "y": y}, status=divergence_status(lost))
 
 
 class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
-    """Release of every marginal table with Gaussian noise; a histogram is fitted to them by exponential weights.
+    """Release of every marginal table with Gaussian noise; a histogram is then fitted to the noisy tables by
+    exponential weights.
 
-    By far the best method for few tables of few columns. The noise grows with the square root of the number of tables.
+    This is by far the best method for few tables of few columns. The noise grows with the square root of their number.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_marginals"
@@ -411,6 +445,7 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with one release of all tables, in the first round of the fit."""
         _needs_marginals(facts)
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         event = Gaussian(math.sqrt(2 * rho))
@@ -421,23 +456,26 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
             (event,),
             charged_at=np.ones(1, dtype=int),
             iterations=self.fitting_rounds,
-            noise={"tables": planning.once(scale, self.fitting_rounds)},
+            noise={"tables": planning.in_first_round(scale, self.fitting_rounds)},
             resolved={"rounds": self.fitting_rounds},
         )
 
     def run(self, problem: MarginalGame, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the noisy tables of all R replicates, and yield the fitted histogram x after each round of the
+        fit."""
         check_facts(problem, plan.facts)
         x, y = problem.facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": x, "y": y}, {"fit_error": np.full(mechanisms.replicates, np.nan)})
-        tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])
-        lost = ~(np.abs(tables).max(axis=1) < DIVERGED)
+        tables = mechanisms.gaussian(problem.marginal_tables(mechanisms.replicates), plan.events[0])  # (R, cells)
+        lost = ~(np.abs(tables).max(axis=1) < DIVERGED)  # replicates whose noise is beyond all bounds
         tables = np.where(lost[:, None], 0.0, tables)
         answers = problem.from_marginals(tables)
         scores, steps = np.zeros_like(x), np.full((mechanisms.replicates, 1), 1 / len(problem.marginals.tables))
         residuals = answers - problem.answers(x)
         for t in range(1, plan.iterations + 1):
-            # Gradient steps on ½ ‖A x - answers‖², whose curvature in the ℓ1 geometry is the number of tables, so that
-            # the first step is safe. Most later ones may be far longer: a step that does not help is halved.
+            # Gradient steps on ½ ‖A x - answers‖². Its curvature in the ℓ1 geometry is the number of tables, so the
+            # first step size is safe. Most later steps may be far longer: after a step that helps, the step size grows;
+            # one that does not help is undone, and the step size is halved.
             new_scores = scores + steps * problem.transposed(residuals)
             new_x = softmax(new_scores)
             new_residuals = answers - problem.answers(new_x)
@@ -450,7 +488,8 @@ class GaussianMarginals(planning.GameAlgorithm[MarginalGame]):
 
 
 def _needs_marginals(facts: GameFacts) -> None:
-    """Raise UserError unless the problem is that of marginal queries."""
+    """Raise UserError unless the problem is synthetic data for marginal queries, the only one where x has a choice and
+    reads no data."""
     if facts.oscillation_x > 0 or facts.d_x == 1:
         raise UserError(
             "This method answers marginal queries, so it needs the problem 'Synthetic data'.",

@@ -23,11 +23,11 @@ from dpviz.specification import choice, number
 
 
 class BiasReduced(planning.GameAlgorithm[Game]):
-    """Vertex sampling with gradients whose sampling bias is that of 2^{M+1} draws, though few are made (Algorithm 3).
+    """Vertex sampling whose gradients have the sampling bias of 2^(M+1) draws, though few draws are made (Algorithm 3).
 
-    A level N_t with P(N = k) ∝ 2^-k, k <= M, decides the numbers of draws and rows of a round: 2^{N+1} and B 2^N. The
-    levels need no data. A replicate ends when Σ 2^{N_t} would exceed U; the output is the average of one extra draw
-    per round.
+    Each round t has a random level N_t with P(N_t = k) ∝ 2^-k for k = 0..M. At level N a round makes 2^(N+1) draws for
+    its gradient and reads B 2^N rows of its own. The levels are drawn without data, before the first round, and a
+    replicate ends before Σ 2^(N_t) exceeds U. One more vertex is drawn in each round; the output is their average.
     """
 
     kind: ClassVar[str] = "families.mirror_descent.bias_reduced"
@@ -53,42 +53,47 @@ class BiasReduced(planning.GameAlgorithm[Game]):
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan, under a filter for the cost of the draws, because their number is random. Raise UserError
+        without a budget, or with fewer than U B rows."""
         planning.refuse_without_privacy(budget, self.title)
-        unit, level = self.rows_per_draw or facts.n // self.stop_level, theory.largest_level(self.stop_level)
+        unit = self.rows_per_draw or facts.n // self.stop_level  # B
+        level = theory.largest_level(self.stop_level)  # M
         if unit < 1 or unit * self.stop_level > facts.n:
             raise UserError(
                 f"U = {self.stop_level:,} units of B = {max(unit, 1):,} rows need more than n = {facts.n:,} rows. "
                 "Lower U or B.",
                 title="Not enough rows",
             )
-        draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, at most
-        weight = float(theory.oracle_weight(level)) / unit
+        max_draws = theory.bias_reduced_draws_bound(self.stop_level)  # of each player, in the whole run
+        row_weight = float(theory.oracle_weight(level)) / unit
         split = planning.shares(facts, None if self.split == "bound" else self.share_x, pure=budget.pure)
         oscillations = (facts.oscillation_x, facts.oscillation_y)
         if self.accounting == "paper":
-            paid = planning.stated_for_approximate(budget, "Proposition E.1", facts)
-            largest = rates.tau_paper_bias_reduced(self.stop_level, unit, paid.epsilon, paid.delta, facts.lipschitz)
-            tau = min(float(largest), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
+            remaining = planning.stated_for_approximate(budget, "Proposition E.1", facts)
+            epsilon, delta = remaining.epsilon, remaining.delta
+            cap = rates.tau_paper_bias_reduced(self.stop_level, unit, epsilon, delta, facts.lipschitz)
+            tau = min(float(cap), 1 / (facts.lipschitz * math.sqrt(self.stop_level)))
             steps = [self.relative_step * tau if share else 0.0 for share in split]
         else:
+            # A filter adds up what the draws cost, so it needs a budget in a currency in which costs add up.
             additive = budget.additive(facts.released)
-            caps = planning.private_steps(facts, additive, np.array([weight]), draws, split, "tight", 1)
+            caps = planning.private_steps(facts, additive, np.array([row_weight]), max_draws, split, "tight", 1)
             steps = [self.relative_step * cap for cap in caps]
-        allowed: dict[str, Event] = {
-            name: ExpMech(2 * osc * tau * weight)
+        allowed: dict[str, Event] = {  # one draw of each player that pays
+            name: ExpMech(2 * osc * tau * row_weight)
             for name, osc, tau in zip("xy", oscillations, steps, strict=True)
             if tau > 0
         }
         currency = budget.additive().currency or "rho"
         draw_price, rounds = sum(price(event, currency) for event in allowed.values()), self.stop_level
-        # In every round but the first, which needs no data, at most the oracle's draws at its highest level and one.
-        max_draws = np.minimum(draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
+        # Every round but the first, which needs no data, makes at most the draws of the highest level, and one more.
+        max_draws_so_far = np.minimum(max_draws, (2 ** (level + 1) + 1) * np.maximum(np.arange(-1, rounds), 0))
         return Plan.filtered(
             facts,
             budget,
-            Filter(currency, UNITS[currency].root(draw_price * draws), allowed),
+            Filter(currency, UNITS[currency].root(draw_price * max_draws), allowed),
             rounds,
-            worst_case=(draw_price * max_draws) ** (1 / UNITS[currency].power),
+            worst_case=(draw_price * max_draws_so_far) ** (1 / UNITS[currency].power),
             resolved={
                 "rows_per_draw": unit,
                 "level": level,
@@ -98,79 +103,91 @@ class BiasReduced(planning.GameAlgorithm[Game]):
             },
             step_size_x=np.full(rounds, steps[0] or planning.free_step(facts, rounds, 0)),
             step_size_y=np.full(rounds, steps[1] or planning.free_step(facts, rounds, 1)),
-            row_weight=np.full(rounds, weight),
+            row_weight=np.full(rounds, row_weight),
             batch_size=np.full(rounds, float(unit) * theory.mean_batches(level)),
         )
 
     def vertices(self, plan: Plan) -> float:
-        """Return the mean number of vertices in the oracle's four points."""
+        """Return the mean number of vertices in the four points at which the oracle takes gradients: the averages of
+        2^(N+1), 2^N and 2^N draws, and one draw, so (4 E 2^N + 1)/4."""
         return theory.mean_batches(int(plan.resolved["level"])) + 0.25
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Play the rounds of all replicates that have not ended, and yield a snapshot after each with the averages of
+        the released vertices."""
         check_facts(problem, plan.facts)
         assert isinstance(plan.terms, Filter)
         facts, replicates = problem.facts, mechanisms.replicates
         unit, level = int(plan.resolved["rows_per_draw"]), int(plan.resolved["level"])
-        weight = float(plan.schedule["row_weight"][0])
+        row_weight = float(plan.schedule["row_weight"][0])
         levels = self._levels(mechanisms, level)
-        scores = [Scores(problem, 1) for _ in range(replicates)]
-        used = np.zeros(replicates, dtype=int)  # units of B rows
+        scores = [Scores(problem, 1) for _ in range(replicates)]  # one each, as replicates read different rows
+        used_units = np.zeros(replicates, dtype=int)  # of B rows
+        # Sums over the rounds, of x and of y: of the released vertices, and of the secret weights.
         released = [np.zeros_like(v) for v in facts.uniform(replicates)]
         hidden = [np.zeros_like(v) for v in released]
         active = np.ones(replicates, dtype=bool)
-        count = np.zeros(replicates)
+        rounds_played = np.zeros(replicates)
         outputs, means, with_internal = facts.uniform(replicates), facts.uniform(replicates), self.has_internal(facts)
-        yield self._snapshot(0, outputs, means, mechanisms, used * unit, active, with_internal)
+        yield self._snapshot(0, outputs, means, mechanisms, used_units * unit, active, with_internal)
         for t in range(1, plan.iterations + 1):
-            rows = np.flatnonzero(active)
+            rows = np.flatnonzero(active)  # of the arrays with one row per replicate
             draws = 2 ** (levels[rows, t - 1] + 1) + 1  # the oracle's draws, and one for the output
             indices = []
             for p, name in enumerate("xy"):
-                queries = [(scores[r].x(weight), scores[r].y(weight))[p] for r in rows]
+                queries = [(scores[r].x(row_weight), scores[r].y(row_weight))[p] for r in rows]
                 values = np.concatenate([query.value for query in queries])
                 tau = plan.schedule[f"step_size_{name}"][t - 1]
                 hidden[p][rows] += softmax(tau * values)
                 event = plan.terms.allowed.get(name)
-                if event is None or t == 1:  # needs no data: nothing is charged
+                if event is None or t == 1:  # the scores need no data: nothing is charged
                     indices.append(mechanisms.sample(tau * values, draws, rows))
                 else:
                     indices.append(mechanisms.exponential(queries[0]._replace(value=values), event, draws, rows))
-                last = indices[p][np.arange(len(rows)), draws - 1]
-                released[p][rows] += frequencies(last[:, None], values.shape[1])
+                last_draw = indices[p][np.arange(len(rows)), draws - 1]
+                released[p][rows] += frequencies(last_draw[:, None], values.shape[1])
             for i, r in enumerate(rows):
                 checkpoint()
-                size = 2 ** int(levels[r, t - 1])
-                block = slice(int(used[r]) * unit, (int(used[r]) + size) * unit)
-                self._add(scores[r], [index[i, : 2 * size] for index in indices], level, size, facts, block)
-                used[r] += size
-            count[rows] += 1
-            share = np.maximum(count, 1)[:, None]
-            outputs, means = (released[0] / share, released[1] / share), (hidden[0] / share, hidden[1] / share)
+                size = 2 ** int(levels[r, t - 1])  # 2^N
+                block = slice(int(used_units[r]) * unit, (int(used_units[r]) + size) * unit)
+                oracle_draws = [player_indices[i, : 2 * size] for player_indices in indices]
+                self._add(scores[r], oracle_draws, level, size, facts, block)
+                used_units[r] += size
+            rounds_played[rows] += 1
+            count = np.maximum(rounds_played, 1)[:, None]
+            outputs, means = (released[0] / count, released[1] / count), (hidden[0] / count, hidden[1] / count)
             active = active & (levels[:, t] >= 0) if t < plan.iterations else np.zeros_like(active)
-            yield self._snapshot(t, outputs, means, mechanisms, used * unit, active, with_internal)
+            yield self._snapshot(t, outputs, means, mechanisms, used_units * unit, active, with_internal)
             if not active.any():
                 return
 
     def _add(
         self, scores: Scores, vertices: list[np.ndarray], level: int, size: int, facts: GameFacts, block: slice
     ) -> Pair:
-        """Add the oracle's gradient G to one replicate's scores (Algorithm 2), from 2^{N+1} draws per player:
-        C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), C = 2 - 2^-M."""
+        """Add the gradient of the bias-reduced oracle (Algorithm 2) to the scores of one replicate, and return it:
+        C 2^N (∇F(all) - ½ ∇F(odd) - ½ ∇F(even)) + ∇F(first), with C = 2 - 2^-M.
+
+        vertices : of x and of y, the indices of the 2^(N+1) drawn vertices; "all", "odd" and "even" are averages of all
+        and of every second one of them. level : M. size : 2^N. block : rows on which F is a mean.
+        """
         factor = theory.level_constant(level) * size
-        parts = (slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1))  # all, odd, even, first
-        points = [
-            tuple(frequencies(v[part][None], d) for v, d in zip(vertices, (facts.d_x, facts.d_y), strict=True))
-            for part in parts
-        ]
-        coefficients = (factor, -factor / 2, -factor / 2, 1.0)
-        return scores.add([(c, x, y) for c, (x, y) in zip(coefficients, points, strict=True)], block)
+        all_draws, odd, even, first = slice(None), slice(0, None, 2), slice(1, None, 2), slice(0, 1)
+        points = []
+        for coefficient, part in ((factor, all_draws), (-factor / 2, odd), (-factor / 2, even), (1.0, first)):
+            x = frequencies(vertices[0][part][None], facts.d_x)
+            y = frequencies(vertices[1][part][None], facts.d_y)
+            points.append((coefficient, x, y))
+        return scores.add(points, block)
 
     def _levels(self, mechanisms: Mechanisms, level: int) -> np.ndarray:
-        """Draw (R, U) the level N_t of every round, -1 after the last, before any data are touched."""
-        weights = np.log(theory.level_probabilities(level))
-        levels = mechanisms.sample(np.tile(weights, (mechanisms.replicates, 1)), self.stop_level)
-        used = np.concatenate([np.zeros((len(levels), 1)), np.cumsum(2**levels, axis=1)[:, :-1]], axis=1)
-        return np.where(used <= self.stop_level - 2**level, levels, -1)
+        """Draw (R, U) the level N_t of every round, with -1 after the last round of a replicate; needs no data.
+
+        level : M. A round is played if 2^M units of rows are left of U, as many as any level may need.
+        """
+        log_probabilities = np.log(theory.level_probabilities(level))
+        levels = mechanisms.sample(np.tile(log_probabilities, (mechanisms.replicates, 1)), self.stop_level)
+        used_before = np.concatenate([np.zeros((len(levels), 1)), np.cumsum(2**levels, axis=1)[:, :-1]], axis=1)
+        return np.where(used_before <= self.stop_level - 2**level, levels, -1)
 
     def _snapshot(
         self,
@@ -182,6 +199,8 @@ class BiasReduced(planning.GameAlgorithm[Game]):
         active: np.ndarray,
         with_internal: bool,
     ) -> Snapshot:
+        """Return the snapshot after round t. outputs, means : averages over the rounds of the released vertices and of
+        the secret weights, of x and of y; the latter are part of the snapshot if `with_internal`."""
         return Snapshot(
             t,
             {"x": outputs[0], "y": outputs[1]},

@@ -1,5 +1,5 @@
-"""Anytime vertex sampling and Frank-Wolfe for one player; and Gaussian noise on both players' gradients, the usual way:
-descent-ascent, and mirror descent."""
+"""Anytime vertex sampling and Frank-Wolfe, for one player; and two methods that add Gaussian noise to both players'
+gradients, as is usual: descent-ascent, and mirror descent."""
 
 import math
 from abc import abstractmethod
@@ -23,11 +23,11 @@ from dpviz.problems.base import Memory, check_facts
 from dpviz.problems.games.games import Game, GameFacts, Pair, Scores, project
 from dpviz.specification import choice, number
 
-MAX_STORED = 100_000_000  # numbers, 0.8 GB
+MAX_STORED = 100_000_000  # the most numbers that anytime sampling stores, 0.8 GB
 
 
-def one_player(facts: GameFacts, title: str) -> None:
-    """Raise UserError unless the second player has no choice."""
+def require_one_player(facts: GameFacts, title: str) -> None:
+    """Raise UserError if the second player has a choice. title : of the method."""
     if facts.d_y > 1:
         raise UserError(
             f"{title} minimises over one simplex and cannot play a game. Choose sparse regression or the portfolio.",
@@ -36,11 +36,14 @@ def one_player(facts: GameFacts, title: str) -> None:
 
 
 class AnytimeSampling(planning.GameAlgorithm[Game]):
-    """DP-SCO by anytime online-to-batch averages and lazy vertex refreshes (Algorithm 4), in a single pass.
+    """Private minimisation over a simplex in a single pass, by anytime online-to-batch averages and lazy refreshes of
+    vertices (Algorithm 4).
 
-    Gradients are those at an average of K vertices drawn from the mixture x̄_t of all weights so far, drawn anew only
-    in the first U rounds and every U-th after. A draw from the mixture picks one of its parts, independent of the data,
-    and then a vertex: it costs no more than a draw from that part (mixture lemma, section 4.3).
+    x̄_t is the mixture, that is the average, of the weights of all rounds so far. Gradients are taken at an average of K
+    vertices drawn from x̄_t, which are drawn anew only in the first U rounds and in every U-th round after. The output
+    is an average of K_out vertices drawn from x̄_T. To draw from the mixture is to pick one of its parts without any
+    data, and then a vertex from this part; so it costs no more than a draw from the part (mixture lemma, section 4.3 of
+    THEORY.md).
     """
 
     kind: ClassVar[str] = "families.mirror_descent.anytime_sampling"
@@ -76,22 +79,26 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
     relative_step: float = planning.RELATIVE_STEP
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        one_player(facts, self.title)
+        """Return the plan with the draws of the refreshes and of the output. Raise UserError for a game of two
+        players."""
+        require_one_player(facts, self.title)
         planning.refuse_without_privacy(budget, self.title)
         rounds, draws, refresh, output_draws, notes = self._sizes(facts, budget)
         batch = planning.batch_size(facts, rounds, "single")
-        # The first draw, from the uniform distribution, needs no data.
+        # The rounds with new draws, but for the first one, which draws from the uniform distribution and needs no data.
         paid_rounds = [t for t in range(2, rounds + 1) if t <= refresh or t % refresh == 0]
-        total = draws * len(paid_rounds) + output_draws
+        total_draws = draws * len(paid_rounds) + output_draws
         if self.accounting == "paper":
-            stated = planning.stated_for_approximate(budget, "Proposition F.1", facts)
-            cap = float(rates.tau_paper_anytime(batch, stated.epsilon, stated.delta, facts.lipschitz, total))
+            remaining = planning.stated_for_approximate(budget, "Proposition F.1", facts)
+            epsilon, delta = remaining.epsilon, remaining.delta
+            cap = float(rates.tau_paper_anytime(batch, epsilon, delta, facts.lipschitz, total_draws))
             tau = self.relative_step * min(cap, math.sqrt(facts.log_vertices / rounds) / facts.lipschitz)
         else:
             unit_range = np.array([2 * facts.oscillation_x / batch])  # of a draw at step size 1
-            tau = self.relative_step * calibration.calibrate_selections(budget, unit_range, total, facts.released)
+            tau = self.relative_step * calibration.calibrate_selections(budget, unit_range, total_draws, facts.released)
         eta = 2 * facts.oscillation_x * tau / batch
-        events = (*(planning.selections(eta, draws) for _ in paid_rounds), planning.selections(eta, output_draws))
+        refreshes = tuple(planning.selections(eta, draws) for _ in paid_rounds)
+        events = (*refreshes, planning.selections(eta, output_draws))
         refreshed, ranges = np.zeros(rounds), np.zeros(rounds)
         refreshed[[0, *(t - 1 for t in paid_rounds)]] = 1.0
         ranges[[*(t - 1 for t in paid_rounds), rounds - 1]] = eta  # the output is drawn in the last round
@@ -116,11 +123,12 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         )
 
     def _sizes(self, facts: GameFacts, budget: Budget) -> tuple[int, int, int, int, tuple[str, ...]]:
-        """Return T, K, U and K_out, and a note if T is less than that of the theorem."""
+        """Return the rounds T, draws K, refresh period U and output draws K_out, as set or by the theorem, and a note
+        if T is less than the theorem asks for."""
         if self.theorem == "own":
             return self.iterations, self.refresh_draws, self.refresh, self.output_draws, ()
-        stated = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
-        setting = rates.anytime_setting(planning.sizes(facts, stated), self.theorem)
+        remaining = planning.stated_for_approximate(budget, "Theorem 5.1", facts)
+        setting = rates.anytime_setting(planning.sizes(facts, remaining), self.theorem)
         assert setting.rounds and setting.draws and setting.refresh and setting.output_draws
         rounds = min(setting.rounds, self.iterations)
         notes = planning.cut_short(setting.theorem, "T", setting.rounds, rounds, "the rounds that are set end at")
@@ -130,11 +138,13 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         return plan.resolved["draws"]
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Return the bytes of a run, with the scores of all rounds and the utilities of all the draws of a round."""
+        """Return the bytes of a run, with the scores of all rounds and the utilities of all draws of a round."""
         stored = plan.iterations + max(plan.resolved["draws"], plan.resolved["output_draws"])
         return super().memory(plan, replicates, problem) + 8.0 * stored * replicates * plan.facts.d
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates; the output of a snapshot is the average of the vertices drawn last, after the last
+        round that of the output draws."""
         check_facts(problem, plan.facts)
         facts, replicates = problem.facts, mechanisms.replicates
         if plan.iterations * replicates * facts.d_x > MAX_STORED:
@@ -147,42 +157,50 @@ class AnytimeSampling(planning.GameAlgorithm[Game]):
         draws, output_draws = int(plan.resolved["draws"]), int(plan.resolved["output_draws"])
         scores, events = Scores(problem, replicates), iter(plan.events)
         x, y = facts.uniform(replicates)
-        past: list[np.ndarray] = []  # scaled scores of every round's weights, (R, d) each
-        mean, vertices, with_internal = np.zeros_like(x), x, self.has_internal(facts)
+        past_scores: list[np.ndarray] = []  # of every round so far, (R, d) each; its weights are softmax(τ × scores)
+        # Sum of the weights of all rounds so far, and the average of the vertices drawn last.
+        weight_sum, vertices, with_internal = np.zeros_like(x), x, self.has_internal(facts)
         yield Snapshot(0, {"x": x, "y": y}, internal={"x": x, "y": y} if with_internal else {})
         for t in range(1, plan.iterations + 1):
             tau = float(plan.schedule["step_size_x"][t - 1])
             query = scores.x(1 / batch)
-            past.append(query.value)
-            mean += softmax(tau * query.value)
+            past_scores.append(query.value)
+            weight_sum += softmax(tau * query.value)
             if plan.schedule["refreshed"][t - 1]:
-                if t == 1:
+                if t == 1:  # uniform weights need no data
                     indices = mechanisms.sample(tau * query.value, draws)
                 else:
-                    indices = mechanisms.exponential(_mixture(mechanisms, query, past, draws), next(events))
+                    indices = mechanisms.exponential(_mixture(mechanisms, query, past_scores, draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
             scores.add([(1.0, vertices, y)], slice((t - 1) * batch, t * batch))
-            if t == plan.iterations:
-                indices = mechanisms.exponential(_mixture(mechanisms, query, past, output_draws), next(events))
+            if t == plan.iterations:  # the output
+                indices = mechanisms.exponential(_mixture(mechanisms, query, past_scores, output_draws), next(events))
                 vertices = frequencies(indices, facts.d_x)
-            yield Snapshot(t, {"x": vertices, "y": y}, internal={"x": mean / t, "y": y} if with_internal else {})
+            internal = {"x": weight_sum / t, "y": y} if with_internal else {}
+            yield Snapshot(t, {"x": vertices, "y": y}, internal=internal)
 
 
-def _mixture(mechanisms: Mechanisms, query: Query, past: list[np.ndarray], draws: int) -> Query:
-    """Return utilities (R, draws, d) of draws from the mixture of all past weights; each draw picks its part of the
-    mixture independently of the data. past : scaled scores (R, d) of every round."""
-    parts = mechanisms.sample(np.zeros((mechanisms.replicates, len(past))), draws)
-    utilities = np.empty((*parts.shape, past[0].shape[1]))
-    for part in np.unique(parts):
-        replicates, indices = np.nonzero(parts == part)
-        utilities[replicates, indices] = past[part][replicates]
-    # One draw has the utilities of its part; the sensitivity of the latest sums covers those of all earlier ones.
+def _mixture(mechanisms: Mechanisms, query: Query, past_scores: list[np.ndarray], draws: int) -> Query:
+    """Return the query for draws from the mixture of the weights of all rounds so far; each draw picks a round at
+    random, without data, and has the utilities of that round.
+
+    query : of the latest round. Its sensitivity covers the earlier rounds, whose sums have no more rows. past_scores :
+    (R, d) utilities of every round. The value is (R, draws, d), or (R, d) for a single draw.
+    """
+    drawn_rounds = mechanisms.sample(np.zeros((mechanisms.replicates, len(past_scores))), draws)  # (R, draws)
+    utilities = np.empty((*drawn_rounds.shape, past_scores[0].shape[1]))
+    for round_index in np.unique(drawn_rounds):
+        replicates, positions = np.nonzero(drawn_rounds == round_index)
+        utilities[replicates, positions] = past_scores[round_index][replicates]
     return query._replace(value=utilities[:, 0] if draws == 1 else utilities)
 
 
 class FrankWolfe(planning.GameAlgorithm[Game]):
-    """Private Frank-Wolfe (Talwar, Thakurta, Zhang 2015), all rows in every round: u ← (1 - γ) u + γ e_j, γ = 2/(t+2),
-    vertex j by the exponential mechanism on -∂_j F(u)."""
+    """Private Frank-Wolfe (Talwar, Thakurta, Zhang 2015), for one player and with all rows in every round.
+
+    Round t = 0, 1, ... moves the strategy u towards a vertex: u ← (1 - γ) u + γ e_j with γ = 2/(t + 2). The exponential
+    mechanism draws the vertex j, with the utilities -∂_j F(u).
+    """
 
     kind: ClassVar[str] = "families.mirror_descent.frank_wolfe"
     title: ClassVar[str] = "Frank-Wolfe"
@@ -193,7 +211,8 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
     )
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
-        one_player(facts, self.title)
+        """Return the plan with one draw per round. Raise UserError for a game of two players."""
+        require_one_player(facts, self.title)
         rounds = self.chosen_vertices
         if budget.private:
             eta = calibration.calibrate_selections(budget, np.ones(1), rounds, facts.released)
@@ -210,25 +229,26 @@ class FrankWolfe(planning.GameAlgorithm[Game]):
         )
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates, and yield their strategies after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         x, y = facts.uniform(mechanisms.replicates)
         yield Snapshot(0, {"x": x, "y": y})
         for t, event in enumerate(plan.events):
             gradient, _ = problem.gradients(x, y)
-            if isinstance(event, Laplace):
-                best = mechanisms.laplace(Query(-gradient, 2 * facts.oscillation_x / facts.n, "l1"), event).argmax(
-                    axis=1
-                )
+            change = 2 * facts.oscillation_x / facts.n  # of utilities, by one row
+            if isinstance(event, Laplace):  # no privacy: the best vertex itself
+                vertices = mechanisms.laplace(Query(-gradient, change, "l1"), event).argmax(axis=1)
             else:
-                best = mechanisms.exponential(Query(-gradient, 2 * facts.oscillation_x / facts.n, "range"), event)[:, 0]
+                vertices = mechanisms.exponential(Query(-gradient, change, "range"), event)[:, 0]
             step = 2 / (t + 2)
-            x = (1 - step) * x + step * frequencies(best[:, None], facts.d_x)
+            x = (1 - step) * x + step * frequencies(vertices[:, None], facts.d_x)
             yield Snapshot(t + 1, {"x": x, "y": y})
 
 
 class NoisyGradients(planning.GameAlgorithm[Game]):
-    """Base of the gradient methods with Gaussian noise: releases both players' gradients, outputs averages."""
+    """Base of the two methods with Gaussian noise: every round releases both players' gradients with noise, and each
+    player steps along its own. The output is the average of the strategies of all rounds."""
 
     gradient_rounds: int | None = number(
         None,
@@ -241,23 +261,29 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
     batching: planning.Batching = choice("full", BATCHES, label="Rows per round", help=BATCHING)
     share_x: float = planning.SHARE_X
     split: planning.Split = planning.SPLIT
-    geometry: ClassVar[theory.Geometry]  # of its steps
+    geometry: ClassVar[theory.Geometry]  # of the method's steps
 
     def released_settings(self) -> str:
-        """Return the settings as JSON, without the split where it is even."""
+        """Return the settings that the releases depend on, as JSON; those of the split between the players only where
+        it is not even, so that even splits draw the noise that they had before these settings existed."""
         is_even = self.split == "own" and self.share_x == planning.EVEN
         return self.settings_without(("share_x", "split") if is_even else ())
 
     @abstractmethod
     def balanced_rounds(self, d: int, signal: float) -> float:
-        """Return the number of rounds that suits the noise; signal = n √ρ/L, d = vertices of the larger player."""
+        """Return a number of rounds at which the noise is not too large for the signal.
+
+        d : vertices of the larger player. signal : n √ρ/L, with L the largest change of a coordinate of one row's
+        gradient.
+        """
 
     @abstractmethod
     def step_size(self, d: int, rounds: int, noise: float) -> float:
-        """Return the step size of a player with d vertices; noise : its deviation on each coordinate of gradients."""
+        """Return the step size of a player with d vertices. noise : standard deviation on each coordinate of its
+        gradients."""
 
     def rounds(self, facts: GameFacts, budget: Budget) -> int:
-        """Return T: as set, or balanced and within 4 to 256."""
+        """Return the number of rounds T: as set; if it is not set, `balanced_rounds` within 4 to 256."""
         if self.gradient_rounds is not None:
             return self.gradient_rounds
         if not budget.private:
@@ -267,29 +293,34 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
 
     @abstractmethod
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
-        """Return the next strategies, and sums of scaled gradients; `gradients` are signed so that each player
-        maximises."""
+        """Return the strategies of the next round, and the sums of gradients times step sizes so far.
+
+        All arguments are pairs of x and y; each player steps along its gradient, so that of x has the opposite sign.
+        """
 
     def plan(self, facts: GameFacts, budget: Budget) -> Plan:
+        """Return the plan with equal noise in all rounds, of T releases with all rows or of T blocks in a single
+        pass."""
         rounds = self.rounds(facts, budget)
         batch = planning.batch_size(facts, rounds, self.batching)
-        uses = rounds if self.batching == "full" else 1  # of every row, which else is in one block only
+        is_single_pass = self.batching == "single"
+        uses = 1 if is_single_pass else rounds  # of every row: in a single pass it is in one block only
         rho = calibration.calibrate_gaussian(budget, np.ones(uses), facts.n, facts.n, facts.released)[0]
+        # L2 sensitivities of both gradients: one row moves each of the d coordinates by up to `change` / batch.
         changes = (facts.change_x * math.sqrt(facts.d_x) / batch, facts.change_y * math.sqrt(facts.d_y) / batch)
         share_x, share_y = self._shares(facts, rho, changes)
         releases = [Gaussian(math.sqrt(2 * share * rho)) for share in (share_x, share_y) if share]
-        event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))
+        event: Event = releases[0] if len(releases) == 1 else Seq(tuple(releases))  # of one round
         scales = [
             change / math.sqrt(2 * share * rho) if share else 0.0
             for change, share in zip(changes, (share_x, share_y), strict=True)
         ]
-        steps = [self.step_size(d, rounds, s) for d, s in zip((facts.d_x, facts.d_y), scales, strict=True)]
-        is_single = self.batching == "single"
+        steps = [self.step_size(d, rounds, scale) for d, scale in zip((facts.d_x, facts.d_y), scales, strict=True)]
         return Plan.fixed(
             facts,
             budget,
-            (Parallel((event,) * rounds),) if is_single else (event,) * rounds,
-            charged_at=np.ones(1, dtype=int) if is_single else None,
+            (Parallel((event,) * rounds),) if is_single_pass else (event,) * rounds,
+            charged_at=np.ones(1, dtype=int) if is_single_pass else None,
             iterations=rounds,
             batch_size=np.full(rounds, batch),
             noise={"x": np.full(rounds, scales[0]), "y": np.full(rounds, scales[1])},
@@ -299,24 +330,27 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
         )
 
     def _shares(self, facts: GameFacts, rho: float, changes: Sequence[float]) -> tuple[float, float]:
-        """Return the shares of ρ of the two players: as set, or with the smallest bound on the gap.
+        """Return the shares of ρ of the two players: as set, or those with the smallest bound on the gap.
 
-        rho : of a round. changes : L2 sensitivities of both players' gradients.
+        rho : cost of a round. changes : L2 sensitivities of both players' gradients.
         """
         if self.split == "own" or not planning.both_pay(facts) or not math.isfinite(rho):
             return planning.shares(facts, self.share_x)
-        noise = [change / math.sqrt(2 * rho) for change in changes]
-        return planning.shares(facts, theory.optimal_noisy_shares(planning.players(facts), noise, self.geometry)[0])
+        noise_of_all = [change / math.sqrt(2 * rho) for change in changes]  # if a player had all of ρ
+        best_x, _ = theory.optimal_noisy_shares(planning.players(facts), noise_of_all, self.geometry)
+        return planning.shares(facts, best_x)
 
     def run(self, problem: Game, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates, and yield the averages of their strategies after each round."""
         check_facts(problem, plan.facts)
         facts = problem.facts
         strategies = facts.uniform(mechanisms.replicates)
-        totals: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))
-        sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))
-        pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]
-        lost = np.zeros(mechanisms.replicates, dtype=bool)
+        totals: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # sums of strategies
+        sums: Pair = (np.zeros_like(strategies[0]), np.zeros_like(strategies[1]))  # of gradients times step sizes
+        pays = [share > 0 for share in planning.shares(facts, planning.EVEN)]  # of x and of y: the gradient reads data
+        lost = np.zeros(mechanisms.replicates, dtype=bool)  # replicates that have diverged
         yield Snapshot(0, {"x": strategies[0], "y": strategies[1]})
+        # In a single pass each round has a block of rows, and one event pays for all blocks.
         blocks = iter(mechanisms.blocks(plan.events[0], facts.n)) if isinstance(plan.events[0], Parallel) else None
         for t in range(1, plan.iterations + 1):
             batch = next(blocks) if blocks is not None else mechanisms.batch(plan.events[t - 1])
@@ -332,8 +366,9 @@ class NoisyGradients(planning.GameAlgorithm[Game]):
 
     @staticmethod
     def _released(queries: tuple[Query, Query], batch: Batch, pays: list[bool]) -> Pair:
-        """Return both players' gradients, with noise for those that pay."""
-        x, y = (batch.gaussian(query) if noisy else query.value for query, noisy in zip(queries, pays, strict=True))
+        """Return both players' gradients (R, d): with noise for a player that pays, and as they are for one whose
+        gradient reads no data."""
+        x, y = (batch.gaussian(query) if paid else query.value for query, paid in zip(queries, pays, strict=True))
         return x, y
 
 
@@ -355,8 +390,8 @@ class EuclideanGradient(NoisyGradients):
     )
 
     def balanced_rounds(self, d: int, signal: float) -> float:
-        # At (signal/d)² the noise is as large as the signal. Best by trial in the needle and the quadratic game, at
-        # d = 100 to 1,000, was 8 times the root of that: 32, 12 and 4 rounds.
+        # At (signal/d)² rounds the noise is as large as the signal. The best number in trials, in the needle and the
+        # quadratic game at d = 100 to 1,000, was 8 times the root of that: 32, 12 and 4 rounds.
         return 8 * signal / d
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
@@ -368,7 +403,8 @@ class EuclideanGradient(NoisyGradients):
 
 
 class GaussianMirrorDescent(NoisyGradients):
-    """Mirror descent with the same Gaussian noise: exponential weights on noisy gradients. A strong baseline."""
+    """Mirror descent with the same Gaussian noise as `EuclideanGradient`: exponential weights on sums of noisy
+    gradients. A strong baseline."""
 
     kind: ClassVar[str] = "families.mirror_descent.gaussian_mirror_descent"
     title: ClassVar[str] = "Gaussian mirror descent"
@@ -385,11 +421,11 @@ class GaussianMirrorDescent(NoisyGradients):
     )
 
     def advance(self, strategies: Pair, sums: Pair, gradients: Pair, steps: Pair) -> tuple[Pair, Pair]:
-        new = tuple(total + step * g for total, g, step in zip(sums, gradients, steps, strict=True))
-        return (softmax(new[0]), softmax(new[1])), (new[0], new[1])
+        sum_x, sum_y = (total + step * g for total, g, step in zip(sums, gradients, steps, strict=True))
+        return (softmax(sum_x), softmax(sum_y)), (sum_x, sum_y)
 
     def balanced_rounds(self, d: int, signal: float) -> float:
-        return 2 * signal**2 / d
+        return 2 * signal**2 / d  # then the noise of a player with all of ρ has the deviation L on each coordinate
 
     def step_size(self, d: int, rounds: int, noise: float) -> float:
         return self.entropic_step * math.sqrt(max(math.log(d), 1e-12) / (rounds * (1 + noise**2)))
