@@ -111,7 +111,8 @@ class SmoothConvexBound(ErrorBound):
             raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
-            return self._best_of(planning.bound_by_horizon(method, facts, budget)[1])
+            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)
+            return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None
         if not budget.private:
@@ -128,6 +129,7 @@ class SmoothConvexBound(ErrorBound):
         return self._best_of(np.min(bounds, axis=0))
 
     def without_privacy(self) -> float:
+        """Return the smallest error bound of the same method without noise."""
         return self.best(NoPrivacy()).bound
 
     def _best_of(self, bounds: Floats) -> Best:

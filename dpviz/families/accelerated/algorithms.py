@@ -136,6 +136,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return max(1, min(facts.n, round(self.batch_fraction * facts.n)))
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: its steps, and the events that spend the budget on them."""
         return self.plan_with(facts, budget, planning.split_budget(self, facts, budget))
 
     def plan_with(self, facts: SmoothFacts, budget: Budget, events: tuple[Event, ...]) -> Plan:
@@ -166,6 +167,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         )
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates of the plan; yield a snapshot of their iterates at the start and after every step."""
         check_facts(problem, plan.facts)
         start = problem.facts.starting_point(mechanisms.replicates)
         x = previous = start

@@ -145,6 +145,7 @@ class Halved(SmoothProblem):
     """
 
     def __init__(self, problem: SmoothProblem) -> None:
+        """Wrap a correct problem, whose values and facts stay as they are."""
         self.facts, self._problem = problem.facts, problem
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
@@ -208,6 +209,8 @@ class Both(Algorithm[SmoothProblem, SmoothFacts]):
         return Plan.fixed(facts, budget, (events.Laplace(epsilon / 3), events.Laplace(2 * epsilon / 3)))
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release one gradient at the start for each of the two methods, and yield the points after their first
+        steps."""
         x = problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": x})
         for t, event in enumerate(plan.events, 1):
@@ -235,9 +238,11 @@ class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
     kind: ClassVar[str] = ""
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        """Return the plan with one release that costs the whole budget."""
         return Plan.fixed(facts, budget, (events.StatedPureDP(require(budget, PureDP).epsilon),))
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the index of the first direction, and yield it as the result."""
         x = problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": x})
         (event,) = plan.events
@@ -257,6 +262,7 @@ class DataStep(GradientDescent):
     kind: ClassVar[str] = ""
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run gradient descent with the step sizes of the plan replaced by those computed from the data."""
         assert isinstance(problem, LogisticProblem)
         smoothness = float(problem.curvature().value[0]) / 4 + problem.facts.strong_convexity
         steps = np.full(plan.iterations, self.relative_step / smoothness)
@@ -279,10 +285,12 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
     leaves: ClassVar[int] = 4
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        """Return the plan with one Gaussian event that pays for all running sums."""
         event = events.Gaussian(require(budget, GaussianDP).mu)
         return Plan.fixed(facts, budget, (event,), charged_at=np.ones(1, dtype=int), iterations=self.leaves)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the running sums of the gradients of four disjoint parts of the rows, and yield each sum."""
         facts, x = problem.facts, problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": x})
         (event,) = plan.events

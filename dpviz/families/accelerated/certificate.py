@@ -68,8 +68,8 @@ class Certificate:
     def bound(self, squared_distance: float, gap: float, noise: float, iterations: int) -> Floats:
         """Return (T+1,) an upper bound on E F(x_t) - F* for t = 0..T = iterations, started with x_{-1} = x_0.
 
-        It is rate^(2t) (V_P(x_0, x_0) + gap) / (1 + 2 det P / (L P22)) for the start, plus the noise of each step,
-        L step_size^2 / 2 noise noise_factor, times 1 + rate^2 + ... + rate^(2t-2).
+        It is rate^(2t) (V_P(x_0, x_0) + gap) / (1 + 2 det P / (L P22)) for the start, plus what the noise of a step
+        contributes, (L/2) step_size^2 * noise * noise_factor, times 1 + rate^2 + ... + rate^(2t-2).
 
         squared_distance : ||x_0 - x*||^2. gap : F(x_0) - F*. noise : upper bound on the expected squared norm
             E||w_t||^2 of the gradient noise, the same for every step (2 d b^2 for Laplace noise of scale b in d

@@ -93,15 +93,21 @@ class Upsets(Ends):
         return self.value(after)
 
     def value(self, side: Side) -> float:
+        """Return the share of the pairs of runs, after the runs of a side, that contradict the order of the medians."""
         errors, other_errors = self._last_errors(side)
         share_won_by_other = float((errors[:, None] > other_errors).mean())
         return share_won_by_other if np.median(errors) <= np.median(other_errors) else 1 - share_won_by_other
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        arms = (self.arm, self.other)
-        return tuple(replace(curve, name=arm) for arm in arms for curve in Ends(arm, self.metric).curves(side))
+        """Return the lines of a side's chart: the errors of both methods, by name."""
+        curves: list[Curve] = []
+        for arm in (self.arm, self.other):
+            curves += [replace(curve, name=arm) for curve in Ends(arm, self.metric).curves(side)]
+        return tuple(curves)
 
     def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of a side that the lesson's text names, among them the errors of a single run of either
+        method."""
         numbers = dict(super().numbers(side))
         if side.trace is not None:
             errors, other_errors = self._last_errors(side)
@@ -112,6 +118,7 @@ class Upsets(Ends):
         return numbers
 
     def outcome(self, before: Side, after: Side) -> str:
+        """Return the share after the change in words."""
         return f"{short(100 * self.value(after), 2)} % of the pairs say the opposite of the medians"
 
     def _last_errors(self, side: Side) -> tuple[np.ndarray, np.ndarray]:

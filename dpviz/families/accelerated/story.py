@@ -104,7 +104,8 @@ def price() -> Price:
 
 
 def planned(epsilon: float) -> tuple[int, float]:
-    """Return the number of steps with the smallest error bound at this budget, and that bound on the excess loss.
+    """Return the number of steps of METHOD on EXAMPLE with the smallest error bound under pure ε-DP, and that bound on
+    the excess loss.
 
     The number is 0, and the bound that of the starting point, if no number of steps is proven to end below the start.
     """

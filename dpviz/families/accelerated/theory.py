@@ -124,7 +124,7 @@ def nesterov(iterations: int, step_size: float, strong_convexity: float) -> Step
     """Return the steps of x_t = w_t - step_size g(w_t), w_t = x_{t-1} + momentum (x_{t-1} - x_{t-2}), where g is the
     gradient and the momentum is the best one for this step size (Nesterov 2004).
 
-    The two methods differ in where they take the gradient, which `Steps` does not hold.
+    They are those of heavy ball with this momentum: `Steps` does not say where a method takes the gradient.
     """
     return heavy_ball(iterations, step_size, float(nesterov_momentum(step_size, strong_convexity)))
 

@@ -69,12 +69,11 @@ class Expectation:
 
         most : function from the length of epochs T to the largest number of steps K T that is allowed.
         """
-        candidates = [
-            (float(self.medians[name][i, j]), length, epochs)
-            for i, length in enumerate(self.lengths)
-            for j, epochs in enumerate(EPOCHS)
-            if length * epochs <= most(length)
-        ]
+        candidates = []
+        for length, medians_of_length in zip(self.lengths, self.medians[name], strict=True):
+            for epochs, median in zip(EPOCHS, medians_of_length, strict=True):
+                if length * epochs <= most(length):
+                    candidates.append((float(median), length, epochs))
         return min(candidates, default=None)
 
 
@@ -91,7 +90,8 @@ def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
     if not cells or not isinstance(facts, ValueFacts) or not isinstance(problem, BlackBox) or not math.isfinite(mu):
         return None
     # Each cell of the table has one size and one radius, and medians for every signal, T and K.
-    sizes, radii = (sorted({cell[name] for cell in cells}) for name in ("size", "radius"))
+    sizes = sorted({cell["size"] for cell in cells})
+    radii = sorted({cell["radius"] for cell in cells})
     axes = [sizes, radii, cells[0]["signals"]]
     point = (facts.d, facts.radius, facts.n * mu)
     medians = {}
@@ -252,8 +252,10 @@ class Advice:
 
     @property
     def smallest(self) -> Option:
-        """Option with the smallest bound; the naive oracle where values have no Lipschitz constant."""
-        return next((option for option in self.options if self.exact or option.way.sums is None), self.options[0])
+        """Option with the smallest bound; where values have no Lipschitz constant, so that no bound holds, that among
+        the options with the naive oracle."""
+        candidates = [option for option in self.options if self.exact or option.way.sums is None]
+        return (candidates or self.options)[0]
 
     @property
     def choice(self) -> Option:

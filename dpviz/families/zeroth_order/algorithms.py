@@ -36,35 +36,47 @@ class Naive(Conversion):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines in charts, as numbers; the directions change the dash."""
         return self.hue, int(self.directions == "orthonormal")
 
     @property
     def _first_share(self) -> float | None:
+        """Share of an epoch's rows that its first step gets: None, as all steps get the same number."""
         return None
 
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Return the sizes at which differences f(x + ru) - f(x - ru) are clipped, in the first step of an epoch and,
+        the same, in later ones."""
         clip = self._slope_clip(facts)
         return clip, clip
 
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
+        """Return (K T,) the sensitivity of every step's estimate of the gradient."""
         clip, _ = self._clips(facts, layout)
         change = theory.slope_sensitivity(self.directions, layout.directions, facts.d, clip, facts.radius)
         return np.full(layout.steps, change / layout.batch)
 
     def evaluations(self, layout: Layout) -> np.ndarray:
+        """Return (K T,) the number of function values that every step takes of each of its rows: two per direction."""
         return np.full(layout.steps, 2.0 * layout.directions)
 
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Return two standard deviations of the noise per coordinate at μ = 1: of the gradient of a step, and of the
+        mean of the T gradients of an epoch, whose noise is independent."""
         noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity
         return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+        """Return the events that spend the budget μ, and the noise scale of every step, as arguments of
+        `Plan.fixed`."""
         event = Parallel((Gaussian(mu),) * layout.steps)  # on different rows: together they cost what one costs
         return {"events": (event,), "noise": {"gradient": self.changes(facts, layout) / mu}}
 
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
     ) -> Oracle:
+        """Charge the plan's event, and return the oracle: a function from a step and its replicates to noisy
+        gradients."""
         (event,) = plan.events
         assert isinstance(event, Parallel)
         clip, _ = self._clips(problem.facts, layout)
@@ -133,6 +145,7 @@ class VarianceReduced(Conversion):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines in charts, as numbers; directions and running sums change the dash."""
         return self.hue, int(self.directions == "orthonormal") + 2 * int(self.sums not in ("tree", "independent"))
 
     @property
@@ -143,13 +156,17 @@ class VarianceReduced(Conversion):
 
     @property
     def _first_share(self) -> float | None:
+        """Share of an epoch's rows that its first step gets, which estimates a whole gradient."""
         return self.first_share
 
     @property
     def _follows(self) -> bool:
+        """True if batches are larger where two points are farther apart."""
         return self.follow_moves
 
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Return the sizes at which differences of two values are clipped: in the first step of an epoch those of f(x +
+        ru) - f(x - ru), in later ones those of f(x + ru) - f(y + ru) for the point y before x."""
         share = 1.0 if self.concentration is None else min(1.0, self.concentration / math.sqrt(facts.d))
         first = self._slope_clip(facts) * share
         if layout.follows:  # for points that are D apart, with a batch of `layout.batch` rows; both grow in proportion
@@ -159,6 +176,8 @@ class VarianceReduced(Conversion):
         return first, min(later, facts.value_range)
 
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
+        """Return (K T,) the sensitivity of every step's estimate: of the gradient in the first step of an epoch, of its
+        change in later ones."""
         first_clip, later_clip = self._clips(facts, layout)
         directions = (self.directions, layout.directions, facts.d)
         return layout.per_step(
@@ -167,9 +186,12 @@ class VarianceReduced(Conversion):
         )
 
     def evaluations(self, layout: Layout) -> np.ndarray:
+        """Return (K T,) the number of function values that every step takes of each of its rows."""
         return layout.per_step(2.0, 4.0 if self.symmetric else 2.0) * layout.directions
 
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Return two standard deviations of the noise per coordinate at μ = 1: of a running sum, as the root mean
+        square over the steps of an epoch, and of the mean of the T sums of an epoch."""
         sums = self.epoch_sums(facts, layout)
         sensitivity = theory.charged(self.sums, sums, self.changes(facts, layout)[: layout.length])
         noise_of_step = sensitivity * math.sqrt(float((sums.row_norms**2).mean()))
@@ -192,6 +214,7 @@ class VarianceReduced(Conversion):
         return theory.factorisation(sums or self.sums, layout.length, float(first_change / later_change))
 
     def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
+        """Return warnings for the plan, in sentences. private : True if there is noise, which is then compared."""
         notes = [*super()._notes(facts, layout, private)]
         if not facts.exact:
             notes.append(
@@ -218,6 +241,8 @@ class VarianceReduced(Conversion):
         return tuple(notes)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+        """Return the event that pays for the running sums of all epochs, and the noise scale of every sum, as arguments
+        of `Plan.fixed`. mu : μ of the budget."""
         sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
         sensitivity = float(sums.sensitivity(changes))
         # The published formula makes noise for a sensitivity that may be too large; then the event costs less than μ.
@@ -228,6 +253,8 @@ class VarianceReduced(Conversion):
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
     ) -> Oracle:
+        """Charge the plan's event, and return the oracle: a function from a step and its replicates to noisy gradients,
+        the running sums of this epoch."""
         facts = problem.facts
         first_clip, later_clip = self._clips(facts, layout)
         leaves = mechanisms.leaves(sizes.tolist(), facts.n)

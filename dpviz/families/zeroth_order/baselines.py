@@ -69,6 +69,8 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         """Return g̃ (R, d), estimated at the points x (R, d) from the rows of one batch, whose release is paid for."""
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: the steps, the rows of each, and the event that pays for
+        all."""
         _, batch = planning.shared_out(facts.n, self.descent_steps, 1, None)
         event = self._event(facts, budget)
         decay = 1 - np.arange(self.descent_steps) / self.descent_steps
@@ -85,9 +87,11 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         )
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Estimate the bytes that a run takes, without the problem's table."""
         return planning.memory(plan, replicates, problem)
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates of the plan; yield a snapshot of their points at the start and after every step."""
         check_facts(problem, plan.facts)
         count = mechanisms.replicates
         x, used, diverged = problem.facts.starting_point(count), np.zeros(count), np.zeros(count, dtype=bool)
@@ -143,6 +147,7 @@ class DirectionalDescent(SinglePass):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines in charts, as numbers; the noise changes the dash."""
         return self.hue, int(self.noise == "laplace")
 
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:

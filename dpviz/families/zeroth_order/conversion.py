@@ -256,6 +256,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         return facts.radius + theory.path_radius(layout.length, layout.move, self.fresh_start)
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: epochs, batches, and the events that spend the budget."""
         layout = self.layout(facts)
         if self.clipping == "range" and not math.isfinite(facts.value_range):
             raise UserError(
@@ -267,7 +268,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             facts,
             budget,
             iterations=layout.steps,
-            charged_at=np.ones(1, dtype=int),
+            charged_at=np.ones(1, dtype=int),  # all at step 1, as every row is in one step only
             stops=self.one_epoch,
             batch_size=layout.sizes,
             sizes_vary=layout.follows,
@@ -295,11 +296,14 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         return (f"{short(layout.steps)} of {short(self.iterations)} steps: epochs are whole.",)
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Estimate the bytes that a run takes, without the problem's table."""
         return planning.memory(plan, replicates, problem, self.layout(ValueFacts.of(plan.facts)).directions)
 
     # -------------------------------------------------------------------------------------------------------------- run
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates of the plan; yield a snapshot at the start and after every step. Random numbers that the
+        data do not enter, such as the positions of points in their moves, are drawn first."""
         check_facts(problem, plan.facts)
         layout, generators = self.layout(problem.facts), mechanisms.public
         if layout.follows:  # positions set the sizes of batches, which must be the same for all replicates

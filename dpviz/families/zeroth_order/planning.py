@@ -114,8 +114,9 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
     Raises UserError if there are not enough rows.
     """
     per_epoch = n // epochs
-    rest = per_epoch if share is None else int(per_epoch * (1 - share))
-    batch = (rest + 1) // length - 1 if follows else rest // length
+    later_rows = per_epoch if share is None else int(per_epoch * (1 - share))
+    # Batches that follow the moves may take T (batch + 1) - 1 rows together: see `Layout.reserved`.
+    batch = (later_rows + 1) // length - 1 if follows else later_rows // length
     if batch < 1:
         raise UserError(
             f"Every row is used once, and {n:,} rows are too few for {length * epochs:,} steps. Take "
@@ -124,7 +125,8 @@ def shared_out(n: int, length: int, epochs: int, share: float | None, follows: b
         )
     if share is None:
         return batch, batch
-    return per_epoch - (length * (batch + 1) - 1 if follows else (length - 1) * batch), batch
+    reserved = length * (batch + 1) - 1 if follows else (length - 1) * batch
+    return per_epoch - reserved, batch
 
 
 def most_steps(n: int, length: int, share: float | None, follows: bool = False) -> int:

@@ -29,11 +29,11 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return preset.arms(private, {REFERENCE: METHODS[PUBLISHED].adopting(settings)} if references else {})
 
 
-def label_of(option: advice.Way) -> str:
+def label_of(way: advice.Way) -> str:
     """Return the label of the method of this page for a way to estimate gradients that the advice recommends."""
-    if option.sums is None:  # the naive oracle
-        return FRESH if option.kind == "orthonormal" else NAIVE
-    return IMPROVED if option.kind == "orthonormal" else PUBLISHED
+    if way.sums is None:  # the naive oracle
+        return FRESH if way.kind == "orthonormal" else NAIVE
+    return IMPROVED if way.kind == "orthonormal" else PUBLISHED
 
 
 def _numbers(name: str) -> str:

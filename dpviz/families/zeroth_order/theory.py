@@ -383,8 +383,8 @@ def reduced_grid(
     """Return the bounds of `reduced_bound` for arrays that broadcast, with moves of at most D = r/T, inf where there
     are too few rows; and the rows of the first and of every later step of an epoch.
 
-    epoch_rows : rows of an epoch, of which half go to the first step. norms : the three numbers of `leaf_norms` for
-        epochs of T steps.
+    epoch_rows, K, T : rows of an epoch, of which half go to the first step, numbers of epochs, and steps of an epoch.
+    norms : the three numbers of `leaf_norms` for epochs of T steps.
     """
     s, d, L = setting, setting.d, setting.lipschitz
     _, mean_squared_distance = setting.apart
@@ -409,7 +409,10 @@ def reduced_grid(
 
 def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the bounds of `naive_bound` for arrays that broadcast, with moves of at most D = r/T, inf where there are
-    too few rows; and the rows of every step. epoch_rows : rows of an epoch."""
+    too few rows; and the rows of every step.
+
+    epoch_rows, K, T : rows of an epoch, numbers of epochs, and steps of an epoch.
+    """
     s, d, L = setting, setting.d, setting.lipschitz
     batch = epoch_rows // T
     with np.errstate(divide="ignore", invalid="ignore"):
