@@ -27,9 +27,11 @@ _METHODS: Mapping[str, type[GradientMethod]] = MappingProxyType(
 
 
 class SmoothConvexBound(ErrorBound):
-    """Noisy gradient methods on the mean of n losses, L-smooth and μ-strongly convex, all rows in every step.
+    """Error bounds of noisy gradient methods on the mean of n losses, an objective F that is L-smooth and μ-strongly
+    convex; every step uses all rows.
 
-    Batches would not help: they save time, not noise. The bounds are those of `theory`, in expectation over the noise.
+    They bound E F(x_T) - F*, in expectation over the noise (see `theory`). Batches are left out: they would save time,
+    not noise.
     """
 
     kind: ClassVar[str] = "families.accelerated.accuracy.smooth_convex"
@@ -77,7 +79,11 @@ class SmoothConvexBound(ErrorBound):
     )
 
     def facts(self) -> SmoothFacts:
-        """Return these numbers in the form in which a problem states them; V₀ ≤ 2 E₀ by strong convexity."""
+        """Return these numbers in the form in which a problem states them.
+
+        Nesterov's bound starts from the Lyapunov value V₀ = E₀ + μ/2 ‖x₀ - x*‖², with the initial gap E₀ = F(x₀) - F*;
+        strong convexity gives V₀ ≤ 2 E₀.
+        """
         return SmoothFacts(
             n=self.rows,
             d=self.dimension,
@@ -95,46 +101,55 @@ class SmoothConvexBound(ErrorBound):
         return cls(iterations=self.iterations, noise=self.noise, schedule=self.schedule, horizon="bound")
 
     def best(self, budget: Budget) -> Best:
-        """Return the smallest bound over 0 to `iterations` steps that spend the whole budget.
+        """Return the smallest error bound over 0 to `iterations` steps that spend the whole budget.
 
-        It is exact under pure ε and for Gaussian noise. For Laplace noise in other currencies it counts a little more
-        noise than the plan will have, so that it holds for every number of steps at once: see `_laplace_factor`.
+        It uses exactly the noise of the plan under pure ε and for Gaussian noise. For Laplace noise under other budgets
+        it counts a little more noise than the plan will have, because calibrating each number of steps would take too
+        long: it keeps Σ ε_t²/2 of the Laplace steps within `total_rho`, which the budget surely pays for.
         """
         if budget.private and budget.total_epsilon is None and budget.total_rho is None:
             raise no_bound_in(budget)
         method, facts = self.algorithm(), self.facts()
         if self.noise == "gaussian" and budget.private:
-            return self._best_of(planning.bound_by_horizon(method, facts, budget)[1])
+            _, bounds_by_steps, _ = planning.bound_by_horizon(method, facts, budget)
+            return self._best_of(bounds_by_steps)
         recursion = method.recursion(facts, method.steps(facts, self.iterations))
         assert recursion is not None
         if not budget.private:
             return self._best_of(theory.bound(recursion, 0.0)[1:])
-        unit, bounds = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2, []
-        if (epsilon := budget.total_epsilon) is not None:
-            bounds.append(theory.bound_by_iterations(recursion, unit / epsilon**2, self.schedule, "laplace"))
-        if (rho := budget.total_rho) is not None:
-            noise = unit / (2 * rho) * _laplace_factor(recursion, self.schedule)
+        # Half variance of the gradient noise, d b², of one step with ε = 1: the scale b is then the L1 sensitivity.
+        half_variance = self.dimension * facts.gradient_sensitivity("l1", self.rows) ** 2
+        bounds = []  # (T,) each, after T' = 1..T steps; where the budget implies both ε and ρ, both bounds hold
+        epsilon, rho = budget.total_epsilon, budget.total_rho
+        if epsilon is not None:  # the steps share ε: Σ ε_t = ε
+            bounds.append(theory.bound_by_iterations(recursion, half_variance / epsilon**2, self.schedule, "laplace"))
+        if rho is not None:  # the steps share ρ: Σ ε_t²/2 = ρ
+            noise = half_variance / (2 * rho) * _laplace_factor(recursion, self.schedule)
             bounds.append(recursion.initial * np.exp(recursion.log_contraction) + noise)
         return self._best_of(np.min(bounds, axis=0))
 
     def without_privacy(self) -> float:
+        """Return the smallest error bound of the same method without noise."""
         return self.best(NoPrivacy()).bound
 
     def _best_of(self, bounds: Floats) -> Best:
-        """Return the smallest of the bounds after 1, 2, … steps, or that of the starting point if it is smaller."""
+        """Return the smallest of the bounds (T,) after 1..T steps with its number of steps, or the initial gap with 0
+        steps if that is smaller still."""
         iterations = theory.best_iterations(bounds)
         bound = float(bounds[iterations - 1])
         return Best(bound, iterations) if bound < self.initial_gap else Best(self.initial_gap, 0)
 
 
 def _laplace_factor(recursion: theory.Recursion, schedule: theory.Schedule) -> Floats:
-    """Return (T,) the noise part of the bound after T' = 1..T steps that share Σ ε_t² = 1, if a single step with ε = 1
-    has half variance 1.
+    """Return (T,) the noise part of the error bound after T' = 1..T steps of Laplace noise whose ε_t satisfy
+    Σ ε_t² = 1, in units of the half variance of a step with ε = 1.
 
-    It is exp(log_contraction) (Σ w²) (Σ g/w²) for ε_t in proportion to w_t, with g = exp(log_weight) and w_t = 1 for
-    the uniform schedule, g^(1/3) for the optimal one.
+    A step with ε_t has the half variance 1/ε_t², which the bound multiplies by G g_t: G = exp(log_contraction) is the
+    contraction of all T' steps, and g_t = exp(log_weight) undoes that of the steps up to t. With ε_t in proportion to
+    w_t the sum is G (Σ w_t²) (Σ g_t/w_t²). The uniform schedule has w_t = 1, the optimal one w_t = g_t^(1/3).
     """
     _, log_contraction, log_weight = recursion
+    # Sums of logarithms, as the terms themselves would overflow.
     if schedule == "uniform":
         log_sums = np.log(np.arange(1, log_weight.size + 1)) + np.logaddexp.accumulate(log_weight)
     else:

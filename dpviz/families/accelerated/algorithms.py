@@ -34,7 +34,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         Metric("distance", "Distance travelled ‖x_t - x_0‖", released=True, better=""),
         Metric("noisy_gradient_norm", "Noisy gradient norm ‖g̃_t‖", released=True, scale="log"),
     )
-    dynamics: ClassVar[quadratic.Kind]  # the recursion of its error on quadratics
+    dynamics: ClassVar[quadratic.Kind]  # which recursion the error follows on quadratics
     iterations: int = number(
         100, 1, 10_000, label="Steps", symbol="T", scale="log", help="Noisy gradients released. More steps, more noise."
     )
@@ -77,8 +77,11 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
 
     @property
     def look(self) -> tuple[int, int]:
-        """Hue and dash of its lines. Schedule and horizon change the dash, as they change the method's name; a schedule
-        drawn by hand does not."""
+        """Hue and dash of the method's lines in charts, as numbers.
+
+        The optimal schedule and a T chosen by the bound change the dash, as they make a method of another name:
+        "DP-NAG-opt". A schedule drawn by hand does not.
+        """
         is_by_bound = self.horizon == "bound"
         if self.schedule == "uniform":
             return self.hue, 2 if is_by_bound else 0
@@ -90,30 +93,35 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return self.schedule == "own"
 
     def released_settings(self) -> str:
-        """Return the settings as JSON, without `knots` unless the schedule uses them."""
+        """Return the settings as JSON; without `knots`, the shape of a schedule drawn by hand, unless that is used."""
         return self.settings_without(() if self.is_drawn else ("knots",))
 
     # ------------------------------------------------------------------------------------------------- the update rule
 
     @abstractmethod
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
-        """Return the noise-free method for this number of iterations: step sizes, momentum, stages, restarts."""
+        """Return the method without its noise, for T = `iterations` steps: step sizes, momentum, stages, restarts."""
 
     def query_point(self, x: np.ndarray, previous: np.ndarray, momentum: float) -> np.ndarray:
-        """Return (R, d) the points at which the gradient is released, from the last two iterates: here the last, x."""
+        """Return (R, d) the points at which the next gradient is released, given the last iterates x and the previous
+        ones, both (R, d). This base method takes it at x; Nesterov's takes it ahead of x."""
         return x
 
     def update(
         self, point: np.ndarray, previous: np.ndarray, gradient: np.ndarray, step: float, momentum: float
     ) -> np.ndarray:
-        """Return (R, d) the next iterates from the noisy gradient at `point`: here one step against the gradient.
+        """Return (R, d) the next iterates: one step of size `step` from `point` against its noisy gradient.
 
-        point : the result of `query_point`. previous : the iterates before the last.
+        point : (R, d) the result of `query_point`. previous : (R, d) the iterates before the last, for methods whose
+            momentum enters here.
         """
         return point - step * gradient
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
-        """Return the error bound of this method, or None where none is known."""
+        """Return the error bound of this method for all numbers of steps at once, or None where none is known.
+
+        The base is Nesterov's bound.
+        """
         return theory.nesterov_recursion(steps, facts.strong_convexity, facts.smoothness, facts.lyapunov)
 
     # ------------------------------------------------------------------------------------------------------- plan, run
@@ -124,14 +132,15 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         return "l1" if self.noise == "laplace" else "l2"
 
     def batch_size(self, facts: SmoothFacts) -> int:
-        """Return m, the rows in each gradient."""
+        """Return m, the number of rows in each gradient: at least 1, at most n."""
         return max(1, min(facts.n, round(self.batch_fraction * facts.n)))
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: its steps, and the events that spend the budget on them."""
         return self.plan_with(facts, budget, planning.split_budget(self, facts, budget))
 
     def plan_with(self, facts: SmoothFacts, budget: Budget, events: tuple[Event, ...]) -> Plan:
-        """Return the plan that spends the budget on these events, one per step."""
+        """Return the plan whose step t releases its gradient by events[t]; the events must spend the budget."""
         steps, m = self.steps(facts, len(events)), self.batch_size(facts)
         sensitivity = facts.gradient_sensitivity(self.norm, m)
         scales = of_each(events, lambda event: noise_scale(event, sensitivity))
@@ -150,7 +159,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         )
 
     def _notes(self, facts: SmoothFacts, steps: theory.Steps) -> tuple[str, ...]:
-        """Return a sentence if the largest step size is above 1/L, else nothing."""
+        """Return a warning if the largest step size is above 1/L, where the error bounds do not hold; else nothing."""
         if steps.step_size.max() * facts.smoothness <= 1 + 1e-9:
             return ()
         return (
@@ -158,6 +167,7 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         )
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates of the plan; yield a snapshot of their iterates at the start and after every step."""
         check_facts(problem, plan.facts)
         start = problem.facts.starting_point(mechanisms.replicates)
         x = previous = start
@@ -167,13 +177,14 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
         schedule = (plan.schedule[name] for name in ("step_size", "momentum", "restart"))
         for t, (event, step, momentum, restart) in enumerate(zip(plan.events, *schedule, strict=True), 1):
             if restart:
-                previous = x
+                previous = x  # without a difference of iterates there is no momentum
             point = self.query_point(x, previous, momentum)
             batch = mechanisms.batch(event)
             query = problem.mean_gradient(point, batch, self.norm)
             noisy = batch.laplace(query) if self.noise == "laplace" else batch.gaussian(query)
-            x, previous = self.update(point, previous, noisy + problem.regulariser_gradient(point), step, momentum), x
-            diverged |= ~(np.abs(x).max(axis=1) < DIVERGED)
+            gradient = noisy + problem.regulariser_gradient(point)  # the regulariser reads no data: it needs no noise
+            x, previous = self.update(point, previous, gradient, step, momentum), x
+            diverged |= ~(np.abs(x).max(axis=1) < DIVERGED)  # true for nan, too
             if diverged.any():
                 x = np.where(diverged[:, None], previous, x)  # frozen at its last finite iterate, and marked
             yield Snapshot(
@@ -186,27 +197,32 @@ class GradientMethod(Algorithm[SmoothProblem, SmoothFacts]):
     # ------------------------------------------------------------------------------------------------------ the theory
 
     def error_bound(self, plan: Plan) -> np.ndarray | None:
-        """Return (T+1,) an upper bound on E F(x_t) - F* after each step of the plan, or None where none is known.
+        """Return (T+1,) an upper bound on E F(x_t) - F* after t = 0..T steps of the plan, or None where none is known.
 
-        Theorem 4.1 / 4.3 of the paper with the constants of THEORY.md, 5.1 (V₀ instead of E₀, errata E3-E4).
+        It is Theorem 4.1 or 4.3 of the paper with the constants of THEORY.md, 5.1: the Lyapunov value V₀ in place of
+        the initial gap E₀ (errata E3-E4).
         """
         facts = SmoothFacts.of(plan.facts)
         recursion = self.recursion(facts, self.steps(facts, plan.iterations))
-        return None if recursion is None else theory.bound(recursion, planning.half_variance(self, facts, plan))
+        if recursion is None:
+            return None
+        return theory.bound(recursion, planning.half_variance(self, facts, plan))
 
     def expected_on_quadratic(self, plan: Plan, eigenvalues: np.ndarray | None = None) -> np.ndarray:
-        """Return (T+1,) the exact E F(x_t) - F* on a quadratic, started at the plan's starting point.
+        """Return (T+1,) the exact E F(x_t) - F* after t = 0..T steps of the plan on a quadratic, started at the plan's
+        starting point. It replaces the paper's Theorem 3.5 (erratum E10).
 
-        eigenvalues : (d,) its spectrum; None for the one that the plan's facts state. Replaces Theorem 3.5 (errata
-            E10).
+        eigenvalues : (d,) of the quadratic's Hessian; None for those that the plan's facts state.
         """
         facts = SmoothFacts.of(plan.facts)
         spectrum = np.array(facts.eigenvalues) if eigenvalues is None else eigenvalues
-        start, steps = np.full(len(spectrum), facts.start), self.steps(facts, plan.iterations)
+        start = np.full(len(spectrum), facts.start)
+        steps = self.steps(facts, plan.iterations)
         return quadratic.expected_gap(steps, self.dynamics, spectrum, start, self.noise_variance(plan)).total
 
     def noise_variance(self, plan: Plan) -> np.ndarray:
-        """Return (T,) the variance of the noise in every coordinate of each step's gradient."""
+        """Return (T,) the variance of the noise in a coordinate of each step's gradient: 2 b² for Laplace noise of
+        scale b, σ² for Gaussian noise."""
         return (2.0 if self.noise == "laplace" else 1.0) * plan.noise["gradient"] ** 2
 
 
@@ -216,7 +232,7 @@ def _norms(x: np.ndarray) -> np.ndarray:
 
 
 class GradientDescent(GradientMethod):
-    """DP-GD, on batches DP-SGD: x_t = x_{t-1} - α g̃_t(x_{t-1})."""
+    """DP-GD, called DP-SGD on batches: x_t = x_{t-1} - α g̃_t(x_{t-1}), with step size α and noisy gradient g̃_t."""
 
     kind: ClassVar[str] = "families.accelerated.gradient_descent"
     title: ClassVar[str] = "DP-GD"
@@ -230,7 +246,10 @@ class GradientDescent(GradientMethod):
 
 
 class HeavyBall(GradientMethod):
-    """DP-HB, gradient descent with momentum (Polyak 1964): x_t = x_{t-1} - α g̃_t(x_{t-1}) + β (x_{t-1} - x_{t-2})."""
+    """DP-HB, heavy ball: gradient descent with momentum β (Polyak 1964).
+
+    x_t = x_{t-1} - α g̃_t(x_{t-1}) + β (x_{t-1} - x_{t-2}), with step size α and noisy gradient g̃_t.
+    """
 
     kind: ClassVar[str] = "families.accelerated.heavy_ball"
     title: ClassVar[str] = "DP-HB"
@@ -269,7 +288,11 @@ class HeavyBall(GradientMethod):
 
 
 class Nesterov(GradientMethod):
-    """DP-NAG (Nesterov 2004): w_t = x_{t-1} + β (x_{t-1} - x_{t-2}), x_t = w_t - α g̃_t(w_t), β = (1-q)/(1+q)."""
+    """DP-NAG, Nesterov's accelerated gradient method (Nesterov 2004).
+
+    w_t = x_{t-1} + β (x_{t-1} - x_{t-2}) and x_t = w_t - α g̃_t(w_t), with step size α, noisy gradient g̃_t, and
+    momentum β = (1-q)/(1+q), q = √(μα), for strong convexity μ.
+    """
 
     kind: ClassVar[str] = "families.accelerated.nesterov"
     title: ClassVar[str] = "DP-NAG"
@@ -285,7 +308,8 @@ class Nesterov(GradientMethod):
 
 
 class MultistageNesterov(Nesterov):
-    """DP-MASG: Nesterov's method in stages of shrinking step size, restarted at each (Aybat et al. 2019)."""
+    """DP-MASG: Nesterov's method in stages of shrinking step size, with its momentum reset at the start of each (Aybat
+    et al. 2019)."""
 
     kind: ClassVar[str] = "families.accelerated.multistage_nesterov"
     title: ClassVar[str] = "DP-MASG"
@@ -305,16 +329,20 @@ class MultistageNesterov(Nesterov):
 
 # --------------------------------------------------------- a schedule of one's own next to the even and the optimal one
 
-# Influences below this share of the largest are raised to it: every step needs some budget, and these hardly any.
+# The influence of a step is the factor with which its noise variance enters the last error. Influences below this share
+# of the largest are raised to it: such steps need hardly any budget, but a step without any has infinite noise.
 _SMALLEST = 1e-30
 
 
 class Compared(NamedTuple):
-    """Predicted error after the last step under a schedule drawn by hand, the even and the optimal one.
+    """Predicted error after the last step under three schedules that spend the same budget.
 
-    noise : (T,) noise scale of the optimal schedule over that of the even one. exact : True for exact expectations, on
-    a quadratic; False for bounds. proven : True if no other schedule has a smaller error, which holds where the cost of
-    the run is a sum of ε_t (Laplace noise, pure ε) or of ρ_t (Gaussian noise, all rows).
+    yours : under the schedule drawn by hand. even : with the same share for each step. optimal : with the shares that
+        minimise this error.
+    noise : (T,) noise scale of the optimal schedule over that of the even one.
+    exact : True if the errors are exact expectations, on a quadratic; False if they are bounds.
+    proven : True if no other schedule has a smaller error than `optimal`, which holds where the cost of the run is
+        a sum of ε_t (Laplace noise, pure ε) or of ρ_t (Gaussian noise, all rows).
     """
 
     yours: float
@@ -328,38 +356,38 @@ class Compared(NamedTuple):
 def compare(method: GradientMethod, plan: Plan) -> Compared | None:
     """Compare the error of a plan whose schedule is drawn by hand with that of the even and of the optimal schedule.
 
-    None where there is neither an exact error nor a bound.
+    Return None where there is neither an exact error nor a bound.
     """
     facts = SmoothFacts.of(plan.facts)
-    weights = optimal_shares(method, plan)
-    if weights is None:
+    best_shares = optimal_shares(method, plan)
+    if best_shares is None:
         return None
     m = method.batch_size(facts)
-    prior = facts.released
-    even, optimal = (
-        method.plan_with(
-            facts,
-            plan.budget,
-            calibration.calibrated_events(method.noise, plan.budget, shares, m, facts.n, prior=prior),
-        )
-        for shares in (np.ones(plan.iterations), weights)
-    )
+
+    def plan_with_shares(shares: np.ndarray) -> Plan:
+        """Return the same plan with the budget split in proportion to `shares` (T,)."""
+        events = calibration.calibrated_events(method.noise, plan.budget, shares, m, facts.n, prior=facts.released)
+        return method.plan_with(facts, plan.budget, events)
+
+    even, optimal = plan_with_shares(np.ones(plan.iterations)), plan_with_shares(best_shares)
     proven = plan.budget.pure if method.noise == "laplace" else m == facts.n
     return Compared(
-        _error(method, plan),
-        _error(method, even),
-        _error(method, optimal),
-        optimal.noise["gradient"] / even.noise["gradient"],
-        bool(facts.eigenvalues),
-        proven,
+        yours=_error(method, plan),
+        even=_error(method, even),
+        optimal=_error(method, optimal),
+        noise=optimal.noise["gradient"] / even.noise["gradient"],
+        exact=bool(facts.eigenvalues),
+        proven=proven,
     )
 
 
 def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
-    """Return (T,) the shares of the budget that minimise the error after the last step, or None without a bound.
+    """Return (T,) the shares of the budget, up to a common factor, that minimise the error after the last step; None
+    where no error bound is known.
 
-    On a quadratic that is the exact error, Σ_t A_t variance_t, so ε_t ∝ A_t^(1/3) and ρ_t ∝ A_t^(1/2); elsewhere it is
-    the bound on the error.
+    On a quadratic it is the exact error: noise adds Σ_t A_t v_t, with the noise variance v_t and the influence A_t of
+    step t. Its minimum has ε_t ∝ A_t^(1/3) for Laplace noise and ρ_t ∝ A_t^(1/2) for Gaussian noise. On other problems
+    it is the bound on the error.
     """
     facts = SmoothFacts.of(plan.facts)
     steps = method.steps(facts, plan.iterations)
@@ -367,6 +395,7 @@ def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
     if facts.eigenvalues:
         influence = quadratic.adjoint_weights(steps, method.dynamics, facts.eigenvalues)
         log_weight = np.log(np.maximum(influence, _SMALLEST * influence.max()))
+        # Written as a bound, so that the same split minimises it; only the weights matter for that.
         recursion = theory.Recursion(facts.initial_gap, np.zeros(plan.iterations), log_weight)
     else:
         recursion = method.recursion(facts, steps)
@@ -374,7 +403,8 @@ def optimal_shares(method: GradientMethod, plan: Plan) -> np.ndarray | None:
 
 
 def _error(method: GradientMethod, plan: Plan) -> float:
-    """Return the error after the last step: exact if the facts state a spectrum, else the bound."""
+    """Return the error E F(x_T) - F* after the last step of the plan: exact on a quadratic, whose facts state its
+    eigenvalues, else the bound on it."""
     facts = SmoothFacts.of(plan.facts)
     errors = method.expected_on_quadratic(plan) if facts.eigenvalues else method.error_bound(plan)
     assert errors is not None

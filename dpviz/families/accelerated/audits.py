@@ -1,10 +1,15 @@
 """Tiny worst cases of the gradient methods, for audits.
 
-The canary is a row with the feature 1, whose label is 1 on D and -1 on D'; all other rows have the feature 0. Near the
-starting point its gradient is far longer than the clip C on either, so that the clipped gradient jumps from -C to C:
-by 2C, as far as any row's can. The ordinary canary has the feature 0 on D', as all others. Where batches are random,
-the row that is in the batch in place of the canary counts, too: there all others are as the canary on D'. Row numbers
-are drawn for small batches; for larger ones each row is marked: each way has a case.
+An audit runs a method many times on two data sets D and D', which differ in one row, the canary, and measures how well
+its releases tell them apart. The tables here have 20 rows of one feature and a label, for logistic regression.
+
+The worst canary has the feature 1, and the label 1 on D and -1 on D'; all other rows have the feature 0. Near the
+starting point its gradient is far longer than the clip C on both, so that the clipped gradient jumps from -C to C: by
+2C, as far as any row's can. The ordinary canary has the feature 1 on D and 0, as all other rows, on D'. Where batches
+are random, the row that is in the batch in place of the canary matters, too: there all other rows are like the canary
+on D'. Small batches are drawn by row numbers, larger ones by marking each row, so each way has a case.
+
+The second half of the file has implementations with mistakes on purpose, which an audit or its tests must detect.
 """
 
 import math
@@ -50,17 +55,21 @@ PROBLEM = LogisticRegression(data=DATA, clip=0.01)
 
 
 def neighbours() -> Neighbours:
-    """Return D and D' that differ in the label of one row; all other features are 0."""
+    """Return D and D' that differ in the label of the first row, 1 or -1; its feature is 1, that of all others 0."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
 
 
 def opposed() -> Neighbours:
-    """Return D and D' that differ in the label of one row; all other rows are as that row on D', for random batches."""
+    """Return D and D' that differ in the label of the first row, 1 or -1; all other rows are like that row on D'.
+
+    For random batches: a batch that contains the first row on D then differs most from one that does not.
+    """
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([1.0, -1.0], (ROWS, 1)), (1.0, 1.0), (1.0, -1.0))
 
 
 def ordinary() -> Neighbours:
-    """Return D and D' that differ in the feature of one row, which is 1 on D and 0, as all others, on D'."""
+    """Return D and D' that differ in the feature of the first row, which is 1 on D and 0, as in all other rows, on
+    D'."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.0, 1.0))
 
 
@@ -70,7 +79,10 @@ TWO = LogisticRegression(
 
 
 def two_features() -> Neighbours:
-    """Return D and D' that differ in the label of one row (1, 1), whose clipped gradient is longer in L1 than in L2."""
+    """Return D and D' that differ in the label of the first row, whose two features are 1; those of all others are 0.
+
+    The clipped gradient of such a row is longer in L1 than in L2, so it shows if noise is scaled in the wrong norm.
+    """
     return Neighbours.of(TWO, IDENTITY, np.tile([0.0, 0.0, 1.0], (ROWS, 1)), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0))
 
 
@@ -111,21 +123,29 @@ MANY = LogisticRegression(
 )
 
 
-def tossed(coins: np.ndarray) -> SmoothProblem:
-    """Return the problem whose row i is the unit vector eᵢ, with the label 1 if `coins` (n,) has heads, else -1."""
+def with_labels_by_coins(coins: np.ndarray) -> SmoothProblem:
+    """Return the problem for an audit from a single run, in which every row is a canary of its own.
+
+    Row i is the unit vector eᵢ, so it moves coordinate i of the gradient alone. Its label is 1 where `coins` (n,),
+    bool, is True, else -1; the attacker guesses the coins from the releases.
+    """
     return MANY.build({IDENTITY: np.column_stack([np.eye(CANARIES), np.where(coins, 1.0, -1.0)])})
 
 
-ONE_RUN = OneRun(algorithms.GradientDescent(iterations=1), CANARIES, tossed)
+ONE_RUN = OneRun(algorithms.GradientDescent(iterations=1), CANARIES, with_labels_by_coins)
 
 
 # --------------------------------------------------------------------- mistakes made on purpose: no class is registered
 
 
 class Halved(SmoothProblem):
-    """Problem that halves the sensitivity of its gradients, to C/n: right for a row that is added, not replaced."""
+    """Problem that states half the sensitivity of its mean gradient, C/n in place of 2C/n.
+
+    The mistake: C/n is right if a row is added or removed, but here a row is replaced.
+    """
 
     def __init__(self, problem: SmoothProblem) -> None:
+        """Wrap a correct problem, whose values and facts stay as they are."""
         self.facts, self._problem = problem.facts, problem
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
@@ -139,15 +159,17 @@ class Halved(SmoothProblem):
         return self._problem.regulariser_gradient(x)
 
 
-def halved(problem: type[Halved] = Halved, pair: Callable[[], audit.Neighbours] = neighbours) -> audit.Neighbours:
-    """Return the neighbours of `pair` as problems of the class `problem`, whose queries have a mistake."""
-    data = pair()
-    assert isinstance(data.one, SmoothProblem) and isinstance(data.other, SmoothProblem)
-    return audit.Neighbours(problem(data.one), problem(data.other))
+def neighbours_with_mistake(
+    mistaken: type[Halved] = Halved, build: Callable[[], audit.Neighbours] = neighbours
+) -> audit.Neighbours:
+    """Return the D and D' that `build` returns, each wrapped in the class `mistaken`, whose queries have a mistake."""
+    pair = build()
+    assert isinstance(pair.one, SmoothProblem) and isinstance(pair.other, SmoothProblem)
+    return audit.Neighbours(mistaken(pair.one), mistaken(pair.other))
 
 
 class OneFewer(Halved):
-    """Problem that divides the sum of gradients by n - 1."""
+    """Problem that divides the sum of its n gradients by n - 1 instead of n, but states the sensitivity for n."""
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query, n = self._problem.mean_gradient(x, batch, norm), self.facts.n
@@ -155,7 +177,7 @@ class OneFewer(Halved):
 
 
 class EuclideanNorm(Halved):
-    """Problem that states the sensitivity of a gradient in L2 as its sensitivity in L1."""
+    """Problem that states the sensitivity of its gradient in L2 where that in L1 is needed, √d times as large."""
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
         query = self._problem.mean_gradient(x, batch, norm)
@@ -163,7 +185,7 @@ class EuclideanNorm(Halved):
 
 
 class Unnoised(GradientDescent):
-    """Gradient descent without noise, whose plan states that it spends the budget."""
+    """Gradient descent that adds no noise, but whose plan states that it keeps the budget."""
 
     kind: ClassVar[str] = ""
 
@@ -175,7 +197,10 @@ class Unnoised(GradientDescent):
 
 
 class Both(Algorithm[SmoothProblem, SmoothFacts]):
-    """First steps of two methods that begin at the same point, with a third and with two thirds of the budget."""
+    """First steps of two methods from the same starting point, with one third and with two thirds of the budget.
+
+    It is correct by itself, and leaks if both steps get the same noise. It releases both new iterates.
+    """
 
     kind: ClassVar[str] = ""
 
@@ -184,6 +209,8 @@ class Both(Algorithm[SmoothProblem, SmoothFacts]):
         return Plan.fixed(facts, budget, (events.Laplace(epsilon / 3), events.Laplace(2 * epsilon / 3)))
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release one gradient at the start for each of the two methods, and yield the points after their first
+        steps."""
         x = problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": x})
         for t, event in enumerate(plan.events, 1):
@@ -193,22 +220,29 @@ class Both(Algorithm[SmoothProblem, SmoothFacts]):
 
 
 def without_noise(transcript: Transcript) -> Floats:
-    """Return (R,) -g/s, which is larger on D, where the methods released g + s z and g + s z/2 with the same noise z:
-    twice the second less the first is the gradient g."""
+    """Return (R,) -g/s for the gradient g of each run of `Both`, in units of the sensitivity s, if its steps used the
+    same noise z.
+
+    They then released g + s' z and g + s' z/2 for some scale s', so twice the second less the first is g without noise.
+    -g is larger on D than on D'.
+    """
     first, second = transcript.released
-    scale = 2 * PROBLEM.facts().gradient_bound_l1 / ROWS
-    return np.asarray((first - 2 * second)[:, 0] / scale)
+    sensitivity = 2 * PROBLEM.facts().gradient_bound_l1 / ROWS
+    return np.asarray((first - 2 * second)[:, 0] / sensitivity)
 
 
 class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
-    """Sparse vector technique that releases the first of two directions in which the loss rises."""
+    """Sparse vector technique on two directions, the first coordinate and its opposite: it releases the index of the
+    first one in which the slope of the loss, plus noise, exceeds a noisy threshold."""
 
     kind: ClassVar[str] = ""
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        """Return the plan with one release that costs the whole budget."""
         return Plan.fixed(facts, budget, (events.StatedPureDP(require(budget, PureDP).epsilon),))
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the index of the first direction, and yield it as the result."""
         x = problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": x})
         (event,) = plan.events
@@ -222,39 +256,49 @@ class FirstAbove(Algorithm[SmoothProblem, SmoothFacts]):
 
 
 class DataStep(GradientDescent):
-    """Gradient descent whose step size is computed from the data's largest eigenvalue, which its steps then reveal."""
+    """Gradient descent with the mistake of a step size computed from the data, 1/L with L from their largest
+    eigenvalue; the lengths of its steps reveal that eigenvalue."""
 
     kind: ClassVar[str] = ""
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run gradient descent with the step sizes of the plan replaced by those computed from the data."""
         assert isinstance(problem, LogisticProblem)
         smoothness = float(problem.curvature().value[0]) / 4 + problem.facts.strong_convexity
         steps = np.full(plan.iterations, self.relative_step / smoothness)
         return super().run(problem, replace(plan, schedule={**plan.schedule, "step_size": steps}), mechanisms)
 
 
-def longer() -> audit.Neighbours:
-    """Return D and D' that differ in the length of one row, on D' half of that on D, with the same clipped gradient."""
+def shorter_row() -> audit.Neighbours:
+    """Return D and D' that differ in the feature of the first row, 1 on D and 0.5 on D'.
+
+    Its clipped gradient is the same on both, so that releases of gradients do not tell them apart.
+    """
     return audit.Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), (0.5, 1.0))
 
 
 class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
-    """Running sums of four gradients at the start, each of different rows, released by a binary tree of four leaves."""
+    """Running sums of four gradients, each of another quarter of the rows at the starting point, with the noise of a
+    binary tree of four leaves: each noise of the tree is shared by the sums that its node is part of."""
 
     kind: ClassVar[str] = ""
     leaves: ClassVar[int] = 4
 
     def plan(self, facts: SmoothFacts, budget: Budget) -> Plan:
+        """Return the plan with one Gaussian event that pays for all running sums."""
         event = events.Gaussian(require(budget, GaussianDP).mu)
         return Plan.fixed(facts, budget, (event,), charged_at=np.ones(1, dtype=int), iterations=self.leaves)
 
     def run(self, problem: SmoothProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Release the running sums of the gradients of four disjoint parts of the rows, and yield each sum."""
         facts, x = problem.facts, problem.facts.starting_point(mechanisms.replicates)
         yield Snapshot(0, {"x": x})
-        size, (event,) = facts.n // self.leaves, plan.events
-        leaves = mechanisms.leaves([size] * self.leaves, facts.n)
-        change = facts.gradient_sensitivity("l2", size)
-        sums = mechanisms.prefix_sums(event, matrix_factorisation.binary_tree(self.leaves), leaves, change, (facts.d,))
+        (event,) = plan.events
+        rows_per_leaf = facts.n // self.leaves
+        leaves = mechanisms.leaves([rows_per_leaf] * self.leaves, facts.n)
+        sensitivity = facts.gradient_sensitivity("l2", rows_per_leaf)
+        tree = matrix_factorisation.binary_tree(self.leaves)
+        sums = mechanisms.prefix_sums(event, tree, leaves, sensitivity, (facts.d,))
         for t in range(1, self.leaves + 1):
             yield Snapshot(t, {"x": sums.add(problem.mean_gradient(x, leaves.next(), "l2"))})
 
@@ -262,44 +306,51 @@ class RunningGradient(Algorithm[SmoothProblem, SmoothFacts]):
 # ------------------------------------------------------------------------------------------------------------- the list
 
 DESCENT = GradientDescent(iterations=1)
-ONE = audit.Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours)
-SAMPLED = replace(
-    ONE, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
+ONE_STEP = audit.Case("one_step", "DP-GD, one step", DESCENT, CANARY, (PureDP(epsilon=1.0),), neighbours)
+ONE_BATCH = replace(
+    ONE_STEP, name="one_batch", title="DP-SGD, one step", algorithm=GradientDescent(iterations=1, batch_fraction=0.1)
 )
-PAIR = replace(ONE, name="two_methods", title="Two methods", algorithm=Both())
-SVT = replace(ONE, name="first_above", title="Sparse vector", algorithm=FirstAbove())
-STEP = replace(
-    ONE,
+TWO_METHODS = replace(ONE_STEP, name="two_methods", title="Two methods", algorithm=Both())
+SPARSE_VECTOR = replace(ONE_STEP, name="first_above", title="Sparse vector", algorithm=FirstAbove())
+STEP_SIZE = replace(
+    ONE_STEP,
     name="step_size",
     title="DP-GD, one step",
-    data=longer,
+    data=shorter_row,
     canary="One row is half as long on D' as on D; its clipped gradient is the same.",
 )
-TREE = replace(
-    ONE, name="running_sums", title="Running sums", algorithm=RunningGradient(), budgets=(GaussianDP(mu=1.0),)
+RUNNING_SUMS = replace(
+    ONE_STEP, name="running_sums", title="Running sums", algorithm=RunningGradient(), budgets=(GaussianDP(mu=1.0),)
 )
-THREE = replace(ONE, name="three_steps", title="DP-GD, three steps", algorithm=GradientDescent(iterations=3))
-DEALT = replace(
-    ONE, name="two_batches", title="DP-SGD, two steps", algorithm=GradientDescent(iterations=2, batch_fraction=0.25)
+THREE_STEPS = replace(ONE_STEP, name="three_steps", title="DP-GD, three steps", algorithm=GradientDescent(iterations=3))
+TWO_BATCHES = replace(
+    ONE_STEP,
+    name="two_batches",
+    title="DP-SGD, two steps",
+    algorithm=GradientDescent(iterations=2, batch_fraction=0.25),
 )
-PLANE = replace(ONE, name="one_step_two_features", data=two_features)
+ONE_STEP_TWO_FEATURES = replace(ONE_STEP, name="one_step_two_features", data=two_features)
+# By the name of each mistake: the case that has it, and the same case without it.
 BROKEN = audit.load(
     __package__,
     {
-        "quieter": (replace(ONE, source=Quieter), ONE),
-        "add_remove": (replace(ONE, data=halved), ONE),
-        "unsampled": (replace(SAMPLED, source=Unsampled), SAMPLED),
-        "one_stream": (replace(PAIR, source=OneStream, score=without_noise), PAIR),
-        "reused_noise": (replace(SVT, source=Reusing), SVT),
-        "data_step": (replace(STEP, algorithm=DataStep(iterations=1)), STEP),
-        "unnoised": (replace(ONE, algorithm=Unnoised(iterations=1)), ONE),
-        "leaf_twice": (replace(TREE, source=Twice), TREE),
-        "noise_again": (replace(THREE, source=Again), THREE),
-        "one_batch": (replace(DEALT, source=OneBatch), DEALT),
-        "level_missing": (replace(TREE, source=LevelMissing), TREE),
-        "one_fewer": (replace(ONE, data=partial(halved, OneFewer)), ONE),
-        "tenth_less": (replace(THREE, source=TenthLess), THREE),
-        "euclidean_norm": (replace(PLANE, data=partial(halved, EuclideanNorm, two_features)), PLANE),
-        "rounded_off": (replace(ONE, source=RoundedOff), ONE),
+        "quieter": (replace(ONE_STEP, source=Quieter), ONE_STEP),
+        "add_remove": (replace(ONE_STEP, data=neighbours_with_mistake), ONE_STEP),
+        "unsampled": (replace(ONE_BATCH, source=Unsampled), ONE_BATCH),
+        "one_stream": (replace(TWO_METHODS, source=OneStream, score=without_noise), TWO_METHODS),
+        "reused_noise": (replace(SPARSE_VECTOR, source=Reusing), SPARSE_VECTOR),
+        "data_step": (replace(STEP_SIZE, algorithm=DataStep(iterations=1)), STEP_SIZE),
+        "unnoised": (replace(ONE_STEP, algorithm=Unnoised(iterations=1)), ONE_STEP),
+        "leaf_twice": (replace(RUNNING_SUMS, source=Twice), RUNNING_SUMS),
+        "noise_again": (replace(THREE_STEPS, source=Again), THREE_STEPS),
+        "one_batch": (replace(TWO_BATCHES, source=OneBatch), TWO_BATCHES),
+        "level_missing": (replace(RUNNING_SUMS, source=LevelMissing), RUNNING_SUMS),
+        "one_fewer": (replace(ONE_STEP, data=partial(neighbours_with_mistake, OneFewer)), ONE_STEP),
+        "tenth_less": (replace(THREE_STEPS, source=TenthLess), THREE_STEPS),
+        "euclidean_norm": (
+            replace(ONE_STEP_TWO_FEATURES, data=partial(neighbours_with_mistake, EuclideanNorm, two_features)),
+            ONE_STEP_TWO_FEATURES,
+        ),
+        "rounded_off": (replace(ONE_STEP, source=RoundedOff), ONE_STEP),
     },
 )

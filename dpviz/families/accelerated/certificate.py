@@ -1,12 +1,14 @@
 """Worst-case certificates for heavy ball on all mu-strongly convex, L-smooth objectives (Proposition 3.4, corrected).
 
-A certificate is a contraction rate with a 2x2 matrix P and a number c0 that satisfy a linear matrix inequality (Hu and
+Heavy ball is x_{t+1} = x_t - step_size g_t + momentum (x_t - x_{t-1}) with the gradient g_t at x_t. A certificate is a
+contraction rate with a 2x2 matrix P and a number c0 that satisfy a linear matrix inequality (Hu and
 Lessard 2017; Kuru et al., equation 18). It exists only for momentum up to about 1 - step_size L / 2: for the settings
 of the paper's own experiments there is none (erratum E16). Computing one takes about a second: on demand and cached,
 never on a slider.
 
-Corrections used: B = [-step_size; 0] and the scalar 2 in X0 (E6), the trace of the noise covariance counted once (E7),
-and a smaller first term of the bound (THEORY.md, section 5.5).
+Corrections of the paper's equation (18) and of its bound: B = [-step_size; 0], the factor of the gradient in heavy
+ball, and the scalar 2 in the matrix X0 of gradient inequalities (erratum E6); the trace of the noise covariance counted
+once (E7); and a smaller first term of the bound (THEORY.md, section 5.5).
 """
 
 from dataclasses import dataclass
@@ -42,7 +44,8 @@ class Certificate:
 
     @property
     def margin(self) -> float:
-        """Smallest eigenvalue of the matrix inequality (left minus right side) and of P; proves if not negative."""
+        """Smallest eigenvalue of the matrix inequality (left minus right side) and of P: the certificate is a proof if
+        it is not negative."""
         scale = self.smoothness
         inequality = _inequality(self.strong_convexity / scale, self.step_size * scale, self.momentum, self.rate**2)
         matrix = inequality.at(np.array([self.P[0][0], self.P[0][1], self.P[1][1], self.c0 * scale**2]) / scale)
@@ -51,95 +54,115 @@ class Certificate:
 
     @property
     def noise_factor(self) -> float:
-        """Factor by which the two-step structure amplifies the noise, at least 1: 1 + 2 P12^2 / (L P22 + 2 det P)."""
+        """Factor, at least 1, by which momentum amplifies the noise in the bound: 1 + 2 P12^2 / (L P22 + 2 det P)."""
         (_, p12), (_, p22) = self.P
         denominator = self.smoothness * p22 + 2 * self._determinant
         return 1 + 2 * p12**2 / denominator if denominator > 0 else 1.0
 
     @property
     def _determinant(self) -> float:
+        """Determinant of P, at least 0 as for every positive semidefinite matrix: rounding may give less."""
         (p11, p12), (_, p22) = self.P
         return max(p11 * p22 - p12**2, 0.0)
 
     def bound(self, squared_distance: float, gap: float, noise: float, iterations: int) -> Floats:
         """Return (T+1,) an upper bound on E F(x_t) - F* for t = 0..T = iterations, started with x_{-1} = x_0.
 
-        squared_distance : ||x_0 - x*||^2; gap : F(x_0) - F*; noise : upper bound on E||w_t||^2 of the whole gradient
-        noise, the same in every step (2 d b^2 for Laplace noise of scale b).
+        It is rate^(2t) (V_P(x_0, x_0) + gap) / (1 + 2 det P / (L P22)) for the start, plus what the noise of a step
+        contributes, (L/2) step_size^2 * noise * noise_factor, times 1 + rate^2 + ... + rate^(2t-2).
+
+        squared_distance : ||x_0 - x*||^2. gap : F(x_0) - F*. noise : upper bound on the expected squared norm
+            E||w_t||^2 of the gradient noise, the same for every step (2 d b^2 for Laplace noise of scale b in d
+            dimensions).
         """
         (p11, p12), (_, p22) = self.P
         start = (p11 + 2 * p12 + p22) * squared_distance + gap
         divisor = 1 + (2 * self._determinant / (self.smoothness * p22) if p22 > 0 else 0.0)
         contraction = self.rate ** (2 * np.arange(iterations + 1))
-        per_step = self.smoothness * self.step_size**2 / 2 * noise * self.noise_factor
-        return np.asarray(contraction * start / divisor + (1 - contraction) / (1 - self.rate**2) * per_step)
+        steps_weighted = (1 - contraction) / (1 - self.rate**2)
+        noise_per_step = self.smoothness * self.step_size**2 / 2 * noise * self.noise_factor
+        return np.asarray(contraction * start / divisor + steps_weighted * noise_per_step)
 
 
 class _Inequality(NamedTuple):
-    """Matrix inequality constant + sum_k y_k basis_k >= 0 (positive semidefinite) for smoothness 1, in the unknowns y =
-    (P11, P12, P22, c0)."""
+    """Matrix inequality constant + sum_k y_k basis_k >= 0 (positive semidefinite) in the unknowns y = (P11, P12, P22,
+    c0), for an objective whose smoothness is scaled to 1."""
 
     constant: Floats  # (3, 3)
     basis: Floats  # (4, 3, 3)
 
     def at(self, unknowns: Floats) -> Floats:
-        """Return (3, 3) the left side for these unknowns (4,)."""
+        """Return (3, 3) the left side for the unknowns (P11, P12, P22, c0), (4,)."""
         return np.asarray(self.constant + np.tensordot(unknowns, self.basis, axes=1))
 
 
 def _inequality(mu: float, step: float, momentum: float, squared_rate: float) -> _Inequality:
-    """Return the inequality c0 X0 + X1 + (1 - rate^2) X2 - Phi(P) >= 0 in (x_t, x_{t-1}, gradient), for L = 1."""
-    advance = np.array([[1 + momentum, -momentum, -step], [1, 0, 0]])  # (A B): the next two iterates
-    current = np.array([[1.0, 0, 0], [0, 1, 0]])  # the last two iterates
+    """Return the matrix inequality c0 X0 + X1 + (1 - rate^2) X2 - Phi(P) >= 0 for L = 1 (equation 18, corrected).
+
+    Every matrix is a quadratic form in (x_t - x*, x_{t-1} - x*, gradient at x_t). Phi is V_P after the step less rate^2
+    times V_P before it. For all mu-strongly convex, 1-smooth objectives X0 is never positive, X1 is at most the
+    decrease F(x_t) - F(x_{t+1}), and X2 is at most F* - F(x_t). So the inequality proves the contraction of a
+    certificate.
+    """
+    next_pair = np.array([[1 + momentum, -momentum, -step], [1, 0, 0]])  # x_{t+1} - x* and x_t - x* after the step
+    pair = np.array([[1.0, 0, 0], [0, 1, 0]])  # x_t - x* and x_{t-1} - x* before it
+    # Phi is linear in P = P11 H_0 + P12 H_1 + P22 H_2, with these three matrices H.
     p_basis = [np.array(h, float) for h in ([[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]])]
-    phi = [advance.T @ h @ advance - squared_rate * current.T @ h @ current for h in p_basis]
-    gradients = np.array([[2 * mu, 0, -(mu + 1)], [0, 0, 0], [-(mu + 1), 0, 2]])
+    phi = [next_pair.T @ h @ next_pair - squared_rate * pair.T @ h @ pair for h in p_basis]
+    x0 = np.array([[2 * mu, 0, -(mu + 1)], [0, 0, 0], [-(mu + 1), 0, 2]])
     square, mixed = momentum**2, (1 - step) * momentum
-    descent = np.array([[-square, square, -mixed], [square, -square, mixed], [-mixed, mixed, step * (2 - step)]]) / 2
-    convexity = np.array([[mu, 0, -1], [0, 0, 0], [-1, 0, 0]]) / 2
-    return _Inequality(descent + (1 - squared_rate) * convexity, np.array([-phi[0], -phi[1], -phi[2], gradients]))
+    x1 = np.array([[-square, square, -mixed], [square, -square, mixed], [-mixed, mixed, step * (2 - step)]]) / 2
+    x2 = np.array([[mu, 0, -1], [0, 0, 0], [-1, 0, 0]]) / 2
+    return _Inequality(constant=x1 + (1 - squared_rate) * x2, basis=np.array([-phi[0], -phi[1], -phi[2], x0]))
 
 
-def _forms(vectors: Floats, matrices: Floats) -> Floats:
-    """Return (v, k) the quadratic forms v' M v of every vector, a row of (v, m), and matrix of (k, m, m)."""
+def _quadratic_forms(vectors: Floats, matrices: Floats) -> Floats:
+    """Return (n, k) the values v' M v for each of n vectors v, the rows of `vectors` (n, m), and each of k matrices M,
+    `matrices` (k, m, m)."""
     return np.asarray(np.einsum("vi,kij,vj->vk", vectors, matrices, vectors))
 
 
 def _solve(inequality: _Inequality) -> Floats | None:
-    """Return a solution y (4,) of the matrix inequality with P >= 0, by cutting planes; None if there is none.
+    """Return unknowns y = (P11, P12, P22, c0), (4,), that satisfy the matrix inequality M(y) >= 0 and P >= 0, by
+    cutting planes; None if there are none, or none after the last round.
 
-    A linear programme maximises the smallest value of v' M v and w' P w over the unit vectors v and w tried so far;
-    eigenvectors with smaller values are tried next. It stops strictly inside, so that rounding invalidates nothing.
+    M(y) >= 0 means v' M(y) v >= 0 for all unit vectors v, and each single v gives a condition that is linear in y. A
+    linear programme finds the y with the largest margin, the smallest value of v' M(y) v and w' P w over the vectors v
+    and w tried so far. Eigenvectors of its M and P with smaller values join the vectors of the next round. A positive
+    margin keeps the solution strictly inside, so that rounding invalidates nothing.
     """
     p_basis = np.array([[[1, 0], [0, 0]], [[0, 1], [1, 0]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]], float)
     angles = np.arange(8) * np.pi / 8
-    cuts, directions = np.eye(3), np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    limits = [(-100, 100)] * 3 + [(0, 100), (-10, 10)]
+    m_vectors, p_vectors = np.eye(3), np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    limits = [(-100, 100)] * 3 + [(0, 100), (-10, 10)]  # of P11, P12, P22, c0 and the margin
     for _ in range(_ROUNDS):
-        of_inequality = np.column_stack([-_forms(cuts, inequality.basis), np.ones(len(cuts))])
-        of_p = np.column_stack([-_forms(directions, p_basis), np.ones(len(directions))])
-        upper = np.concatenate([_forms(cuts, inequality.constant[None])[:, 0], np.zeros(len(directions))])
-        rows = np.vstack([of_inequality, of_p])
+        # Rows of A z <= b for z = (y, margin): margin - v' M(y) v <= 0, with the constant part of M on the right.
+        m_rows = np.column_stack([-_quadratic_forms(m_vectors, inequality.basis), np.ones(len(m_vectors))])
+        p_rows = np.column_stack([-_quadratic_forms(p_vectors, p_basis), np.ones(len(p_vectors))])
+        m_upper = _quadratic_forms(m_vectors, inequality.constant[None])[:, 0]
+        upper = np.concatenate([m_upper, np.zeros(len(p_vectors))])
+        rows = np.vstack([m_rows, p_rows])
         result = linprog([0, 0, 0, 0, -1], A_ub=rows, b_ub=upper, bounds=limits, method="highs")
         if result.x is None or result.x[4] <= 0:
             return None
-        unknowns, target = result.x[:4], result.x[4]
-        values, vectors = np.linalg.eigh(inequality.at(unknowns))
-        p_values, p_vectors = np.linalg.eigh(np.tensordot(unknowns, p_basis, axes=1))
-        if min(values[0], p_values[0]) >= 0:
+        unknowns, margin = result.x[:4], result.x[4]
+        m_values, m_eigenvectors = np.linalg.eigh(inequality.at(unknowns))
+        p_values, p_eigenvectors = np.linalg.eigh(np.tensordot(unknowns, p_basis, axes=1))
+        if min(m_values[0], p_values[0]) >= 0:
             return np.asarray(unknowns)
-        violated = values < target
-        violated[0] = True
-        cuts = np.vstack([cuts, vectors.T[violated]])
-        if p_values[0] < target:
-            directions = np.vstack([directions, p_vectors.T[:1]])
+        is_below_margin = m_values < margin
+        is_below_margin[0] = True
+        m_vectors = np.vstack([m_vectors, m_eigenvectors.T[is_below_margin]])
+        if p_values[0] < margin:
+            p_vectors = np.vstack([p_vectors, p_eigenvectors.T[:1]])
     return None
 
 
 def certify(strong_convexity: float, smoothness: float, step_size: float, momentum: float) -> Certificate | None:
-    """Return the certificate with the smallest rate for heavy ball, or None if no rate below 1 can be proved.
+    """Return the certificate with the smallest contraction rate for heavy ball, or None if no rate below 1 is proved.
 
-    Bisects on the squared rate, from that on quadratics (no certificate can be faster) up to 0.99999.
+    Bisects on the squared rate, from that on quadratics (no certificate can be faster) up to 0.99999. The inequality is
+    solved for the objective divided by its smoothness L, which is then 1; P and c0 are scaled back at the end.
     """
     mu, step = strong_convexity / smoothness, step_size * smoothness
     low, high = float(quadratic_rate("heavy_ball", step, momentum, mu, 1.0)) ** 2, 0.99999

@@ -1,4 +1,4 @@
-"""Figures of the accelerated methods alone: effect of momentum on quadratics, parts of an error bound, planes.
+"""Figures that only the page of the accelerated methods has: momentum on quadratics, parts of an error bound, planes.
 
 They need settings only, never data; except `section`, which evaluates the objective of public data.
 """
@@ -25,10 +25,11 @@ from dpviz.problems.linear.linear_base import LinearProblem
 
 RELATIVE_STEPS = (0.1, 0.5, 1.0)  # of the paper's figure 1
 START = float(np.sqrt(2.5))  # both coordinates, so that ‖(x_0, x_0)‖² = 10 as in the paper's figure 1
-_SPECTRUM = 20  # eigenvalues, log-uniform in [μ, L], where a problem does not state its own
-SHARE = 0.9  # of the runs
-KNOTS = 15  # of the objective of a model along each axis
+_SPECTRUM = 20  # number of eigenvalues, log-uniform in [μ, L], where a problem does not state its own
+SHARE = 0.9  # of the runs, inside an ellipse of `ellipse`
+KNOTS = 15  # points along each axis at which `section` evaluates the objective
 REACH = math.sqrt(-2 * math.log(1 - SHARE))  # 2.146 standard deviations: in a plane, a Gaussian has SHARE within them
+# Name, colour and pattern of the three parts of an error, in the order in which all functions here return them.
 _PARTS = (
     ("optimisation", style.PALETTE["theory"], ""),
     ("privacy noise", style.PALETTE["spent"], "/"),
@@ -37,11 +38,13 @@ _PARTS = (
 
 
 def momentum_rates(strong_convexity: float, smoothness: float, *, published: bool = False) -> Chart:
-    """Draw the contraction rate of heavy ball and Nesterov's method on quadratics against momentum β, best β marked.
+    """Draw the contraction rate per step of heavy ball and of Nesterov's method on quadratics against the momentum β.
 
-    Heavy ball has its optimum at (1-q)², Nesterov's method at (1-q)/(1+q), q = √(μα); both then contract by 1-q. There
-    is a pair of curves for each of three step sizes α.
-    published : adds the paper's formula (26) for heavy ball, which is Nesterov's rate (erratum E2).
+    There is a pair of curves for each of three step sizes α. The best β is marked: (1-q)² for heavy ball, (1-q)/(1+q)
+    for Nesterov's method, with q = √(μα); both then contract by 1-q.
+
+    strong_convexity, smoothness : μ and L, between which all eigenvalues of the quadratics lie. published : adds the
+        paper's formula (26) for heavy ball, which is in fact Nesterov's rate (erratum E2).
     """
     momentum = np.linspace(0.0, 0.99, 199)
     lines, marks = [], []
@@ -51,11 +54,13 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             quadratic.rate(kind, step, momentum, strong_convexity, smoothness) for kind in ("heavy_ball", "nesterov")
         )
         if published:
-            paper = ArmStyle(style.GREY, "dot")
+            paper_style = ArmStyle(style.GREY, "dot")
             name = "heavy ball by the paper's (26)"
-            first = relative == RELATIVE_STEPS[0]
-            lines.append(Line(momentum, nesterov, name, paper, width=6.0, group=name, legend=first, value=False))
-        lowest = 1 - float(np.sqrt(strong_convexity * step))
+            has_entry = relative == RELATIVE_STEPS[0]  # one legend entry for all three
+            lines.append(
+                Line(momentum, nesterov, name, paper_style, width=6.0, group=name, legend=has_entry, value=False)
+            )
+        best_rate = 1 - float(np.sqrt(strong_convexity * step))
         for name, rates, rule, dash in (
             ("heavy ball", heavy_ball, theory.heavy_ball_momentum, "solid"),
             ("Nesterov", nesterov, theory.nesterov_momentum, "dash"),
@@ -63,7 +68,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
             best = float(rule(step, strong_convexity))
             text = f"{name}, {short(relative)}/L: best β = {short(best)}"
             lines.append(Line(momentum, rates, text, ArmStyle(color, dash), value=False))
-            marks.append(Mark(best, lowest, text, color))
+            marks.append(Mark(best, best_rate, text, color))
     figure = line_figure(lines, Axes("Momentum β", "Rate ρ per step"), marks=marks, height=style.ALONE)
     return chart(
         figure,
@@ -74,7 +79,7 @@ def momentum_rates(strong_convexity: float, smoothness: float, *, published: boo
 
 
 def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
-    """Return the momentum values of the paper's figure 1, and heavy ball's optimum, by name."""
+    """Return five values of the momentum β by name: the four of the paper's figure 1, and heavy ball's best one."""
     return {
         "β = 0": 0.0,
         "β = 0.3": 0.3,
@@ -87,10 +92,12 @@ def momenta(step_size: float, strong_convexity: float) -> dict[str, float]:
 def heavy_ball_on_quadratic(
     strong_convexity: float, step_size: float, noise_per_step: float, *, iterations: int = 250, published: bool = False
 ) -> Chart:
-    """Draw the exact error of heavy ball after T steps on diag(μ, 1) against T, for each of `momenta`; best T marked.
+    """Draw the exact error of heavy ball after T steps against T, for each of five momenta, with the best T marked.
 
-    The noise variance per coordinate is (T noise_per_step)²: the budget is shared by T steps (paper, figure 1).
-    published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
+    The objective is the quadratic with the Hessian diag(μ, 1), as in the paper's figure 1. T steps share one budget, so
+    the standard deviation of the noise in each coordinate is T noise_per_step.
+
+    iterations : the largest T. published : adds the paper's curve, which is not a bound on this error (errata E2, E10).
     """
     lines, marks = [], []
     styles = [ArmStyle(hue, dash) for hue, dash in zip((*style.HUES, style.GREY), (*style.DASHES, "dash"), strict=True)]
@@ -127,8 +134,9 @@ def heavy_ball_on_quadratic(
 def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, condition: str = "") -> Chart:
     """Draw the parts of a plan's error after each step as stacked areas: optimisation, privacy noise, batch noise.
 
-    A line marks the step from which on noise is the larger part, if there is one. The parts are those of the error
-    bound, which counts the batch noise at its worst.
+    Optimisation is what remains of the starting error. A vertical line marks the step from which on noise is the larger
+    part, if there is one. By default the parts are those of the error bound, which counts the batch noise at its worst.
+
     exact : True for the parts of the exact error on a quadratic instead: the problem itself if it is one, else one with
         a log-uniform spectrum in [μ, L] that starts, all coordinates equal, at the bound on the initial gap.
     condition : the assumptions of the bound, which its title ends with.
@@ -145,13 +153,15 @@ def decomposition(method: GradientMethod, plan: Plan, *, exact: bool = False, co
 
 
 def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure:
-    """Draw the parts (3, T+1) of an error as stacked areas, with a line at the step from which on noise is larger.
+    """Draw the parts (3, T+1) of an error after t = 0..T steps as stacked areas, with a vertical line at the step from
+    which on noise is the larger part.
 
-    None draws axes alone, with the sentence `if_unknown`.
+    parts : optimisation, privacy noise, batch noise; None draws the axes alone, with the sentence `if_unknown`.
+    title : of the vertical axis.
     """
     if parts is None:
         return line_figure([], Axes("Step t", title), if_empty=if_unknown)
-    total = np.minimum(parts.sum(axis=0), 1e12)
+    total = np.minimum(parts.sum(axis=0), 1e12)  # errors of an unstable method are too large to draw
     steps = downsample(np.arange(len(total)), total)
     traces = [
         area(steps.astype(np.int16), np.minimum(part[steps], 1e12), *appearance, group="error")
@@ -167,18 +177,20 @@ def _stacked(parts: np.ndarray | None, title: str, if_unknown: str) -> go.Figure
 
 
 def noise_takes_over(parts: np.ndarray) -> int | None:
-    """Return the first step from which on noise is more than half of the error, or None if it is not at the end.
+    """Return the first step from which on noise is more than half of the error up to the last step T; None if it is not
+    more than half at T.
 
-    parts : (3, T+1) optimisation, privacy noise, batch noise.
+    parts : (3, T+1) optimisation, privacy noise and batch noise after t = 0..T steps.
     """
     is_noise_larger = parts[1:].sum(axis=0) > parts[0]
-    smaller = np.flatnonzero(~is_noise_larger)
-    step = int(smaller[-1]) + 1 if len(smaller) else 0
+    steps_with_less = np.flatnonzero(~is_noise_larger)
+    step = int(steps_with_less[-1]) + 1 if len(steps_with_less) else 0
     return step if step < len(is_noise_larger) else None
 
 
 def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np.ndarray, np.ndarray]:
-    """Return the facts, and half the expected squared norm of each step's privacy noise and batch noise, (T,) each."""
+    """Return the plan's facts, and half the expected squared norm of each step's privacy noise, (T,), and of its batch
+    noise, (T,), at its worst."""
     facts = SmoothFacts.of(plan.facts)
     total = planning.half_variance(method, facts, plan)
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n) / 2
@@ -186,7 +198,8 @@ def _half_variances(method: GradientMethod, plan: Plan) -> tuple[SmoothFacts, np
 
 
 def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
-    """Return (3, T+1) the parts of the bound, which is linear in the noise; None without a bound."""
+    """Return (3, T+1) the parts of the error bound that come from the start, from privacy noise and from batch noise;
+    None without a bound. The bound is linear in the three, so each part is the bound without the other two."""
     facts, privacy, batch = _half_variances(method, plan)
     recursion = method.recursion(facts, method.steps(facts, plan.iterations))
     if recursion is None:
@@ -196,21 +209,26 @@ def _bound_parts(method: GradientMethod, plan: Plan) -> np.ndarray | None:
 
 
 def _quadratic_parts(method: GradientMethod, plan: Plan) -> np.ndarray:
-    """Return (3, T+1) the parts of the exact error on a quadratic, which is linear in the noise."""
+    """Return (3, T+1) the parts of the exact error on a quadratic that come from the start, from privacy noise and from
+    batch noise. The error is their sum, so each part is the error without the other two."""
     facts, privacy, batch = _half_variances(method, plan)
     spectrum, start = _quadratic(facts)
     steps = method.steps(facts, plan.iterations)
 
     def error(x_0: float, half_variance: np.ndarray) -> np.ndarray:
-        return quadratic.expected_gap(steps, method.dynamics, spectrum, x_0, 2 * half_variance / facts.d).total
+        """Return (T+1,) the exact error from x_0, a coordinate of the start, with noise of this half variance (T,)."""
+        variance_per_coordinate = 2 * half_variance / facts.d
+        return quadratic.expected_gap(steps, method.dynamics, spectrum, x_0, variance_per_coordinate).total
 
     return np.array([error(start, 0 * batch), error(0.0, privacy), error(0.0, batch)])
 
 
 def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
-    """Return spectrum (k,) and start, the same in every coordinate, of the quadratic that represents a problem.
+    """Return the eigenvalues (k,) of a quadratic that represents a problem, and the value that every coordinate of its
+    starting point has.
 
-    It is the problem's own if the facts state one, else log-uniform in [μ, L], started at the bound on the initial gap.
+    They are the problem's own if it is a quadratic, whose facts state eigenvalues. Else the eigenvalues are log-uniform
+    in [μ, L], and the start is such that its gap, Σ λ_i start²/2, is the bound on the problem's initial gap.
     """
     if facts.eigenvalues:
         return np.array(facts.eigenvalues), facts.start
@@ -219,10 +237,11 @@ def _quadratic(facts: SmoothFacts) -> tuple[np.ndarray, float]:
 
 
 def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -> Chart:
-    """Draw heavy ball's certified bound after each step (Proposition 3.4, corrected) and its exact quadratic error.
+    """Draw heavy ball's certified error bound after each step (Proposition 3.4, corrected), and its exact error on a
+    quadratic.
 
-    The certificate counts the largest noise of the plan in every step. Without one the quadratic is drawn alone, with a
-    note: then nothing is known of other objectives.
+    The certified bound takes the largest noise of the plan for every step. Without a certificate the error on the
+    quadratic is drawn alone, with a note: then nothing is known about other objectives.
     """
     facts, privacy, batch = _half_variances(method, plan)
     lines = [
@@ -234,12 +253,13 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
         )
     ]
     if certificate is not None:
-        # E₀ + μ/2 ‖x₀ - x*‖² ≤ V₀ is all that is known of the start; the bound is linear in both, so one end is worst.
+        # All that is known of the start is E₀ + μ/2 ‖x₀ - x*‖² ≤ V₀. The bound is linear in both summands, so it is
+        # largest if one of them is V₀ and the other 0.
         noise = float(2 * (privacy + batch).max())
-        farthest_start = certificate.bound(2 * facts.lyapunov / facts.strong_convexity, 0.0, noise, plan.iterations)
-        highest_start = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
-        bound, green = np.maximum(farthest_start, highest_start), ArmStyle(style.PALETTE["theory"], "dash")
-        lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", green))
+        bound_if_far = certificate.bound(2 * facts.lyapunov / facts.strong_convexity, 0.0, noise, plan.iterations)
+        bound_if_high = certificate.bound(0.0, facts.lyapunov, noise, plan.iterations)
+        bound, theory_style = np.maximum(bound_if_far, bound_if_high), ArmStyle(style.PALETTE["theory"], "dash")
+        lines.append(Line(np.arange(plan.iterations + 1), bound, "certified, worst case", theory_style))
     figure = line_figure(
         lines,
         Axes("Step t", "Expected error E F(x_t) - F*", log_y=True),
@@ -259,37 +279,41 @@ def worst_case(method: HeavyBall, plan: Plan, certificate: Certificate | None) -
 
 
 def ellipse(method: GradientMethod, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return centres (T+1, 2) and half axes (T+1, 2) of the ellipses that contain about 90 % of the runs at each step.
+    """Return centres (T+1, 2) and half axes (T+1, 2) of the ellipses that contain about 90 % of a quadratic's runs
+    after t = 0..T steps; None if the problem is no quadratic with public eigenvalues.
 
-    They lie in the plane of the smallest and the largest eigenvalue; inf where a method is unstable. None if the facts
-    state no spectrum. Mean and variance of both coordinates are exact (`quadratic.moments`), and the coordinates are
-    independent. They are Gaussian for Gaussian noise; sums of Laplace noise are so roughly.
+    They lie in the plane of the coordinates with the smallest and the largest eigenvalue; inf where a method is
+    unstable. Mean and variance of both coordinates are exact (`quadratic.moments`), and the coordinates are
+    independent. They are Gaussian for Gaussian noise, and roughly so for sums of Laplace noise.
     """
     facts = SmoothFacts.of(plan.facts)
     if not facts.eigenvalues:
         return None
-    steps, ends = method.steps(facts, plan.iterations), [facts.eigenvalues[0], facts.eigenvalues[-1]]
-    centres, variance = quadratic.moments(steps, method.dynamics, ends, facts.start, method.noise_variance(plan))
-    half_axes = REACH * np.sqrt(np.maximum(variance, 0.0))  # rounding
-    return np.nan_to_num(centres.T, nan=np.inf, neginf=-np.inf, posinf=np.inf), np.where(
-        np.isnan(half_axes.T), np.inf, half_axes.T
-    )
+    steps, extremes = method.steps(facts, plan.iterations), [facts.eigenvalues[0], facts.eigenvalues[-1]]
+    mean, variance = quadratic.moments(steps, method.dynamics, extremes, facts.start, method.noise_variance(plan))
+    deviation = np.sqrt(np.maximum(variance, 0.0))  # rounding may give a negative variance
+    centres = np.nan_to_num(mean.T, nan=np.inf, neginf=-np.inf, posinf=np.inf)
+    half_axes = REACH * deviation.T
+    return centres, np.where(np.isnan(half_axes), np.inf, half_axes)
 
 
 def ground(facts: SmoothFacts, x: np.ndarray, y: np.ndarray) -> Background:
-    """Return F on a grid, x (k,) and y (m,), of the plane of the smallest and the largest eigenvalue; exact and public.
+    """Return a quadratic objective F on a grid, x (k,) and y (m,), of the plane of its coordinates with the smallest
+    and the largest eigenvalue; all other coordinates are at the minimum.
 
-    All other coordinates are at the minimum.
+    It is exact, and public, as the eigenvalues are.
     """
-    across, up = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
-    return Background(x, y, 0.5 * (across + up[:, None]), raw=False)
+    along_x, along_y = facts.eigenvalues[0] * x**2, facts.eigenvalues[-1] * y**2
+    return Background(x, y, 0.5 * (along_x + along_y[:, None]), raw=False)
 
 
 def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
-    """Return F on a grid, x (k,) and y (m,), of the plane of the first two weights; all others are at the minimum.
+    """Return the objective F of a linear model on a grid, x (k,) and y (m,), of the plane of its first two weights; all
+    other weights are at the minimum. It reads the raw data: not private.
 
-    F is evaluated at KNOTS × KNOTS points, elsewhere by the polynomial through them: near the minimum it is off by less
-    than 10⁻⁴ of the range drawn, and by 1 % where Huber's loss has its corners and the picture is wide.
+    Evaluating F on the whole grid would be slow. It is evaluated at KNOTS × KNOTS points; elsewhere the polynomial
+    through them is used. Near the minimum that is off by less than 10⁻⁴ of the range drawn, and by 1 % where Huber's
+    loss has its corners and the picture is wide.
     """
     (x_knots, x_weights), (y_knots, y_weights) = (_interpolation(axis) for axis in (x, y))
     points = np.tile(problem.minimiser, (KNOTS * KNOTS, 1))
@@ -299,8 +323,11 @@ def section(problem: LinearProblem, x: np.ndarray, y: np.ndarray) -> Background:
 
 
 def _interpolation(axis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return Chebyshev points (KNOTS,) between the ends of an axis (k,), and weights (k, KNOTS) that turn values at
-    these points into values on the axis."""
-    knots, middle, half = chebyshev.chebpts1(KNOTS), (axis[0] + axis[-1]) / 2, (axis[-1] - axis[0]) / 2
-    at_knots, on_axis = (chebyshev.chebvander(points, KNOTS - 1) for points in (knots, (axis - middle) / half))
-    return middle + half * knots, np.linalg.solve(at_knots.T, on_axis.T).T
+    """Return Chebyshev points (KNOTS,) between the ends of an axis (k,), and the matrix (k, KNOTS) that turns the
+    values of a polynomial at these points into its values on the axis."""
+    middle, half = (axis[0] + axis[-1]) / 2, (axis[-1] - axis[0]) / 2
+    knots = chebyshev.chebpts1(KNOTS)  # in [-1, 1], to which the axis is scaled
+    # Each matrix turns Chebyshev coefficients into values; so values at the knots give coefficients, and these values.
+    values_at_knots = chebyshev.chebvander(knots, KNOTS - 1)
+    values_on_axis = chebyshev.chebvander((axis - middle) / half, KNOTS - 1)
+    return middle + half * knots, np.linalg.solve(values_at_knots.T, values_on_axis.T).T

@@ -1,4 +1,9 @@
-"""Lessons with gradient methods on logistic regression and on a quadratic: measures and numbers for their texts."""
+"""Lessons with gradient methods on logistic regression and on a quadratic.
+
+A lesson runs an experiment twice, before and after one setting changes: each `Side` has the plan, and the trace once it
+has run. Its texts are in lessons.toml. The functions here return the numbers that these texts name, by their names, so
+the keys of each dictionary are those between braces in the text.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -14,24 +19,24 @@ from dpviz.privacy.statistics.noisy_means import NoisyMeans
 from dpviz.problems.base import SmoothFacts
 
 
-def _per_step(before: Side, after: Side) -> Numbers:
-    """Return the ratio of the steps, ε per step on both sides, and the ratios of noise scale and of noise variance."""
-    plan, other = before.plan, after.plan
-    noise_ratio = float(other.noise["gradient"][-1] / plan.noise["gradient"][-1])
-    spent = [float(side.spent("epsilon")[1]) for side in (plan, other)]
+def _noise_per_step(before: Side, after: Side) -> Numbers:
+    """Return the numbers of the lesson on more steps with the same budget: by which factor the number of steps, the
+    noise scale and the noise variance grow, and the ε that a single step spends on either side."""
+    noise_ratio = float(after.plan.noise["gradient"][-1] / before.plan.noise["gradient"][-1])
     return {
-        "times_steps": short(other.iterations / plan.iterations),
-        "epsilon_before": spent[0],
-        "epsilon_after": spent[1],
+        "times_steps": short(after.plan.iterations / before.plan.iterations),
+        # The steps share the budget evenly, so each spends what the first one does.
+        "epsilon_before": float(before.plan.spent("epsilon")[1]),
+        "epsilon_after": float(after.plan.spent("epsilon")[1]),
         "louder": short(noise_ratio),
         "variance": short(noise_ratio**2),
     }
 
 
-def _thrift(_: Side, after: Side) -> Numbers:
-    """Return ε spent by the first half, the last quarter and all of the steps after the change, and the highest error
-    of the run, if there is one."""
-    spent = after.plan.spent("epsilon")
+def _spending_over_steps(_: Side, after: Side) -> Numbers:
+    """Return the numbers of the lesson on shrinking noise: ε spent by the first half, by the last quarter and by all of
+    the steps under the optimal schedule, and, once that has run, its highest error as a multiple of the first."""
+    spent = after.plan.spent("epsilon")  # by the first 0, 1, ..., T steps together
     steps = len(spent) - 1
     late = steps // 4
     numbers: dict[str, float | int | str] = {
@@ -43,102 +48,123 @@ def _thrift(_: Side, after: Side) -> Numbers:
     }
     if after.trace is not None:
         (label,) = after.plans
-        numbers["climbs"] = short(float(Ends(label).numbers(after)["highest"]), 2)  # in multiples of the start
+        numbers["climbs"] = short(float(Ends(label).numbers(after)["highest"]), 2)
     return numbers
 
 
-def _batches(before: Side, after: Side) -> Numbers:
-    """Return the rows of a batch, how many steps use a row on average, the weight of a row in a batch, and ε of the
-    same noise under other assumptions: Poisson sampling with rows added or removed, and batches that are known."""
-    plan, other = before.plan, after.plan
-    m, n = int(other.rows[0]), other.facts.n
-    (inner,) = inner_events(other.events[0])
-    unamplified = accountants.total((inner,), "epsilon")  # of a step whose batch is known
-    means = NoisyMeans(rows=n, sampling="poisson", batch_fraction=m / n, iterations=other.iterations)
-    poisson_events = means.events_of_noise(2 * means.clip / m / unamplified)
+def _sampling_assumptions(before: Side, after: Side) -> Numbers:
+    """Return the numbers of the lesson on random batches.
+
+    They are the rows m of a batch, the number of steps that use a given row on average, the factor by which a batch is
+    smaller than all rows, and the ε that the same noise would guarantee under other assumptions: if the attacker knew
+    the batches, and if each row joined a batch independently (Poisson sampling, for a row added or removed).
+    """
+    plan = after.plan
+    m, n = int(plan.rows[0]), plan.facts.n
+    (noise_on_batch,) = inner_events(plan.events[0])
+    epsilon_of_known_batch = accountants.total((noise_on_batch,), "epsilon")  # a step without amplification by sampling
+    means = NoisyMeans(rows=n, sampling="poisson", batch_fraction=m / n, iterations=plan.iterations)
+    laplace_scale = 2 * means.clip / m / epsilon_of_known_batch  # that of the plan, for gradients clipped at means.clip
     return {
         "batch": m,
-        "looks": short(other.iterations * m / n),
-        "fewer": short(int(plan.rows[0]) / m),
-        "known": short(other.iterations * unamplified),
-        "poisson": short(accountants.total(poisson_events, "epsilon"), 2),
+        "looks": short(plan.iterations * m / n),
+        "fewer": short(int(before.plan.rows[0]) / m),
+        "known": short(plan.iterations * epsilon_of_known_batch),
+        "poisson": short(accountants.total(means.events_of_noise(laplace_scale), "epsilon"), 2),
     }
 
 
-STEPS = load(__package__, "steps", measure=Ends("DP-NAG"), also=_per_step)
-SHRINK = load(__package__, "shrink", measure=Ends("DP-NAG"), also=_thrift)
-SAMPLING = load(__package__, "sampling", measure=Ends("DP-GD"), also=_batches)
+STEPS = load(__package__, "steps", measure=Ends("DP-NAG"), also=_noise_per_step)
+SHRINK = load(__package__, "shrink", measure=Ends("DP-NAG"), also=_spending_over_steps)
+SAMPLING = load(__package__, "sampling", measure=Ends("DP-GD"), also=_sampling_assumptions)
 
 
 @dataclass(frozen=True)
 class Upsets(Ends):
-    """Share of the pairs of runs, one of the arm `arm` and one of `other`, that contradict the order of the medians."""
+    """Share of the pairs of runs, one run of each of two methods, in which the method with the worse median wins.
+
+    arm, other : labels of the two methods. metric : the error by whose value in the last iteration a run wins.
+    """
 
     other: str = ""
 
     def ratio(self, before: Side, after: Side) -> float:
+        """Return the share itself, which the answers of this lesson are about: nothing is compared with `before`."""
         return self.value(after)
 
     def value(self, side: Side) -> float:
-        first, second = self._ends(side)
-        share = float((first[:, None] > second).mean())
-        return share if np.median(first) <= np.median(second) else 1 - share
+        """Return the share of the pairs of runs, after the runs of a side, that contradict the order of the medians."""
+        errors, other_errors = self._last_errors(side)
+        share_won_by_other = float((errors[:, None] > other_errors).mean())
+        return share_won_by_other if np.median(errors) <= np.median(other_errors) else 1 - share_won_by_other
 
     def curves(self, side: Side) -> tuple[Curve, ...]:
-        arms = (self.arm, self.other)
-        return tuple(replace(curve, name=arm) for arm in arms for curve in Ends(arm, self.metric).curves(side))
+        """Return the lines of a side's chart: the errors of both methods, by name."""
+        curves: list[Curve] = []
+        for arm in (self.arm, self.other):
+            curves += [replace(curve, name=arm) for curve in Ends(arm, self.metric).curves(side)]
+        return tuple(curves)
 
     def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of a side that the lesson's text names, among them the errors of a single run of either
+        method."""
         numbers = dict(super().numbers(side))
         if side.trace is not None:
-            first, second = self._ends(side)
-            numbers |= {"one": float(first[0]), "another": float(second[0])}
-            numbers["winner"] = self.arm if first[0] < second[0] else self.other
-            numbers |= {"median": float(np.median(first)), "other_median": float(np.median(second))}
-            numbers["apart"] = float(second.max() / second.min())
+            errors, other_errors = self._last_errors(side)
+            numbers |= {"one": float(errors[0]), "another": float(other_errors[0])}
+            numbers["winner"] = self.arm if errors[0] < other_errors[0] else self.other
+            numbers |= {"median": float(np.median(errors)), "other_median": float(np.median(other_errors))}
+            numbers["apart"] = float(other_errors.max() / other_errors.min())
         return numbers
 
     def outcome(self, before: Side, after: Side) -> str:
+        """Return the share after the change in words."""
         return f"{short(100 * self.value(after), 2)} % of the pairs say the opposite of the medians"
 
-    def _ends(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
-        """Return the last errors of the runs of both arms, (R,) each."""
+    def _last_errors(self, side: Side) -> tuple[np.ndarray, np.ndarray]:
+        """Return the error in the last iteration of each of the R runs, (R,) for `arm` and (R,) for `other`."""
         return side.ends(self.arm, self.metric), side.ends(self.other, self.metric)
 
 
 LUCK = load(__package__, "luck", measure=Upsets("DP-GD", other="DP-MASG"))
 
 
-def _without_noise(before: Side, after: Side) -> Numbers:
-    """Return, before and after the change, the exact final gap without noise and the expected final gap of a sixth of
-    the steps that spend the same budget; and the momentum with its memory in steps, 1/(1-β)."""
-    few, momentum = before.plan.iterations // 6, after.method(HeavyBall).momentum
+def _gaps_by_momentum(before: Side, after: Side) -> Numbers:
+    """Return the numbers of the lesson on momentum, which changes heavy ball's momentum β on a quadratic.
+
+    The gap is F(x_T) - F* after the last step. On either side: the gap that would remain without noise, and the
+    expected gap of a run that spends the same budget on a sixth of the steps. Then the momentum after the change, and
+    how many steps a gradient is remembered for, 1/(1-β).
+    """
+    few_steps, momentum = before.plan.iterations // 6, after.method(HeavyBall).momentum
     return {
-        "exact_before": _bias(before),
-        "exact_after": _bias(after),
-        "few": few,
-        "few_before": _expected(before, few),
-        "few_after": _expected(after, few),
+        "exact_before": _noise_free_gap(before),
+        "exact_after": _noise_free_gap(after),
+        "few": few_steps,
+        "few_before": _expected_gap(before, few_steps),
+        "few_after": _expected_gap(after, few_steps),
         "remembers": 1 / (1 - momentum),
         "momentum": momentum,
     }
 
 
-def _expected(side: Side, steps: int) -> float:
-    """Return the expected gap after a run of `steps` steps that spends the budget of the side."""
-    facts, method = SmoothFacts.of(side.plan.facts), side.method(HeavyBall).replaced(iterations=steps)
-    return float(method.expected_on_quadratic(method.plan(facts, side.experiment.budget))[-1])
+def _expected_gap(side: Side, iterations: int) -> float:
+    """Return E F(x_T) - F* at the end of a run of `iterations` steps of heavy ball that spends the side's budget."""
+    facts, method = SmoothFacts.of(side.plan.facts), side.method(HeavyBall).replaced(iterations=iterations)
+    plan = method.plan(facts, side.experiment.budget)
+    return float(method.expected_on_quadratic(plan)[-1])
 
 
-def _bias(side: Side) -> float:
-    """Return the gap after the last step without noise."""
+def _noise_free_gap(side: Side) -> float:
+    """Return F(x_T) - F* after the last step of the side's heavy ball if its gradients had no noise."""
     plan, method = side.plan, side.method(HeavyBall)
     facts = SmoothFacts.of(plan.facts)
     start = np.full(len(facts.eigenvalues), facts.start)
     steps = method.steps(facts, plan.iterations)
-    return float(quadratic.expected_gap(steps, method.dynamics, facts.eigenvalues, start, 0.0).bias[-1])
+    gap = quadratic.expected_gap(steps, method.dynamics, facts.eigenvalues, start, noise_variance=0.0)
+    return float(gap.bias[-1])
 
 
-MOMENTUM = load(__package__, "momentum", measure=Ends("DP-HB"), also=_without_noise)
+MOMENTUM = load(__package__, "momentum", measure=Ends("DP-HB"), also=_gaps_by_momentum)
 
 LESSONS = (STEPS, SHRINK, SAMPLING, LUCK, MOMENTUM)

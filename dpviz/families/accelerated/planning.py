@@ -27,22 +27,27 @@ UNDERESTIMATE = 1e-3  # probability that the released L is below the true one
 
 
 def estimated(problem: LinearModel, tables: Mapping[str, np.ndarray] = NO_TABLES) -> float:
-    """Compute L from the data: NOT private. Raises UserError if an uploaded table is missing."""
-    (largest,) = _without_smoothness(problem).build(tables).curvature().value
-    return problem.smoothness_of(float(largest))
+    """Compute the smoothness L of a linear model from its data: NOT private.
+
+    tables : uploaded tables by identity. Raises UserError if one is missing.
+    """
+    (largest_eigenvalue,) = _without_smoothness(problem).build(tables).curvature().value
+    return problem.smoothness_of(float(largest_eigenvalue))
 
 
 def released(
     problem: LinearModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
-    """Release L with Laplace noise at the price `epsilon`, with a margin upwards; private.
+    """Release the smoothness L of a linear model privately, with Laplace noise that costs `epsilon`, and a margin.
 
-    Replacing a row changes λ_max by at most R²/n. The noise has scale b = R²/(n ε); the margin b ln(1/(2 β)) makes the
-    result an under-estimate with probability at most β = 0.001. Clipped to [0, R²], which holds for any data
-    (THEORY.md, section 10, item 4).
+    L follows from the largest eigenvalue λ_max of UᵀU/n, where the n rows of U have norms of at most R. Replacing a row
+    changes λ_max by at most R²/n, so the noise has the scale b = R²/(n ε). The margin b ln(1/(2 β)) is added because
+    too small an L is worse than too large a one: it makes the result an under-estimate with probability at most
+    β = UNDERESTIMATE. The sum is clipped to [0, R²], where λ_max lies for any data (THEORY.md, section 10, item 4).
 
     seed : the same data, model and epsilon with the same seed repeat the release; any other combination draws other
         noise. None: drawn afresh from the operating system's randomness.
+    tables : uploaded tables by identity.
 
     Raises UserError if an uploaded table is missing or epsilon is not positive.
     """
@@ -60,48 +65,58 @@ def released(
 
 
 def suggested_cost(budget: Budget, share: float = SHARE) -> float:
-    """Return the ε of a release of L that uses about `share` of the budget, in the currency of the budget.
+    """Return the ε at which `released` uses about `share` of the budget.
 
     Raises UserError for a budget without a limit.
     """
     if budget.total_epsilon is not None:
         return share * budget.total_epsilon
     if budget.total_rho is not None:
-        return math.sqrt(2 * share * budget.total_rho)
+        return math.sqrt(2 * share * budget.total_rho)  # Laplace noise of ε costs a ρ of at most ε²/2
     raise UserError("Without a budget there is nothing to spend on L.", title="No budget for L")
 
 
 def _without_smoothness(problem: LinearModel) -> LinearModel:
-    """Return the problem without a stated or released L, on which the rows and their declared radius do not depend."""
+    """Return the problem with the L of its declared ranges, so that its rows can be read before another L is known.
+
+    The rows and their declared radius do not depend on L.
+    """
     return problem.replaced(smoothness=None, smoothness_source="bounds", smoothness_cost=None)
 
 
 def assumed(problem: ProblemSpecification) -> tuple[str, ...]:
-    """Return the names of those of L and E₀ that are set below the value that follows from the declared ranges.
+    """Return the names of the constants that a user has set below the value that follows from the declared ranges: "L",
+    the smoothness, and "E₀", the bound on the initial gap.
 
-    Error bounds hold only if they are right. A released L does not count.
+    Error bounds hold only if such an assumption is right. A released L is no assumption.
     """
     if not isinstance(problem, LinearModel):
         return ()
     defaults = {"initial_gap": None, "smoothness": None, "smoothness_cost": None, "smoothness_source": "bounds"}
     facts, derived = problem.facts(), problem.replaced(**defaults).facts()
-    is_start_assumed = facts.initial_gap < derived.initial_gap or facts.lyapunov < derived.lyapunov
-    is_smoothness_assumed = problem.smoothness_source != "released" and facts.smoothness < derived.smoothness
-    return ("L",) * is_smoothness_assumed + ("E₀",) * is_start_assumed
+    names = []
+    if problem.smoothness_source != "released" and facts.smoothness < derived.smoothness:
+        names.append("L")
+    if facts.initial_gap < derived.initial_gap or facts.lyapunov < derived.lyapunov:
+        names.append("E₀")
+    return tuple(names)
 
 
 # --------------------------------------------------------------------------------------------------- budget and horizon
 
 
 class Method(Protocol):
-    """Part of a `GradientMethod` that planning uses: its settings, its steps, and its error bound."""
+    """Part of a gradient method that planning uses: its settings, its steps, and its error bound.
+
+    The class `GradientMethod` itself is in `algorithms`, which imports this module.
+    """
 
     title: ClassVar[str]
     dynamics: ClassVar[quadratic.Kind]
 
     @property
     def iterations(self) -> int:
-        """T, or its upper limit."""
+        """The number of steps T if `horizon` is "fixed"; else its upper limit."""
 
     @property
     def noise(self) -> Literal["laplace", "gaussian"]:
@@ -123,14 +138,17 @@ class Method(Protocol):
         """Return m, the rows in each gradient."""
 
     def steps(self, facts: SmoothFacts, iterations: int) -> theory.Steps:
-        """Return the noise-free method."""
+        """Return the method without its noise: step sizes, momentum, stages and restarts of `iterations` steps."""
 
     def recursion(self, facts: SmoothFacts, steps: theory.Steps) -> theory.Recursion | None:
-        """Return the error bound, or None where none is known."""
+        """Return the error bound of these steps, or None where none is known."""
 
 
 def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Event, ...]:
-    """Choose T (if the method leaves it to the bound) and spread the budget over the steps: one event per step."""
+    """Return the T events, one for each step's noisy gradient, that together spend the whole budget.
+
+    T is the method's number of steps, or the one with the smallest error bound if the method asks for that.
+    """
     iterations = best_iterations(method, facts, budget) if method.horizon == "bound" else method.iterations
     m, n = method.batch_size(facts), facts.n
     weights = shares(method, facts, budget, iterations)
@@ -138,7 +156,8 @@ def split_budget(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[Ev
 
 
 def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) -> np.ndarray:
-    """Return (T,) the share of the budget of each step, up to a common factor: of ε for Laplace noise, else of ρ.
+    """Return (T,) the share of the budget of each of T = `iterations` steps, up to a common factor, by the method's
+    schedule: the share of ε for Laplace noise, of ρ for Gaussian noise.
 
     Raises UserError for the optimal schedule of a method without an error bound.
     """
@@ -148,8 +167,8 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
         return theory.own_shares(method.knots, iterations, method.noise)
     steps = method.steps(facts, iterations)
     if method.schedule == "envelope":
-        worst = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
-        return worst ** (1 / 3 if method.noise == "laplace" else 1 / 2)
+        weights = quadratic.envelope_weights(steps, method.dynamics, facts.strong_convexity, facts.smoothness)
+        return weights ** (1 / 3 if method.noise == "laplace" else 1 / 2)
     recursion = method.recursion(facts, steps)
     if recursion is None:
         raise UserError(
@@ -161,7 +180,11 @@ def shares(method: Method, facts: SmoothFacts, budget: Budget, iterations: int) 
 
 
 def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion) -> np.ndarray:
-    """Return (T,) the shares of the budget, up to a common factor, that minimise the noise part of the error bound."""
+    """Return (T,) the shares of the budget, up to a common factor, that minimise the noise part of the error bound.
+
+    Laplace noise on batches under pure ε has its own optimum, as amplification by sampling enters it. Elsewhere the
+    optimum for all rows is used.
+    """
     m = method.batch_size(facts)
     if method.noise == "laplace" and m < facts.n and budget.pure:
         return theory.sampled_split(recursion.log_weight, budget.left(facts.released), facts.n / m)
@@ -169,14 +192,18 @@ def best_split(method: Method, facts: SmoothFacts, budget: Budget, recursion: th
 
 
 def half_variance(method: Method, facts: SmoothFacts, plan: Plan) -> np.ndarray:
-    """Return (T,) half the expected squared norm of each step's gradient error: privacy noise plus batch noise."""
+    """Return (T,) half the expected squared norm of each step's gradient error: privacy noise plus batch noise.
+
+    Privacy noise in d coordinates contributes d b² for the Laplace scale b, d σ²/2 for the Gaussian scale σ.
+    """
     variance_factor = 1.0 if method.noise == "laplace" else 0.5
     batch = theory.sampling_variance(facts.gradient_bound("l2"), method.batch_size(facts), facts.n)
     return variance_factor * facts.d * plan.noise["gradient"] ** 2 + batch / 2
 
 
 def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
-    """Return T up to `method.iterations` that minimises the error bound when T steps spend the whole budget."""
+    """Return the number of steps T, up to `method.iterations`, with the smallest error bound if T steps spend the whole
+    budget. Without privacy more steps are always better, so it is the upper limit."""
     if not budget.private:
         return method.iterations
     _, _, best = bound_by_horizon(method, facts, budget)
@@ -184,7 +211,11 @@ def best_iterations(method: Method, facts: SmoothFacts, budget: Budget) -> int:
 
 
 def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return numbers of steps (k,), the error bound (k,) if the whole budget is spread over each, and the best number.
+    """Return k candidate numbers of steps (k,), the error bound (k,) after each if its steps spend the whole budget,
+    and the candidate with the smallest bound.
+
+    The candidates are all numbers up to `method.iterations` where a closed form gives all bounds at once, else those
+    that a search tries.
 
     Raises UserError for a method without a bound, and where no quick bound is known (Gaussian noise on batches).
     """
@@ -201,18 +232,20 @@ def bound_by_horizon(method: Method, facts: SmoothFacts, budget: Budget) -> tupl
             "With Gaussian noise on batches no quick bound is known. Set the number of steps yourself or use all rows.",
             title="No bound to choose T by",
         )
-    if method.schedule == "own" and method.noise == "gaussian":
-        horizons, bounds = theory.bounds_by_search(recursion, _gaussian_bound(method, facts, budget, recursion))
-        return horizons, bounds, int(horizons[np.argmin(bounds)])
     if method.schedule != "own" and full_batch and (method.noise == "gaussian" or budget.pure):
-        bounds = theory.bound_by_iterations(recursion, _unit(method, facts, budget), method.schedule, method.noise)
+        half_variance = _half_variance_of_whole_budget(method, facts, budget)
+        bounds = theory.bound_by_iterations(recursion, half_variance, method.schedule, method.noise)
         return np.arange(1, limit + 1), bounds, theory.best_iterations(bounds)
-    horizons, bounds = theory.bounds_by_search(recursion, _laplace_bound(method, facts, budget, recursion))
+    bound_of_noise = _gaussian_bound if method.noise == "gaussian" else _laplace_bound
+    horizons, bounds = theory.bounds_by_search(recursion, bound_of_noise(method, facts, budget, recursion))
     return horizons, bounds, int(horizons[np.argmin(bounds)])
 
 
-def _unit(method: Method, facts: SmoothFacts, budget: Budget) -> float:
-    """Return the half variance of a single step that gets the whole budget and uses all rows."""
+def _half_variance_of_whole_budget(method: Method, facts: SmoothFacts, budget: Budget) -> float:
+    """Return half the expected squared norm of the noise of a single step that gets the whole budget and uses all rows.
+
+    With the sensitivity Δ in d coordinates it is d (Δ/ε)² for Laplace noise, d Δ²/(4 ρ) for Gaussian noise.
+    """
     if method.noise == "laplace":
         return facts.d * (facts.gradient_sensitivity("l1", facts.n) / budget.left(facts.released)) ** 2
     (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
@@ -222,13 +255,15 @@ def _unit(method: Method, facts: SmoothFacts, budget: Budget) -> float:
 def _gaussian_bound(
     method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
 ) -> Callable[[int], float]:
-    """Return a function from T' to the bound after T' steps of a schedule drawn by hand, Gaussian noise on all rows."""
-    unit = _unit(method, facts, budget)
+    """Return a function from T' to the error bound after T' steps of Gaussian noise on all rows, in a schedule drawn by
+    hand; the T' steps spend the whole budget."""
+    half_variance = _half_variance_of_whole_budget(method, facts, budget)
 
     def bound_at(iterations: int) -> float:
-        part, weights = recursion.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
-        terms = np.exp(part.log_contraction[-1] + part.log_weight) * unit * weights.sum() / weights
-        return float(part.initial * np.exp(part.log_contraction[-1]) + terms.sum())
+        prefix, weights = recursion.first(iterations), theory.own_shares(method.knots, iterations, "gaussian")
+        # A step with the share w of the sum W of all shares has W/w times the noise variance.
+        noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variance * weights.sum() / weights
+        return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
 
     return bound_at
 
@@ -236,48 +271,56 @@ def _gaussian_bound(
 def _laplace_bound(
     method: Method, facts: SmoothFacts, budget: Budget, recursion: theory.Recursion
 ) -> Callable[[int], float]:
-    """Return a function from T' to the bound after T' steps, for Laplace noise where no closed form covers all T'.
+    """Return a function from T' to the error bound after T' steps of Laplace noise that spend the whole budget, for
+    settings where no closed form covers all T' at once.
 
-    Exact under pure ε. In other currencies the accountants that calibrate the plan itself are too slow for every T';
-    approximations replace them, so the chosen T may be a little off. The privacy of the plan is not: it is calibrated
-    exactly.
+    It is exact under pure ε. For other budgets the accountants that calibrate the plan itself are too slow for every
+    T'; approximations replace them, so the chosen T may be a little off. The privacy of the plan is not: its events are
+    calibrated exactly.
     """
-    m, ratio = method.batch_size(facts), facts.n / method.batch_size(facts)
-    unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2
-    batch = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
+    m = method.batch_size(facts)
+    ratio = facts.n / m
+    unit = facts.d * facts.gradient_sensitivity("l1", m) ** 2  # half variance of the noise of ε = 1 on a known batch
+    batch_variance = theory.sampling_variance(facts.gradient_bound("l2"), m, facts.n)
     schedule: theory.Schedule = "uniform" if method.schedule == "uniform" else "optimal"
     if budget.pure and method.schedule != "own":
         epsilon = budget.left(facts.released)
         return lambda iterations: theory.sampled_bound(
-            recursion.first(iterations), epsilon, ratio, unit, batch, schedule
+            recursion.first(iterations), epsilon, ratio, unit, batch_variance, schedule
         )
-    largest_multiple = _quick_multiple(facts, budget)
+    affordable_multiple = _affordable_multiple(facts, budget)
 
     def bound_at(iterations: int) -> float:
-        part = recursion.first(iterations)
+        prefix = recursion.first(iterations)
         if method.schedule == "own":
             weights = theory.own_shares(method.knots, iterations, "laplace")
+        elif schedule == "uniform":
+            weights = np.ones(iterations)
         else:
-            weights = np.ones(iterations) if schedule == "uniform" else theory.optimal_weights(part, "laplace")
-        base = np.log1p(np.expm1(weights * largest_multiple(weights)) * ratio)
-        terms = np.exp(part.log_contraction[-1] + part.log_weight) * (unit / base**2 + batch / 2)
-        return float(part.initial * np.exp(part.log_contraction[-1]) + terms.sum())
+            weights = theory.optimal_weights(prefix, "laplace")
+        epsilon_of_steps = weights * affordable_multiple(weights)
+        epsilon_on_batch = np.log1p(np.expm1(epsilon_of_steps) * ratio)  # before amplification by sampling
+        half_variance = unit / epsilon_on_batch**2 + batch_variance / 2
+        noise = np.exp(prefix.log_contraction[-1] + prefix.log_weight) * half_variance
+        return float(prefix.initial * np.exp(prefix.log_contraction[-1]) + noise.sum())
 
     return bound_at
 
 
-def _quick_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.ndarray], float]:
-    """Return a function from weights (T,) to about their largest multiple that the budget affords as ε_t of Laplace
-    steps."""
+def _affordable_multiple(facts: SmoothFacts, budget: Budget) -> Callable[[np.ndarray], float]:
+    """Return a function from weights (T,) to a factor c, such that T Laplace steps with ε_t = c weights[t] cost about
+    the whole budget; it is quick, and exact under pure ε."""
     if budget.pure:
         epsilon = budget.left(facts.released)
         return lambda weights: epsilon / weights.sum()
     if budget.total_epsilon is not None:
-        pure = budget.left(facts.released)
-        rho = budget.about_rho(pure)
-        # Whichever is better at this number of steps; ρ of a Laplace step is about ε²/2.
-        return lambda weights: max(pure / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
-    # One calibration against the budget's own accountant fixes the scale; small steps cost in proportion to ε².
+        epsilon = budget.left(facts.released)
+        rho = budget.about_rho(epsilon)
+        # The budget affords Σ ε_t = ε, and about Σ ε_t²/2 = ρ, as a Laplace step costs about ρ_t = ε_t²/2. The larger
+        # factor is the better one: few steps profit from the first, many from the second.
+        return lambda weights: max(epsilon / weights.sum(), math.sqrt(2 * rho / (weights**2).sum()))
+    # One calibration of 100 equal steps against the budget's own accountant fixes the scale; small steps cost in
+    # proportion to ε².
     steps = 100
-    (single, *_) = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)
-    return lambda weights: single * math.sqrt(steps / (weights**2).sum())
+    (epsilon_of_step, *_) = calibration.calibrate_laplace(budget, np.ones(steps), facts.n, facts.n, facts.released)
+    return lambda weights: epsilon_of_step * math.sqrt(steps / (weights**2).sum())

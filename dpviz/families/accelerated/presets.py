@@ -15,12 +15,15 @@ SIX_METHODS = ("DP-GD", "DP-HB", "DP-NAG", "DP-NAG-opt", "DP-MASG", "DP-MASG-opt
 def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) -> tuple[Arm, ...]:
     """Return an arm for each method named by `labels`; `settings` apply to all methods that have such a field.
 
-    references : adds each update rule once more, without privacy and with exactly T steps.
+    references : adds each update rule (gradient descent, heavy ball, …) once more, without privacy and with exactly T
+        steps. Without noise a schedule has no meaning, so DP-NAG and DP-NAG-opt share one reference.
     """
     private = {label: METHODS[label].adopting(settings) for label in labels}
-    defaults: dict[str, Any] = {"schedule": "uniform", "knots": theory.EVEN, "horizon": "fixed"}
-    rules = {type(method): method.replaced(**defaults) for method in private.values() if references}
-    without_privacy = {f"{method.title.removeprefix('DP-')}, no privacy": method for method in rules.values()}
+    without_privacy: dict[str, algorithms.GradientMethod] = {}
+    if references:
+        for method in private.values():
+            name = f"{method.title.removeprefix('DP-')}, no privacy"
+            without_privacy[name] = method.replaced(schedule="uniform", knots=theory.EVEN, horizon="fixed")
     return preset.arms(private, without_privacy)
 
 

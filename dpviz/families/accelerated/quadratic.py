@@ -5,7 +5,8 @@ x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t, and its mean and variance fol
 without a loop over the iterations. The noise w_t is independent, with zero mean and a given variance in every
 coordinate: 2 b_t^2 for Laplace noise of scale b_t, sigma_t^2 for Gaussian noise. Methods start with x_{-1} = x_0.
 
-Shapes: T iterations, d eigenvalues.
+Shapes: T iterations, d eigenvalues. Indices: entry t of an array (T+1,) belongs to the iterate x_t, entry t of an array
+(T,) to the step from x_t to x_{t+1}.
 """
 
 from itertools import pairwise
@@ -20,12 +21,15 @@ from dpviz.privacy.accounting.closed_forms import recursion
 Floats = NDArray[np.float64]
 Kind = Literal["gradient_descent", "heavy_ball", "nesterov"]
 
-# Envelope weights below this share of the largest are raised to it: every step needs some budget (see theory.py).
+# Envelope weights below this share of the largest are raised to it: a step without budget would have infinite noise.
 _SMALLEST_ENVELOPE = 1e-180
 
 
 class Gap(NamedTuple):
-    """Expected F(x_t) - F*, (T+1,), and `bias`, the part of it that remains without noise."""
+    """Expected gap E F(x_t) - F* after t = 0..T steps.
+
+    total : (T+1,) the gap. bias : (T+1,) the part of it that remains without noise.
+    """
 
     total: Floats
     bias: Floats
@@ -34,7 +38,8 @@ class Gap(NamedTuple):
 def _autoregression(
     kind: Kind, step_size: ArrayLike, momentum: ArrayLike, eigenvalues: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Return phi1 and phi2 of the module's recursion, broadcast over the arguments."""
+    """Return the coefficients phi1 and phi2 with which x_t = phi1 x_{t-1} + phi2 x_{t-2} - step_size w_t in a
+    coordinate with this eigenvalue; all arguments broadcast."""
     contraction = 1 - np.asarray(step_size, float) * np.asarray(eigenvalues, float)
     beta = np.asarray(momentum, float)
     if kind == "nesterov":
@@ -45,15 +50,17 @@ def _autoregression(
 
 
 def _coefficients(steps: Steps, kind: Kind, step: int, eigenvalue: float) -> tuple[float, float]:
-    """Return phi1 and phi2 at the index `step` for one eigenvalue."""
+    """Return the coefficients phi1 and phi2 of `_autoregression` for the step with the index `step` and one
+    eigenvalue."""
     phi1, phi2 = _autoregression(kind, steps.step_size[step], steps.momentum[step], eigenvalue)
     return float(phi1), float(phi2)
 
 
 def _segments(steps: Steps) -> list[slice]:
-    """Return the longest ranges of steps with equal step size and momentum and no restart except at their start."""
-    changed = (np.diff(steps.step_size) != 0) | (np.diff(steps.momentum) != 0) | steps.restart[1:]
-    edges = [0, *(np.flatnonzero(changed) + 1).tolist(), steps.step_size.size]
+    """Return the ranges of steps, as long as possible, in which the recursion has constant coefficients: step size and
+    momentum are equal, and only the first step may restart."""
+    starts_segment = (np.diff(steps.step_size) != 0) | (np.diff(steps.momentum) != 0) | steps.restart[1:]
+    edges = [0, *(np.flatnonzero(starts_segment) + 1).tolist(), steps.step_size.size]
     return [slice(start, stop) for start, stop in pairwise(edges)]
 
 
@@ -63,51 +70,66 @@ def _segments(steps: Steps) -> list[slice]:
 def moments(
     steps: Steps, kind: Kind, eigenvalues: ArrayLike, start: ArrayLike, noise_variance: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Return mean and variance of every coordinate of x_t, t = 0..T.
+    """Return mean and variance, (d, T+1) each, of every coordinate of the iterates x_t, t = 0..T.
 
-    eigenvalues (d,); start (d,) or scalar: x_0; noise_variance (T,) or scalar, per coordinate.
-    Returns (d, T+1) arrays; entries that overflow, of an unstable method, are inf or nan.
+    eigenvalues : (d,) of the Hessian. start : x_0, (d,) or scalar. noise_variance : of the gradient noise in each
+        coordinate, (T,) for each step or one scalar for all.
+
+    Entries that overflow, of an unstable method, are inf or nan. Each segment of steps with constant coefficients is
+    solved at once, started from the two latest iterates.
     """
     spectrum = np.asarray(eigenvalues, float)
     count = steps.step_size.size
     mean, variance = np.empty((spectrum.size, count + 1)), np.zeros((spectrum.size, count + 1))
     mean[:, 0] = start
-    force = steps.step_size**2 * np.asarray(noise_variance, float)
+    innovation = steps.step_size**2 * np.asarray(noise_variance, float)  # variance that each step adds
     with np.errstate(over="ignore", invalid="ignore"):
-        for x, var, eigenvalue in zip(mean, variance, spectrum, strict=True):
+        for x, var, eigenvalue in zip(mean, variance, spectrum, strict=True):  # rows, filled in place
             covariance = 0.0  # of the two latest iterates
-            for part in _segments(steps):
-                first, new = part.start, slice(part.start + 1, part.stop + 1)
-                phi1, phi2 = _coefficients(steps, kind, first, eigenvalue)
-                previous = first if first == 0 or steps.restart[first] else first - 1
-                if previous == first:
-                    covariance = var[first]
-                memory = [phi1 * x[first] + phi2 * x[previous], phi2 * x[first]]
-                x[new] = recursion([phi1, phi2], np.zeros(part.stop - first), memory)
-                var[new] = _variance_filter(phi1, phi2, force[part], (var[first], covariance, var[previous]))
-                covariance = recursion([phi2], phi1 * var[part], [phi2 * covariance])[-1]
+            for segment in _segments(steps):
+                # The segment steps from the iterate with the index `current` to those with the indices `new`.
+                current, new = segment.start, slice(segment.start + 1, segment.stop + 1)
+                phi1, phi2 = _coefficients(steps, kind, current, eigenvalue)
+                is_reset = current == 0 or steps.restart[current]  # then the previous iterate is set to the current one
+                previous = current if is_reset else current - 1
+                if is_reset:
+                    covariance = var[current]
+                # The mean follows the recursion without noise; `memory` puts in the two iterates before the segment.
+                memory = [phi1 * x[current] + phi2 * x[previous], phi2 * x[current]]
+                x[new] = recursion([phi1, phi2], np.zeros(segment.stop - current), memory)
+                state = (var[current], covariance, var[previous])
+                var[new] = _segment_variances(phi1, phi2, innovation[segment], state)
+                # Cov(x_{t+1}, x_t) = phi1 Var(x_t) + phi2 Cov(x_t, x_{t-1}), up to the end of the segment.
+                covariance = recursion([phi2], phi1 * var[segment], [phi2 * covariance])[-1]
     return mean, variance
 
 
-def _variance_filter(phi1: float, phi2: float, force: Floats, state: tuple[float, float, float]) -> Floats:
-    """Return (k,) Var x_1 .. Var x_k of the autoregression with innovation variances `force` (k,).
+def _segment_variances(phi1: float, phi2: float, innovation: Floats, state: tuple[float, float, float]) -> Floats:
+    """Return (k,) Var x_1 .. Var x_k of x_t = phi1 x_{t-1} + phi2 x_{t-2} + noise of the variances `innovation` (k,).
 
-    state : Var x_0, Cov(x_0, x_{-1}), Var x_{-1}. Eliminating the covariance from the three linear recursions leaves
-    one of order three; its memory is set so that it continues from the state.
+    state : Var x_0, Cov(x_0, x_{-1}), Var x_{-1}, from which the recursion starts.
+
+    Var x_t = phi1^2 Var x_{t-1} + 2 phi1 phi2 Cov(x_{t-1}, x_{t-2}) + phi2^2 Var x_{t-2} + innovation_t, and
+    Cov(x_{t-1}, x_{t-2}) = phi1 Var x_{t-2} + phi2 Cov(x_{t-2}, x_{t-3}). Eliminating the covariance leaves a recursion
+    for the variance alone, of order three, which is solved at once.
     """
-    square = phi1**2 + phi2
     current, covariance, previous = state
+    # The first three variances that follow from the state alone, without innovations.
     first = phi1**2 * current + 2 * phi1 * phi2 * covariance + phi2**2 * previous
     covariance = phi1 * current + phi2 * covariance
     second = phi1**2 * first + 2 * phi1 * phi2 * covariance + phi2**2 * current
     covariance = phi1 * first + phi2 * covariance
     third = phi1**2 * second + 2 * phi1 * phi2 * covariance + phi2**2 * first
+    # The memory is what must be added to the first three terms so that they continue from the state.
+    square = phi1**2 + phi2
     memory = [first, second - square * first, third - square * second - phi2 * square * first]
-    return recursion([square, phi2 * square, -(phi2**3)], force - phi2 * np.append(0.0, force[:-1]), memory)
+    force = innovation - phi2 * np.append(0.0, innovation[:-1])
+    return recursion([square, phi2 * square, -(phi2**3)], force, memory)
 
 
 def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:
-    """Return the expected gap from mean and variance (d, T+1) of the coordinates; overflow counts as inf."""
+    """Return the expected gap, sum_i lambda_i (mean_i^2 + variance_i) / 2, from mean and variance (d, T+1) of the d
+    coordinates of each iterate; values that overflowed count as inf."""
     spectrum = np.asarray(eigenvalues, float)
     with np.errstate(over="ignore", invalid="ignore"):
         bias, noise = (np.nan_to_num(spectrum @ part / 2, nan=np.inf, posinf=np.inf) for part in (mean**2, variance))
@@ -115,7 +137,7 @@ def _gap(eigenvalues: ArrayLike, mean: Floats, variance: Floats) -> Gap:
 
 
 def expected_gap(steps: Steps, kind: Kind, eigenvalues: ArrayLike, start: ArrayLike, noise_variance: ArrayLike) -> Gap:
-    """Return the exact E F(x_t) - F*, t = 0..T, for one run; arguments as for `moments`."""
+    """Return the exact E F(x_t) - F* after t = 0..T steps of one run; arguments as for `moments`."""
     return _gap(eigenvalues, *moments(steps, kind, eigenvalues, start, noise_variance))
 
 
@@ -128,50 +150,58 @@ def expected_gap_by_iterations(
     noise: Noise,
     weights: ArrayLike = 1.0,
 ) -> Gap:
-    """Return (T+1,) the exact gap at the end of a run of T' steps that spends the whole budget, for every T' = 0..T.
+    """Return (T+1,) the exact expected gap at the end of a run of T' steps that spends the whole budget, for every T' =
+    0..T.
 
-    unit : noise variance per coordinate of a step that gets the whole budget: 2 (S1/(n eps))^2 for Laplace noise,
-    Delta^2 / (2 rho) for Gaussian noise. weights (T,) or scalar: relative budget shares of a nested schedule
-    (`theory.optimal_weights`); equal by default. The first entry is the gap at the start.
+    unit : noise variance per coordinate of a step that gets the whole budget: 2 (S1/(n eps))^2 for Laplace noise with
+        the L1 sensitivity S1/n, Delta^2 / (2 rho) for Gaussian noise with the L2 sensitivity Delta.
+    weights : (T,) or scalar, the shares of the budget up to a common factor; equal by default. A run of T' steps uses
+        the first T' of them, as with `theory.optimal_weights`.
     """
     shares = np.broadcast_to(np.asarray(weights, float), steps.step_size.shape)
+    # A step with the share w of the total W has the noise variance unit (W/w)^power. W differs between the runs, but it
+    # is a common factor of all variances, so one recursion with w^-power serves every T'.
     power = 2 if noise == "laplace" else 1
     mean, variance = moments(steps, kind, eigenvalues, start, shares**-power)
-    total = np.concatenate(([0.0], np.cumsum(shares)))
+    totals = np.concatenate(([0.0], np.cumsum(shares)))
     with np.errstate(over="ignore", invalid="ignore"):
-        return _gap(eigenvalues, mean, unit * total**power * variance)
+        return _gap(eigenvalues, mean, unit * totals**power * variance)
 
 
 # ------------------------------------------------------------------------------------------------ weights of the noise
 
 
 def adjoint_weights(steps: Steps, kind: Kind, eigenvalues: ArrayLike) -> Floats:
-    """Return (T,) coefficients A_t of the noise variances in the gap after T steps: gap = bias + sum_t A_t var_t."""
+    """Return (T,) the coefficients A_t with which the noise variances v_t of the steps enter the expected gap after T
+    steps: gap = bias + sum_t A_t v_t.
+
+    A_t = step_size_t^2 / 2 sum_i lambda_i h_i(t)^2, where h_i(t) is the derivative of x_T with respect to the iterate
+    that step t computes, in coordinate i. The derivatives are followed backwards from the last step, where h = 1.
+    """
     spectrum = np.asarray(eigenvalues, float)
-    result = np.zeros(steps.step_size.size)
+    weights = np.zeros(steps.step_size.size)
     for eigenvalue in spectrum:
-        # The response of x_T to (x_t, x_{t-1}), followed backwards; between changes it is an autoregression, too.
-        response = np.array([1.0, 0.0])
-        for part in reversed(_segments(steps)):
-            first = part.start
-            phi1, phi2 = _coefficients(steps, kind, first, eigenvalue)
-            values = recursion([phi1, phi2], np.zeros(part.stop - first), response.tolist())
-            second = phi2 * values[-2] if len(values) > 1 else response[1]
-            response = np.array([phi1 * values[-1] + second, phi2 * values[-1]])
-            result[part] += eigenvalue / 2 * values[::-1] ** 2
-            if steps.restart[first]:
+        response = np.array([1.0, 0.0])  # derivatives of x_T with respect to the latest two iterates
+        for segment in reversed(_segments(steps)):
+            start = segment.start
+            phi1, phi2 = _coefficients(steps, kind, start, eigenvalue)
+            # Backwards the derivatives follow the autoregression of the iterates; values[0] belongs to the last step.
+            values = recursion([phi1, phi2], np.zeros(segment.stop - start), response.tolist())
+            weights[segment] += eigenvalue / 2 * values[::-1] ** 2
+            from_next = phi2 * values[-2] if len(values) > 1 else response[1]
+            response = np.array([phi1 * values[-1] + from_next, phi2 * values[-1]])
+            if steps.restart[start]:  # then both of the latest two iterates are the current one
                 response = np.array([response.sum(), 0.0])
-    return np.asarray(result * steps.step_size**2)
+    return np.asarray(weights * steps.step_size**2)
 
 
 def envelope_weights(steps: Steps, kind: Kind, strong_convexity: float, smoothness: float) -> Floats:
-    """Return (T,) the running maximum of `adjoint_weights`, averaged over 64 log-uniform eigenvalues in [mu, L].
+    """Return (T,) weights of the steps for a budget split that suits every quadratic with Hessian between mu and L.
 
-    For a budget split that suits every quadratic with these constants.
-
-    Its cube root (Laplace) or square root (Gaussian) gives the shares of the T steps; with batches, its logarithm goes
-    to `theory.sampled_split`. The weights of one spectrum may vanish at some step, whose noise would then be huge; the
-    running maximum over a spread spectrum cannot. Not nested: compute it for the T that is run.
+    They are the running maximum over the steps of `adjoint_weights`, the influence of each step's noise variance on the
+    last gap, averaged over 64 log-uniform eigenvalues in [mu, L]. Their cube root (Laplace noise) or square root
+    (Gaussian noise) gives the shares of the T steps. The influence on a single quadratic may vanish at some step, whose
+    noise would then be huge; the running maximum cannot. The weights depend on T: compute them for the T that is run.
     """
     spectrum = np.geomspace(strong_convexity, smoothness, 64)
     weights = np.maximum.accumulate(adjoint_weights(steps, kind, spectrum) / spectrum.size)
@@ -182,17 +212,20 @@ def envelope_weights(steps: Steps, kind: Kind, strong_convexity: float, smoothne
 
 
 def rate(kind: Kind, step_size: ArrayLike, momentum: ArrayLike, strong_convexity: float, smoothness: float) -> Floats:
-    """Return the spectral radius, the largest over eigenvalues in [mu, L]: without noise distances shrink like rate^t.
+    """Return the rate at which the method contracts on quadratics with eigenvalues in [mu, L]: without noise distances
+    from the minimum shrink like rate^t. A rate of at least 1 means that the method is unstable.
 
-    step_size and momentum broadcast; at least 1 means unstable. It is quasi-convex in the eigenvalue, so both ends
-    suffice.
+    It is the largest modulus of the roots of z^2 = phi1 z + phi2, the autoregression's characteristic equation, over
+    the eigenvalues. The modulus is quasi-convex in the eigenvalue, so mu and L suffice. step_size and momentum
+    broadcast.
     """
-    worst = np.zeros(np.broadcast_shapes(np.shape(step_size), np.shape(momentum)))
+    largest_modulus = np.zeros(np.broadcast_shapes(np.shape(step_size), np.shape(momentum)))
     for eigenvalue in (strong_convexity, smoothness):
         phi1, phi2 = _autoregression(kind, step_size, momentum, eigenvalue)
         root = np.sqrt((phi1**2 + 4 * phi2).astype(complex))
-        worst = np.maximum(worst, np.maximum(np.abs(phi1 + root), np.abs(phi1 - root)) / 2)
-    return worst
+        modulus = np.maximum(np.abs(phi1 + root), np.abs(phi1 - root)) / 2
+        largest_modulus = np.maximum(largest_modulus, modulus)
+    return largest_modulus
 
 
 # --------------------------------------------------------------------------------- the published bounds for quadratics
@@ -203,13 +236,16 @@ def published_log_bound(
 ) -> Floats:
     """Return (T,) the curve of the paper's figure 1, for comparison only: it is not a bound (errata E2, E10).
 
-    ln(V T^2 rho^(2T) + L m) for T = 1..iterations with Q = diag(mu, 1), noise variance (T noise_per_step)^2 and the
-    rate rho of Nesterov's method, although the figure is about heavy ball; mu = 0.1, where the text says 0.5.
+    It is ln(V T^2 rho^(2T) + L m) for T = 1..iterations on the quadratic with the Hessian diag(mu, 1), so L = 1, with
+    the noise variance s^2 = (T noise_per_step)^2 per coordinate. V = 10 + s^2 step_size^2 / (1 - rho^2), where 10 is
+    the squared norm of (x_0, x_{-1}); m is the stationary variance of both coordinates of heavy ball together. rho is
+    the rate of Nesterov's method, although the figure is about heavy ball, and mu = 0.1, where the text says 0.5.
     """
     count = np.arange(1, iterations + 1)
     variance = (count * noise_per_step) ** 2
     contraction = rate("nesterov", step_size, momentum, strong_convexity, 1.0)
-    scale = 10 + variance * step_size**2 / (1 - contraction**2)
+    start = 10 + variance * step_size**2 / (1 - contraction**2)
     eigenvalues = np.array([strong_convexity, 1.0])
+    # Stationary variance of heavy ball in each coordinate, for noise of variance 1.
     floor = step_size * (1 + momentum) / ((1 - momentum) * eigenvalues * (2 + 2 * momentum - step_size * eigenvalues))
-    return np.asarray(np.log(scale * count**2 * contraction ** (2 * count) + variance * floor.sum()))
+    return np.asarray(np.log(start * count**2 * contraction ** (2 * count) + variance * floor.sum()))

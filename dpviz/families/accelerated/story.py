@@ -1,4 +1,8 @@
-"""Numbers of the start page's three pictures: noise on one answer, noise on every step, and the error against ε."""
+"""Numbers of the start page's three pictures.
+
+First, a survey publishes how many people answered yes, with noise (`answers`). Second, gradient descent walks down a
+valley with noise on every step (`walk`, `ground`). Third, the proven error of a private model against ε (`price`).
+"""
 
 import math
 from typing import NamedTuple
@@ -23,13 +27,14 @@ VALLEY = Quadratic(rows=500, dimension=2, strong_convexity=0.2, smoothness=1.0, 
 WALK = algorithms.GradientDescent(iterations=30, relative_step=0.4)
 EXTENT, POINTS = 2.4, 41  # of the picture of the valley: half its width, and its points along each direction
 EXAMPLE, METHOD = LogisticRegression(), "DP-NAG-opt"
-FARTHEST = 1000  # steps
+FARTHEST = 1000  # steps: the best number is sought up to this one
 
 
 class Answers(NamedTuple):
-    """Published counts, values (k,), and their densities (k,): `without` your yes, and `with_you`.
+    """Densities (k,) with which the survey publishes each of the counts `values` (k,).
 
-    scale : b of the Laplace noise. factor : e^ε, by which the densities differ at most.
+    without : if you answer no. with_you : if you answer yes, so that the true count is larger by one.
+    scale : scale b of the Laplace noise on the count. factor : e^ε, the largest ratio of the two densities.
     """
 
     values: Floats
@@ -40,9 +45,9 @@ class Answers(NamedTuple):
 
 
 class Price(NamedTuple):
-    """Proven error at the best number of steps, bounds (k,), for each of epsilons (k,).
+    """Proven upper bounds (k,) on the excess loss F(x) - F* at the best number of steps, for each of `epsilons` (k,).
 
-    start : upper bound on the error at the starting point.
+    start : upper bound on the excess loss at the starting point, which no bound here exceeds.
     """
 
     epsilons: Floats
@@ -54,44 +59,56 @@ def answers(epsilon: float) -> Answers:
     """Return the densities of the published count under pure ε-DP if you say no and if you say yes."""
     scale = mechanisms.noise_scale(events.Laplace(epsilon), Count().sensitivity("l1", PEOPLE))
     true_counts = np.array([OTHERS, OTHERS + 1.0])
-    near = np.concatenate([count + scale * np.linspace(-6, 6, 97) for count in true_counts])
     low, high = true_counts[0] - REACH, true_counts[1] + REACH
-    values = np.unique(np.concatenate([near[(near > low) & (near < high)], np.linspace(low, high, 65), true_counts]))
+    # Points close to the peaks in units of the noise scale, for narrow peaks; evenly spaced ones; and the peaks.
+    near_peaks = np.concatenate([count + scale * np.linspace(-6, 6, 97) for count in true_counts])
+    near_peaks = near_peaks[(near_peaks > low) & (near_peaks < high)]
+    values = np.unique(np.concatenate([near_peaks, np.linspace(low, high, 65), true_counts]))
     without, with_you = (_density(values, count, scale) for count in true_counts)
     return Answers(values, without, with_you, scale, math.exp(epsilon))
 
 
 def _density(values: Floats, centre: float, scale: float) -> Floats:
-    """Return (k,) the density of `centre` plus Laplace noise of scale `scale` at `values`."""
-    # A release states its density up to a constant, here the factor 2.
+    """Return (k,) the density at `values` (k,) of `centre` plus Laplace noise of scale `scale`."""
     noised = releases.Noised(np.full(len(values), centre), values, np.arange(len(values)), None, "laplace", scale)
-    return np.exp(noised.log_density()) / 2
+    return np.exp(noised.log_density()) / 2  # log_density leaves out the Laplace density's factor 1/2
 
 
 def walk(epsilon: float) -> Trace:
-    """Run gradient descent on a public valley, with the noise of pure ε-DP on every step, and without noise."""
+    """Run gradient descent on the public function VALLEY twice: with the noise of pure ε-DP on every step, as the arm
+    PRIVATE, and without noise, as the arm REFERENCE."""
     arms = (Arm(label=PRIVATE, algorithm=WALK), Arm(label=REFERENCE, algorithm=WALK, budget=NoPrivacy()))
     return Experiment(problem=VALLEY, arms=arms, budget=PureDP(epsilon=epsilon)).run()
 
 
 def ground() -> tuple[Floats, Floats]:
-    """Return coordinates (k,) along both directions of the valley, and its height (k, k)."""
+    """Return k coordinates (k,), the same for both axes of the valley's picture, and its height (k, k) at their
+    grid."""
     coordinates = np.linspace(-EXTENT, EXTENT, POINTS)
-    grid = np.stack(np.meshgrid(coordinates, coordinates), axis=-1).reshape(-1, 2)
-    return coordinates, VALLEY.build().evaluate({"x": grid})["objective_gap"].reshape(POINTS, POINTS)
+    points = np.stack(np.meshgrid(coordinates, coordinates), axis=-1).reshape(-1, 2)
+    heights = VALLEY.build().evaluate({"x": points})["objective_gap"].reshape(POINTS, POINTS)
+    return coordinates, heights
 
 
 def price() -> Price:
-    """Return the error bound of logistic regression against ε, over the range of its control; needs no run."""
+    """Return the error bound of private logistic regression for 33 values of ε over the range of the page's control.
+
+    It is computed from public numbers; nothing runs.
+    """
     (control,) = PureDP.controls()
     assert control.low is not None and control.high is not None
     epsilons = np.geomspace(control.low, control.high, 33)
+    # Rounding can put the ends of the grid just outside the range that PureDP accepts.
     bounds = [planned(float(epsilon))[1] for epsilon in np.clip(epsilons, control.low, control.high)]
     return Price(epsilons, np.array(bounds), EXAMPLE.facts().initial_gap)
 
 
 def planned(epsilon: float) -> tuple[int, float]:
-    """Return the best number of steps at this budget, 0 if no step is proven to help, and the error bound after it."""
+    """Return the number of steps of METHOD on EXAMPLE with the smallest error bound under pure ε-DP, and that bound on
+    the excess loss.
+
+    The number is 0, and the bound that of the starting point, if no number of steps is proven to end below the start.
+    """
     facts, method = EXAMPLE.facts(), presets.METHODS[METHOD].replaced(iterations=FARTHEST)
     _, bounds, best = planning.bound_by_horizon(method, facts, PureDP(epsilon=epsilon))
     bound = float(np.min(bounds))

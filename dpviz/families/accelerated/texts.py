@@ -1,4 +1,7 @@
-"""Sentences of the family's page: names of methods, assumptions, and differences between tool and paper."""
+"""Sentences of the family's page: names of methods, assumptions, and differences between tool and paper.
+
+Texts without numbers are in texts.toml; `phrase` fills the values in braces into one of its phrases.
+"""
 
 from collections.abc import Sequence
 
@@ -24,7 +27,7 @@ def batches(m: int, n: int) -> str:
 
 
 def composition(noise: str, sampled: bool) -> str:
-    """Return a sentence on the theorems that turn the noise of the steps into the guarantee of the run.
+    """Return a sentence that names the theorems by which the noise of the steps gives the guarantee of the run.
 
     noise : "laplace" or "gaussian". sampled : True if batches are drawn.
     """
@@ -43,7 +46,7 @@ def condition(assumed: Sequence[str]) -> str:
 
 
 def bound(assumed: Sequence[str], released: bool = False) -> str:
-    """Return a sentence on the conditions under which the bound on the mean excess loss holds.
+    """Return a sentence that says when the bound on the mean excess loss holds.
 
     assumed : the constants that are set below the value that follows from the declared ranges. released : True if L is
     from a private release.
@@ -58,11 +61,13 @@ def bound(assumed: Sequence[str], released: bool = False) -> str:
 
 
 def constants(source: str | None, missing: str = "", curvature: float = 1 / 4, assumed: Sequence[str] = ()) -> str:
-    """Return sentences on the sources of the constants, on the bounds that hold for any data, and on missing values.
+    """Return sentences that say where the constants n, d, L and E₀ of the plan come from.
 
-    source : of the smoothness, None on a quadratic. missing : treatment of missing values in an upload, "fill" or
-    "drop". curvature : largest second derivative of the loss. assumed : the constants that are set below the value that
-    follows from the declared ranges.
+    source : of the smoothness L, "bounds", "declared", "estimated" or "released"; None on a quadratic, where L is
+        known.
+    missing : treatment of missing values in an upload, "fill" or "drop"; "" if there are none.
+    curvature : largest second derivative of the loss.
+    assumed : names of the constants that are set below the value that follows from the declared ranges.
     """
     sizes = "d counts" if missing == "drop" else "n and d count"
     sentences = [(f"Ranges, categories and the clip C are enforced, whatever the data are; {sizes} as known.")]

@@ -24,14 +24,17 @@ Floats = NDArray[np.float64]
 Noise = Literal["laplace", "gaussian"]
 Schedule = Literal["uniform", "optimal"]
 
-# The noise variance of a step falls with this power of its share of the budget: 1/eps_t^2, or 1/rho_t.
+# The noise variance of a step falls with this power of its share of the budget: it goes with 1/eps_t^2 for Laplace
+# noise, where the budget is a sum of eps_t, and with 1/rho_t for Gaussian noise, where it is a sum of rho_t.
 _POWER: dict[Noise, int] = {"laplace": 2, "gaussian": 1}
-# No step gets less than e^-138 = 1e-60 of the largest share, so that its noise stays a finite number.
+# ln of the smallest share of ε, relative to the largest: no step gets less than e^-138 = 1e-60 of the largest share, so
+# that its noise stays a finite number.
 _SMALLEST_LOG_SHARE = -138.0
-# A contraction of exactly zero has no logarithm. A larger one keeps the bound an upper bound.
+# A method may contract by exactly zero, which has no logarithm. A larger factor keeps the bound an upper bound.
 _SMALLEST_CONTRACTION = 1e-12
-# A noise schedule drawn by hand: six numbers give its shape, the budget its size.
-LIMIT = 1.6  # powers of ten, up and down
+# A noise schedule drawn by hand: six numbers, the knots, give log10 of the noise scale at equally spaced steps, up to a
+# common summand; the budget gives that summand.
+LIMIT = 1.6  # largest size of a knot, in powers of ten
 EVEN = (0.0,) * 6
 Knots = tuple[Annotated[float, Field(ge=-LIMIT, le=LIMIT)], ...]
 SHAPES: dict[str, tuple[float, ...]] = {
@@ -43,10 +46,11 @@ SHAPES: dict[str, tuple[float, ...]] = {
 
 
 class Steps(NamedTuple):
-    """Noise-free method, step by step.
+    """A method without its noise, described by its T steps.
 
-    step_size, momentum (T,) floats; stage (T,) ints from 1; restart (T,) bool: before this step, the previous iterate
-    is replaced by the current one, which resets the momentum.
+    step_size, momentum : (T,) of each step. stage : (T,) number, from 1, of the stage that the step belongs to.
+    restart : (T,) True for a step before which the previous iterate is replaced by the current one; that resets the
+        momentum.
     """
 
     step_size: Floats
@@ -58,10 +62,15 @@ class Steps(NamedTuple):
 class Recursion(NamedTuple):
     """Error bound for every number of iterations T at once, factorised in logarithms.
 
-    E F(x_T) - F* <= initial exp(log_contraction[T-1]) + sum_{t<T} exp(log_contraction[T-1] + log_weight[t])
-    half_variance[t]. The weights do not depend on T, hence optimal schedules are nested.
+    E F(x_T) - F* <= initial exp(log_contraction[T-1])
+                     + sum_{t<T} exp(log_contraction[T-1] + log_weight[t]) half_variance[t],
 
-    initial : error measure at the starting point (that of the objective). log_contraction, log_weight : (T,).
+    where half_variance[t] is half the expected squared norm of the gradient noise in step t.
+
+    initial : the error at the starting point, in the measure that contracts: F(x_0) - F* or the Lyapunov value V_0.
+    log_contraction : (T,) ln of the factor by which the first 1..T steps contract it together.
+    log_weight : (T,) ln of the weight of each step's noise, divided by the contraction up to that step. It does not
+        depend on T, so the optimal schedule of a shorter run is the beginning of that of a longer one.
     """
 
     initial: float
@@ -77,42 +86,46 @@ class Recursion(NamedTuple):
 
 
 def nesterov_momentum(step_size: ArrayLike, strong_convexity: float) -> Floats:
-    """Return (1-q)/(1+q), q = sqrt(mu step_size), the momentum with which Nesterov's method contracts by 1-q, its best
-    rate."""
+    """Return (1-q)/(1+q), q = sqrt(mu step_size): the best momentum of Nesterov's method, with which it contracts the
+    error by the factor 1-q in every step."""
     root = np.sqrt(strong_convexity * np.asarray(step_size, float))
     return np.asarray((1 - root) / (1 + root))
 
 
 def heavy_ball_momentum(step_size: ArrayLike, strong_convexity: float) -> Floats:
-    """Return (1-q)^2, q = sqrt(mu step_size), the momentum with which heavy ball contracts by 1-q on quadratics, its
-    best rate for step_size <= 1/L."""
+    """Return (1-q)^2, q = sqrt(mu step_size): the best momentum of heavy ball on quadratics for step_size <= 1/L, with
+    which it contracts distances by the factor 1-q in every step."""
     return np.asarray((1 - np.sqrt(strong_convexity * np.asarray(step_size, float))) ** 2)
 
 
 def polyak_pair(strong_convexity: float, smoothness: float) -> tuple[float, float]:
-    """Return (step_size, momentum) with the best rate of heavy ball on quadratics (Polyak 1964)."""
-    low, high = np.sqrt(strong_convexity), np.sqrt(smoothness)
-    return float(4 / (low + high) ** 2), float(((high - low) / (high + low)) ** 2)
+    """Return the step size and the momentum that together give heavy ball its best rate on quadratics (Polyak 1964)."""
+    root_mu, root_l = np.sqrt(strong_convexity), np.sqrt(smoothness)
+    return float(4 / (root_mu + root_l) ** 2), float(((root_l - root_mu) / (root_l + root_mu)) ** 2)
 
 
 def gradient_descent(iterations: int, step_size: float) -> Steps:
-    """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1})."""
+    """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1}), where g is the gradient."""
     return heavy_ball(iterations, step_size, 0.0)
 
 
 def heavy_ball(iterations: int, step_size: float, momentum: float) -> Steps:
-    """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1}) + momentum (x_{t-1} - x_{t-2}) (Polyak 1964)."""
+    """Return the steps of x_t = x_{t-1} - step_size g(x_{t-1}) + momentum (x_{t-1} - x_{t-2}), where g is the gradient
+    (Polyak 1964): one stage, no restart."""
     return Steps(
-        np.full(iterations, float(step_size)),
-        np.full(iterations, float(momentum)),
-        np.ones(iterations, np.int64),
-        np.zeros(iterations, bool),
+        step_size=np.full(iterations, float(step_size)),
+        momentum=np.full(iterations, float(momentum)),
+        stage=np.ones(iterations, np.int64),
+        restart=np.zeros(iterations, bool),
     )
 
 
 def nesterov(iterations: int, step_size: float, strong_convexity: float) -> Steps:
-    """Return the steps of x_t = w_t - step_size g(w_t), w_t = x_{t-1} + momentum (x_{t-1} - x_{t-2}), with the optimal
-    momentum (Nesterov 2004)."""
+    """Return the steps of x_t = w_t - step_size g(w_t), w_t = x_{t-1} + momentum (x_{t-1} - x_{t-2}), where g is the
+    gradient and the momentum is the best one for this step size (Nesterov 2004).
+
+    They are those of heavy ball with this momentum: `Steps` does not say where a method takes the gradient.
+    """
     return heavy_ball(iterations, step_size, float(nesterov_momentum(step_size, strong_convexity)))
 
 
@@ -123,13 +136,15 @@ def multistage(
     smoothness: float,
     lengths: Literal["corrected", "paper"] | Sequence[int] = "corrected",
 ) -> Steps:
-    """Return Nesterov's method in stages of shrinking steps with a restart at each (Aybat et al. 2019; Kuru et al.,
-    section 4.2).
+    """Return the steps of Nesterov's method in stages of shrinking step size, with a restart at the start of each stage
+    k >= 2 (Aybat et al. 2019; Kuru et al., section 4.2).
 
-    Step c/L in stage 1, c 4^-k / L in stage k >= 2, with c = relative_step. Stage 1 lasts 2 sqrt(K) ln sqrt(K) steps,
-    stage k lasts 2^k sqrt(K) ln 8, rounded up. lengths: "corrected" takes K = L / (mu c), long enough also for
-    c < 1, where one step contracts by 1 - 1/sqrt(K); "paper" takes K = L / mu; or the lengths themselves, at least
-    `iterations` in total.
+    With c = relative_step the step size is c/L in stage 1 and c 4^-k / L in stage k >= 2. Stage 1 lasts 2 sqrt(K) ln
+    sqrt(K) steps, stage k >= 2 lasts 2^k sqrt(K) ln 8, rounded up; the last stage is cut off at `iterations`.
+
+    lengths : "corrected" takes K = L / (mu c), as one step of stage 1 contracts by 1 - 1/sqrt(K); "paper" takes K = L /
+        mu, which is too short for c < 1. Or the lengths of the stages themselves; ValueError if they have fewer than
+        `iterations` steps in total.
     """
     if isinstance(lengths, str):
         condition = smoothness / strong_convexity / (relative_step if lengths == "corrected" else 1.0)
@@ -143,7 +158,8 @@ def multistage(
 
 
 def _stage_lengths(iterations: int, condition: float) -> list[int]:
-    """Return lengths of stages, at least `iterations` steps together, for the condition number K of `multistage`."""
+    """Return the lengths of as many stages as are needed for `iterations` steps: 2 sqrt(K) ln sqrt(K) for the first and
+    2^k sqrt(K) ln 8 for stage k, rounded up, where K = condition."""
     root = np.sqrt(condition)
     lengths = [max(1, int(np.ceil(2 * root * np.log(root))))]
     while sum(lengths) < iterations:
@@ -155,12 +171,13 @@ def _stage_lengths(iterations: int, condition: float) -> list[int]:
 
 
 def nesterov_recursion(steps: Steps, strong_convexity: float, smoothness: float, lyapunov: float) -> Recursion:
-    """Return the error bound of `nesterov` and `multistage`.
+    """Return the error bound of the steps of `nesterov` or `multistage` (THEORY.md, section 5.1; Theorem 4.1).
 
-    With V_t = F(x_t) - F* + (mu/2) ||v_t - x*||^2 each step gives V_t <= (1-q) V_{t-1} + step (1 + step L) E||w_t||^2/2
-    (section 5.1; Theorem 4.1 holds for V_t, not for F(x_t) - F*); a restart costs a factor 2.
+    It is a bound on E F(x_t) - F* because it is one on the Lyapunov value V_t = F(x_t) - F* + (mu/2) ||v_t - x*||^2,
+    v_t = x_t + (1/q - 1) (x_t - x_{t-1}), q = sqrt(mu step). A step gives E V_t <= (1-q) E V_{t-1} + step (1 + step L)
+    E||w_t||^2 / 2 for its gradient noise w_t; F(x_t) - F* alone need not contract. A restart costs a factor 2.
 
-    lyapunov : V_0 at the starting point; ln 2 for a logistic objective with ridge term, started at zero.
+    lyapunov : V_0 at the starting point; at most ln 2 for a logistic objective with ridge term, started at zero.
     Errors: UserError for a step size above 1/L or impossible constants.
     """
     _check(steps, strong_convexity, smoothness, largest=1.0)
@@ -171,11 +188,13 @@ def nesterov_recursion(steps: Steps, strong_convexity: float, smoothness: float,
 
 
 def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness: float, gap: float) -> Recursion:
-    """Return the error bound of `gradient_descent`: E_t <= (1 - 2 mu step (1 - step L / 2)) E_{t-1} + L step^2
-    E||w_t||^2 / 2.
+    """Return the error bound of the steps of `gradient_descent`.
 
-    gap : F(x_0) - F*, or an upper bound (ln 2 as for `nesterov_recursion`).
-    Errors: UserError for a step size of 2/L or more, or impossible constants.
+    A step gives E_t <= (1 - 2 mu step (1 - step L / 2)) E_{t-1} + L step^2 E||w_t||^2 / 2 for the expected gap
+    E_t = E F(x_t) - F* and the gradient noise w_t.
+
+    gap : F(x_0) - F*, or an upper bound on it; ln 2 for a logistic objective with ridge term, started at zero.
+    Errors: UserError for a step size of more than 2/L, or impossible constants.
     """
     _check(steps, strong_convexity, smoothness, largest=2.0)
     step = steps.step_size
@@ -185,7 +204,7 @@ def gradient_descent_recursion(steps: Steps, strong_convexity: float, smoothness
 
 
 def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: float) -> None:
-    """Raise UserError unless 0 < mu <= L and all step sizes are at most `largest`/L."""
+    """Raise UserError unless 0 < mu <= L and all step sizes are at most `largest`/L, up to rounding."""
     if not 0 < strong_convexity <= smoothness:
         raise UserError(
             f"Strong convexity must lie between 0 and the smoothness {short(smoothness, 4)}, but it is "
@@ -201,7 +220,10 @@ def _check(steps: Steps, strong_convexity: float, smoothness: float, largest: fl
 
 
 def bound(recursion: Recursion, half_variance: ArrayLike) -> Floats:
-    """Return (T+1,) an upper bound on E F(x_t) - F*, t = 0..T, for noise of the half variance given, scalar or (T,)."""
+    """Return (T+1,) an upper bound on E F(x_t) - F* after t = 0..T steps.
+
+    half_variance : half the expected squared norm of the gradient noise, (T,) for each step or one scalar for all.
+    """
     _, log_contraction, log_weight = recursion
     with np.errstate(divide="ignore"):  # no noise: log 0 = -inf is correct
         log_noise = log_weight + np.log(np.broadcast_to(np.asarray(half_variance, float), log_weight.shape))
@@ -210,8 +232,8 @@ def bound(recursion: Recursion, half_variance: ArrayLike) -> Floats:
 
 
 def sampling_variance(gradient_bound: float, m: int, n: int) -> float:
-    """Return an upper bound on E||.||^2 of the error of a batch mean: m of n rows without replacement, each gradient of
-    L2 norm at most `gradient_bound`."""
+    """Return an upper bound on the expected squared L2 error of the mean gradient of a batch, m of n rows drawn without
+    replacement, against the mean of all n; each row's gradient has an L2 norm of at most `gradient_bound`."""
     return 0.0 if m >= n else gradient_bound**2 * (n - m) / (m * (n - 1))
 
 
@@ -222,74 +244,99 @@ def optimal_weights(recursion: Recursion, noise: Noise) -> Floats:
     """Return (T,) the shares of the budget, up to a common factor, that minimise the bound after T steps (Proposition
     4.2).
 
-    They are g^(1/3) for eps_t of Laplace noise, g^(1/2) for rho_t of Gaussian noise, where g = exp(log_weight). The
-    largest is 1. Shares for fewer steps T' are those of `recursion.first(T')`; cut out of a longer schedule they can be
-    lost in the rounding, because early weights are tiny.
+    They are g_t^(1/3) for eps_t of Laplace noise and g_t^(1/2) for rho_t of Gaussian noise, where g = exp(log_weight);
+    scaled so that the largest is 1. For fewer steps T' call this with `recursion.first(T')`: the first T' shares of a
+    longer schedule are the same in theory, but early ones are tiny and may have been raised to the smallest one.
     """
     return np.asarray(np.exp(_log_shares(recursion.log_weight) / (_POWER[noise] + 1)))
 
 
 def _log_shares(log_weight: Floats) -> Floats:
-    """Return the log weights less their largest, raised to a lower limit so that every step gets a usable share."""
+    """Return (T,) the log weights less their largest, raised to a lower limit so that every step gets a usable share.
+
+    The limit is three times that of a share of ε, which is the third root of a weight. Shares of ρ are the square root.
+    """
     return np.asarray(np.maximum(log_weight - log_weight.max(), 3 * _SMALLEST_LOG_SHARE))
 
 
 def log_scales(knots: Knots, iterations: int) -> np.ndarray:
-    """Return (T,) log10 of the noise scale of each step, up to a common summand: straight between the knots."""
+    """Return (T,) log10 of the noise scale of each step, up to a common summand, in a schedule drawn by hand: the knots
+    belong to equally spaced steps from the first to the last, with straight lines in between."""
     steps = np.arange(iterations)
     return np.asarray(np.interp(steps, np.linspace(0, max(iterations - 1, 1), len(knots)), knots))
 
 
 def own_shares(knots: Knots, iterations: int, noise: Noise) -> np.ndarray:
-    """Return (T,) the share of the budget of each step in a schedule drawn by hand, up to a common factor: of ε, in
-    proportion to 1/b, for Laplace noise; of ρ, in proportion to 1/σ², for Gaussian noise."""
+    """Return (T,) the share of the budget of each step in a schedule drawn by hand, up to a common factor.
+
+    It is the share of ε for Laplace noise, in proportion to 1/b for the noise scale b, and the share of ρ for Gaussian
+    noise, in proportion to 1/σ². The largest share is 1.
+    """
     logs = log_scales(knots, iterations)
     return np.asarray(10.0 ** ((2 if noise == "gaussian" else 1) * (logs.min() - logs)))
 
 
 def even_level(knots: Knots, noise: np.ndarray, power: int) -> float:
-    """log10 of the noise scale that all steps would have, at a budget at which they have these (T,) by these knots.
+    """Return log10 of the noise scale that every step would have if the steps shared the same budget evenly.
 
-    A step of log scale s has the noise 10^(level + s) (mean of 10^(-power s))^(1/power): the steps share ε, which goes
-    with 1/b (power 1: Laplace noise, pure ε, all rows), or ρ, with 1/σ² (power 2: Gaussian noise, all rows). Elsewhere
-    the cost of a step is no power of its noise, and the level is about that.
+    noise : (T,) the noise scales of a schedule drawn by hand with these knots. power : the cost of a step goes with
+        1/noise^power: 1 where the steps share ε (Laplace noise, pure ε, all rows), 2 where they share ρ (Gaussian
+        noise, all rows). Elsewhere the cost of a step is no power of its noise, and the result is approximate.
+
+    The knots give log10(noise_t) = c + s_t up to the summand c. An even scale E costs the same as the schedule if
+    E^(-power) is the mean of noise_t^(-power).
     """
     logs = log_scales(knots, len(noise))
-    return float(np.mean(np.log10(noise) - logs) - np.log10(np.mean(10.0 ** (-power * logs))) / power)
+    summand = np.mean(np.log10(noise) - logs)
+    return float(summand - np.log10(np.mean(10.0 ** (-power * logs))) / power)
 
 
 def sampled_split(log_weight: Floats, epsilon: float, ratio: float) -> Floats:
-    """Return (T,) eps_t that minimise sum_t g_t / u(eps_t)^2 with sum_t eps_t = epsilon: Laplace noise on batches.
+    """Return (T,) the budgets eps_t of T steps with Laplace noise on random batches that minimise the noise part of the
+    error bound and sum to epsilon (THEORY.md, section 5.2).
 
-    u(e) = ln(1 + ratio (exp(e) - 1)) is the budget of the noise on the batch, of which amplification leaves e;
-    ratio = n/m >= 1, log_weight = ln g. The problem is convex; its optimality condition
-    2 g_t (1 + (ratio-1) exp(-u_t)) / u_t^3 = multiplier is solved for u_t by Newton's method, then for the multiplier.
+    The noise of step t on its batch of m rows costs u_t if the batch is known; amplification by sampling makes that
+    eps_t, so u_t = ln(1 + ratio (exp(eps_t) - 1)) with ratio = n/m >= 1. The noise part is sum_t g_t / u_t^2 with g =
+    exp(log_weight), up to a common factor. The problem is convex. Its minimum satisfies
+    2 g_t (1 + (ratio-1) exp(-u_t)) / u_t^3 = multiplier for all t, with one multiplier that makes the sum right.
     """
-    logs = _log_shares(np.asarray(log_weight, float))
-    whole, equal = (np.log1p(np.expm1(e) * ratio) for e in (epsilon, epsilon / logs.size))
-    # The largest weight gets at least the equal share and at most everything: that brackets the multiplier.
-    low, high = (float(_log_marginal(u, ratio)) for u in (whole, equal))
+    log_g = _log_shares(np.asarray(log_weight, float))
 
-    def shares(log_multiplier: float) -> Floats:
-        return np.log1p(np.expm1(_solve_marginal(log_multiplier - logs, ratio)) / ratio)
+    def split_at(log_multiplier: float) -> Floats:
+        """Return (T,) the eps_t that satisfy the condition for this ln(multiplier / 2)."""
+        u = _solve_marginal(log_multiplier - log_g, ratio)
+        return np.log1p(np.expm1(u) / ratio)
 
-    split = shares(brentq(lambda x: np.log(shares(x).sum() / epsilon), low - 1e-9, high + 1e-9, xtol=1e-13))
-    return np.asarray(split * (epsilon / split.sum()))
+    def excess(log_multiplier: float) -> float:
+        return float(np.log(split_at(log_multiplier).sum() / epsilon))
+
+    # The step with the largest weight, ln g = 0, gets at least the equal share and at most everything. That brackets
+    # the multiplier; the margin of 1e-9 allows for rounding.
+    u_of_everything, u_of_equal_share = (np.log1p(np.expm1(e) * ratio) for e in (epsilon, epsilon / log_g.size))
+    low, high = float(_log_marginal(u_of_everything, ratio)), float(_log_marginal(u_of_equal_share, ratio))
+    split = split_at(brentq(excess, low - 1e-9, high + 1e-9, xtol=1e-13))
+    return np.asarray(split * (epsilon / split.sum()))  # exactly epsilon in total
 
 
 def _log_marginal(u: ArrayLike, ratio: float) -> Floats:
-    """Return ln of (1 + (ratio-1) exp(-u)) / u^3, the marginal gain of more budget up to a factor; decreasing in u."""
+    """Return ln((1 + (ratio-1) exp(-u)) / u^3), which decreases in u.
+
+    Up to the factor 2 this is the rate at which 1/u^2 falls as the budget eps of a step grows, for u = ln(1 + ratio
+    (exp(eps) - 1)).
+    """
     return np.asarray(np.log1p((ratio - 1) * np.exp(-np.asarray(u))) - 3 * np.log(u))
 
 
 def _solve_marginal(value: Floats, ratio: float) -> Floats:
-    """Return (T,) the u at which `_log_marginal` has these values, by Newton's method in ln u."""
+    """Return (T,) the u at which `_log_marginal` has the values `value` (T,), by Newton's method in ln u."""
+    # The numerator 1 + (ratio-1) exp(-u) is between 1 and ratio, which brackets ln u.
     low, high = -value / 3, (np.log(ratio) - value) / 3
     log_u = low
     for _ in range(60):
         u = np.exp(log_u)
         decaying = (ratio - 1) * np.exp(-u)
-        change = (np.log1p(decaying) - 3 * log_u - value) / (3 + u * decaying / (1 + decaying))
+        error = np.log1p(decaying) - 3 * log_u - value
+        change = error / (3 + u * decaying / (1 + decaying))  # divided by minus the derivative
         log_u = np.clip(log_u + change, low, high)
         if np.abs(change).max() < 1e-13:
             break
@@ -300,18 +347,27 @@ def _solve_marginal(value: Floats, ratio: float) -> Floats:
 
 
 def bound_by_iterations(recursion: Recursion, unit: float, schedule: Schedule, noise: Noise) -> Floats:
-    """Return (T,) the bound after T' steps that spend the whole budget, for every T' = 1..T; no batches.
+    """Return (T,) the error bound after T' steps that spend the whole budget, for every T' = 1..T, where every step
+    uses all rows.
 
-    unit : half variance of a single step that gets the whole budget: d (S1/(n eps))^2 for Laplace noise with
-    sensitivity S1/n, d Delta^2 / (4 rho) for Gaussian noise with L2 sensitivity Delta.
+    unit : half the expected squared norm of the noise of a single step that gets the whole budget: d (S1/(n eps))^2 for
+        Laplace noise with the L1 sensitivity S1/n, d Delta^2 / (4 rho) for Gaussian noise with the L2 sensitivity
+        Delta.
     """
     return recursion.initial * np.exp(recursion.log_contraction) + unit * _noise_factor(recursion, schedule, noise)
 
 
 def _noise_factor(recursion: Recursion, schedule: Schedule, noise: Noise) -> Floats:
-    """Return (T,) the noise part of `bound_by_iterations` for unit = 1."""
+    """Return (T,) the noise part of the error bound after T' = 1..T steps that share a budget, if a single step with
+    the whole budget has half variance 1.
+
+    A step with the share w of the total W has half variance (W/w)^power. With g = exp(log_weight) the noise part is
+    exp(log_contraction) W^power sum g / w^power, which for the optimal shares w = g^(1/(power + 1)) is
+    exp(log_contraction) W^(power + 1).
+    """
     _, log_contraction, log_weight = recursion
     power = _POWER[noise]
+    # Sums of logarithms, as the weights themselves would overflow.
     if schedule == "uniform":
         log_sum = np.logaddexp.accumulate(log_weight) + power * np.log(np.arange(1, log_weight.size + 1))
     else:
@@ -320,36 +376,43 @@ def _noise_factor(recursion: Recursion, schedule: Schedule, noise: Noise) -> Flo
 
 
 def best_iterations(bounds: ArrayLike) -> int:
-    """Return the number of steps, from 1, with the smallest bound; ties go to fewer steps."""
+    """Return the number of steps with the smallest bound, given the bounds after 1, 2, … steps; ties go to fewer
+    steps."""
     return int(np.argmin(np.asarray(bounds))) + 1
 
 
 def sampled_bound(
     recursion: Recursion, epsilon: float, ratio: float, unit: float, batch_variance: float, schedule: Schedule
 ) -> float:
-    """Return the bound after all T steps with Laplace noise on batches, epsilon spent in total.
+    """Return the error bound after all T steps with Laplace noise on random batches of m of n rows, where the steps
+    spend epsilon in total after amplification by sampling.
 
-    ratio = n/m; unit = d (S1/m)^2: half variance of the noise if the budget of the noise on the batch is 1;
-    batch_variance : `sampling_variance`.
+    ratio : n/m. unit : d (S1/m)^2 for gradients with the L1 sensitivity S1/m on a batch, half the expected squared norm
+        of the noise if it costs 1 on a known batch. batch_variance : that of `sampling_variance`.
     """
     _, log_contraction, log_weight = recursion
     size = log_weight.size
     split = np.full(size, epsilon / size) if schedule == "uniform" else sampled_split(log_weight, epsilon, ratio)
-    half_variance = unit / np.log1p(np.expm1(split) * ratio) ** 2 + batch_variance / 2
+    epsilon_on_batch = np.log1p(np.expm1(split) * ratio)  # before amplification
+    half_variance = unit / epsilon_on_batch**2 + batch_variance / 2
     noise = np.exp(log_contraction[-1] + log_weight) @ half_variance
     return float(recursion.initial * np.exp(log_contraction[-1]) + noise)
 
 
 def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> tuple[NDArray[np.int64], Floats]:
-    """Return numbers of steps (k,), ascending, and their bounds (k,), for bounds that are costly to evaluate.
+    """Search the number of steps T' with the smallest error bound, where a bound is costly to evaluate.
 
-    Tries 25 log-spaced numbers up to the recursion's T and every end of a stage, then bisects between the neighbours of
-    the best one, so that the smallest of the returned bounds is the minimum if there is only one between them.
-    bound_at(T') may return inf.
+    Return the numbers of steps that were tried (k,), ascending, and their bounds (k,). These are 25 log-spaced numbers
+    up to the recursion's T, every end of a stage, and the steps of a bisection between the neighbours of the best of
+    those. So the smallest bound returned is the minimum over 1..T if there is a single local minimum between those
+    neighbours.
+
+    bound_at : function from T' to its bound, which may be inf.
     """
     bounds: dict[int, float] = {}
 
-    def value(iterations: int) -> float:
+    def bound_of(iterations: int) -> float:
+        """Evaluate the bound at most once for each number of steps, and keep it in `bounds`."""
         if iterations not in bounds:
             bounds[iterations] = bound_at(iterations)
         return bounds[iterations]
@@ -357,14 +420,16 @@ def bounds_by_search(recursion: Recursion, bound_at: Callable[[int], float]) -> 
     limit = recursion.log_weight.size
     # Bounds of multi-stage methods have a local minimum at the end of every stage: a restart raises them.
     stage_ends = np.flatnonzero(np.diff(recursion.log_contraction) > 0) + 1
-    points = (
-        np.unique(np.concatenate(([1, limit], stage_ends, np.rint(np.geomspace(1, limit, 25))))).astype(int).tolist()
-    )
-    best = min(range(len(points)), key=lambda i: value(points[i]))
-    low, high = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
+    spaced = np.rint(np.geomspace(1, limit, 25))
+    candidates = np.unique(np.concatenate(([1, limit], stage_ends, spaced))).astype(int).tolist()
+    best = min(range(len(candidates)), key=lambda i: bound_of(candidates[i]))
+    low, high = candidates[max(best - 1, 0)], candidates[min(best + 1, len(candidates) - 1)]
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if value(middle) <= value(middle + 1) else (middle + 1, high)
-    value(low)
+        if bound_of(middle) <= bound_of(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    bound_of(low)
     horizons = np.array(sorted(bounds))
     return horizons, np.array([bounds[int(horizon)] for horizon in horizons])

@@ -1,6 +1,12 @@
-"""Before a run: can its budget tell a minimum from a flat place, and what would make it able to?
+"""Advice on second-order methods.
 
-After it: who stopped by the tests, when, and who of them at a true solution.
+Before a run: can its budget tell a minimum from a point that only looks flat through the noise, and what would make it
+able to; with which split of the budget between gradients and Hessians (`compare`)? After it: how many runs stopped by
+their tests, when, and how many of them at a true solution (`finish`). And a private release of the gap Γ, the bound on
+how far the objective can fall (`released`).
+
+Symbols: α and ε_H are the targets of the gradient's norm and of the curvature, W is the mean number of iterations that
+a run waits at a flat point until both of its stopping tests pass.
 """
 
 import math
@@ -31,21 +37,24 @@ from dpviz.problems.nonconvex import nonconvex, nonconvex_risk
 from dpviz.problems.nonconvex.nonconvex_risk import Assumed, NonconvexFacts
 
 UNDERESTIMATE = 1e-3  # probability that a released gap is below the true one
-FAILURE = 0.05  # of the theorem's promise, over a whole run, all that may fail together
-ORDER: tuple[Light, ...] = ("green", "amber", "red")
+FAILURE = 0.05  # probability that the theorem's promise for a whole run fails, for all reasons together
+ORDER: tuple[Light, ...] = ("green", "amber", "red")  # forecasts, the best first
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is known of one phase of one method's plan, from settings alone.
+    """Forecast of one phase of one method's plan, from settings alone.
 
-    label : of the method. phase, phases : which of how many, from 1. stopping : what both tests do at a flat place.
-    decrease : what a step is sure to take off, at least. all_rows : whether noise falls with 1/n exactly, because every
-    iteration reads all rows. needed : n_min, the rows from which on the theorem promises a solution; None where it
-    promises nothing: with batches, with fewer iterations than it asks for, or from a constant that is assumed.
-    published : the same by the poster's formula (4), without its hidden factors. blind : never looks at the curvature.
-    assumed : the constants that are declared, and smaller than what follows from the loss. factor : how many times less
-    noise would turn the method green, in one of its phases; infinite if none does.
+    label : of the method. phase, phases : number of the phase, from 1, and of all phases.
+    stopping : behaviour of both stopping tests at a flat point.
+    decrease : the decrease of the objective that every step guarantees; nan where the plan does not say.
+    rows : n. all_rows : True if every iteration reads all rows, so that noise falls with 1/n exactly.
+    needed : number of rows from which on the theorem promises a solution; None where it promises nothing: with batches,
+        with fewer iterations than it asks for, from a constant that is assumed, and for other phases than the last.
+    published : the same by the poster's formula (4), without its hidden factors; also with assumed constants.
+    blind : True if the method never looks at the curvature.
+    assumed : constants that are declared, and smaller than what follows from the loss.
+    factor : factor by which noise must fall until one of the method's phases is green; infinite if no factor suffices.
     """
 
     label: str
@@ -63,63 +72,81 @@ class Forecast:
 
     @property
     def name(self) -> str:
-        """The method, and which of its phases."""
+        """Label of the method, with the number of the phase if there are several."""
         return self.label if self.phases == 1 else f"{self.label}, phase {self.phase}"
 
     @property
     def light(self) -> Light:
-        """As the traffic light shows it: what rests on an assumption is not green."""
-        found = self.stopping.light
-        return "amber" if found == "green" and self.assumed else found
+        """Forecast as a traffic light; one that rests on assumed constants is amber instead of green."""
+        light = self.stopping.light
+        return "amber" if light == "green" and self.assumed else light
 
     @property
     def hurried(self) -> bool:
-        """Whether it stops soon only if it gets to a flat place before the phase is over, which is short."""
+        """True if a run stops soon, but only if it gets to a flat point before this short phase is over."""
         return self.light == "amber" and self.stopping.recognised and self.stopping.light != "green"
 
     @property
     def practical(self) -> float | None:
-        """The rows at which noise is as large as what is tested; None with batches, whose noise falls otherwise."""
-        largest = max(self.stopping.gradient_ratio, self.stopping.hessian_ratio)
-        return self.rows * largest if self.all_rows else None
+        """Number of rows at which the noise is as large as the tolerance of its test, for the test with more noise;
+        None with batches, whose noise does not fall with 1/n."""
+        largest_ratio = max(self.stopping.gradient_ratio, self.stopping.hessian_ratio)
+        return self.rows * largest_ratio if self.all_rows else None
 
 
 def forecasts(experiment: Experiment, plans: Mapping[str, Plan]) -> dict[str, tuple[Forecast, ...]]:
-    """The phases of every private method, by its label."""
-    found = {}
+    """Return by label the forecasts of all phases of every private method of an experiment. plans : by label."""
+    forecasts_by_label = {}
     for arm in experiment.arms:
         plan, method = plans[arm.label], arm.algorithm
         if plan.private and isinstance(method, algorithms.NonconvexMethod):
-            found[arm.label] = phases(arm.label, method, plan)
-    return found
+            forecasts_by_label[arm.label] = phases(arm.label, method, plan)
+    return forecasts_by_label
 
 
 def phases(label: str, method: algorithms.NonconvexMethod, plan: Plan) -> tuple[Forecast, ...]:
-    """The phases of one private method's plan."""
+    """Return the forecasts of all phases of one private method's plan."""
     facts = NonconvexFacts.of(plan.facts)
     analysis = method.analysis(facts)
     stoppings = planning.stoppings(analysis, method.hessian_noise, plan)
     all_rows = bool((plan.rows == facts.n).all())
     longest = max(stopping.iterations for stopping in stoppings)
-    bound = plan.resolved.get("iterations_by_theory", plan.iterations) > longest  # the cap binds
+    is_cut_short = plan.resolved.get("iterations_by_theory", plan.iterations) > longest
     blind = isinstance(method, algorithms.Descent) and method.curvature == "never"
-    promising = isinstance(method, algorithms.Descent) and not (bound or blind) and all_rows
+    theorem_applies = isinstance(method, algorithms.Descent) and not (is_cut_short or blind) and all_rows
     factor = min(stopping.green_at for stopping in stoppings)
-    found = []
+    forecasts_of_phases = []
     for number, stopping in enumerate(stoppings, 1):
-        promised = promising and number == len(stoppings)
-        sure = promised and not facts.assumed
-        needed = facts.n * guarantee(analysis, stopping, method, plan).factor if sure else None
-        tolerances = stopping.gradient_tolerance, stopping.curvature_tolerance
-        published = theory.published_rows(facts.d, float(plan.spent("rho")[-1]), *tolerances) if promised else None
-        decrease, count = least_decrease(plan), len(stoppings)
-        rows = facts.n, all_rows, needed, published
-        found.append(Forecast(label, number, count, stopping, decrease, *rows, blind, facts.assumed, factor))
-    return tuple(found)
+        needed = published = None
+        if theorem_applies and number == len(stoppings):  # it promises a solution by the end of the last phase
+            if not facts.assumed:
+                needed = facts.n * guarantee(analysis, stopping, method, plan).factor
+            rho = float(plan.spent("rho")[-1])
+            published = theory.published_rows(facts.d, rho, stopping.gradient_tolerance, stopping.curvature_tolerance)
+        forecast = Forecast(
+            label=label,
+            phase=number,
+            phases=len(stoppings),
+            stopping=stopping,
+            decrease=least_decrease(plan),
+            rows=facts.n,
+            all_rows=all_rows,
+            needed=needed,
+            published=published,
+            blind=blind,
+            assumed=facts.assumed,
+            factor=factor,
+        )
+        forecasts_of_phases.append(forecast)
+    return tuple(forecasts_of_phases)
 
 
 def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.NonconvexMethod, plan: Plan) -> Guarantee:
-    """What the theorem asks of the noise of a plan's last phase, which has the most of it, in all of its iterations."""
+    """Return the errors of a plan's releases against those that the theorem allows.
+
+    stopping : noise of the last phase, which has the most of it; it is counted in all iterations. The probability that
+    noise is too large is FAILURE less those of everything else that may fail.
+    """
     facts = NonconvexFacts.of(plan.facts)
     failure = FAILURE - algorithms.CERTIFICATE_FAILURE * ("certificate" in plan.noise)
     failure -= algorithms.LANCZOS_FAILURE * ("hessian_products" in plan.resolved) + UNDERESTIMATE * bool(facts.released)
@@ -128,45 +155,53 @@ def guarantee(analysis: Analysis, stopping: Stopping, method: algorithms.Nonconv
 
 
 def least_decrease(plan: Plan) -> float:
-    """MIN_DEC: what every step of a plan is sure to take off the objective; nan where the plan does not say."""
-    parts = [plan.resolved[name] for name in ("gradient_decrease", "curvature_decrease") if name in plan.resolved]
-    return min(parts[: 1 if "hessian" not in plan.noise else None], default=float("nan"))
+    """Return the decrease of the objective that every step of a plan guarantees, MIN_DEC of the paper; nan where the
+    plan does not say. Curvature steps count only if Hessians are released."""
+    names = ["gradient_decrease"]
+    if "hessian" in plan.noise:
+        names.append("curvature_decrease")
+    return min((plan.resolved[name] for name in names if name in plan.resolved), default=float("nan"))
 
 
 def best(phases: tuple[Forecast, ...]) -> Forecast:
-    """The phase in which a run is most likely to stop: the last one of those with the best light."""
+    """Return the forecast of the phase in which a run is most likely to stop: the last one of those with the best
+    light."""
     return min(reversed(phases), key=lambda forecast: ORDER.index(forecast.light))
 
 
 def budget_for(plan: Plan, factor: float) -> str:
-    """The budget with which a plan that reads all rows has so many times less Gaussian noise, in symbols, rounded up;
-    empty if none goes so far."""
+    """Return in symbols, such as "ε = 3.1", the budget with which a plan that reads all rows has `factor` times less
+    Gaussian noise, rounded up; "" if the control of the budget does not go so far."""
     if isinstance(plan.terms, Filter):
-        currency, most = plan.terms.currency, plan.terms.cap
+        currency, total = plan.terms.currency, plan.terms.cap
     else:
-        currency, most = "mu", accountants.total(plan.events, "mu")
+        currency, total = "mu", accountants.total(plan.events, "mu")
     unit, control = currencies.UNITS[currency], plan.budget.controls()[0]
-    needed = plan.budget.spent((unit.stated(most * factor ** (2 / unit.power)),), plan.facts.released)
+    larger_total = total * factor ** (2 / unit.power)  # ρ and μ² go with 1/noise²
+    needed = plan.budget.spent((unit.stated(larger_total),), plan.facts.released)
     assert control.high is not None
     return f"{control.symbol} = {short_up(needed)}" if needed <= control.high else ""
 
 
 def waiting_by_rows(forecast: Forecast, reach: float = 100.0, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of rows (k,) around the present one, and the waiting time at each (k,), at the same budget."""
+    """Return numbers of rows (k,), from 1/reach to reach times the present one, and the waiting time W (k,) with each
+    at the same budget, as noise falls with 1/n."""
     factors = np.geomspace(1 / reach, reach, points)
     times = [forecast.stopping.quieter(factor).waiting_time for factor in factors.tolist()]
     return forecast.rows * factors, np.array(times)
 
 
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # relative tolerance with which exact values must meet the targets
 
 
 @dataclass(frozen=True)
 class Finish:
-    """How R runs of a method ended: functions of released values, but for `solved`.
+    """Endings of the runs of a method. All but `solved` follow from released values.
 
-    finished : how many met both tests. median_step : of these; nan without any. solved : how many of these are at a
-    true second-order solution, which reads raw data; None where that may not be shown, or was not computed.
+    finished : number of runs that stopped because both of their tests passed. runs : R, the number of all runs.
+    median_step : median of the steps at which these stopped; nan if none did.
+    solved : number of these that are at a true second-order solution, which reads raw data; None where that may not be
+        shown, or was not computed.
     """
 
     finished: int
@@ -176,20 +211,28 @@ class Finish:
 
 
 def finish(trace: Trace, arm: Arm, plan: Plan) -> Finish | None:
-    """How an arm's runs ended so far; None before their first record."""
-    lane = trace.lanes[arm.label]
-    if not lane.status or not len(lane.stopped_at):
+    """Return the endings of an arm's runs so far; None before their first record."""
+    arm_trace = trace.lanes[arm.label]
+    if not arm_trace.status or not len(arm_trace.stopped_at):
         return None
-    stopped = np.array([word == "converged" for word in lane.status])
-    steps = lane.stopped_at[stopped]
-    met = within(trace, arm, plan)
-    solved = None if met is None else int((met[0] & met[1] & stopped).sum())
-    return Finish(int(stopped.sum()), len(stopped), float(np.median(steps)) if len(steps) else float("nan"), solved)
+    has_converged = np.array([status == "converged" for status in arm_trace.status])
+    steps = arm_trace.stopped_at[has_converged]
+    targets_met = within(trace, arm, plan)
+    solved = None
+    if targets_met is not None:
+        gradient_met, curvature_met = targets_met
+        solved = int((gradient_met & curvature_met & has_converged).sum())
+    return Finish(
+        finished=int(has_converged.sum()),
+        runs=len(has_converged),
+        median_step=float(np.median(steps)) if len(steps) else float("nan"),
+        solved=solved,
+    )
 
 
 def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] | None:
-    """(R,) bool each: at whose last point the exact gradient, and the exact curvature, meet their targets. Diagnostics;
-    None where they may not be shown, or were not computed."""
+    """Return two arrays (R,) bool: True for a run at whose last point the exact gradient meets its target, and the same
+    for the exact curvature. None where they may not be shown, as they read raw data, or were not computed."""
     method, facts = arm.algorithm, NonconvexFacts.of(plan.facts)
     assert isinstance(method, algorithms.NonconvexMethod)
     gradient = last_numbers(trace.lanes[arm.label].series("gradient_norm", gaps=True)[1])
@@ -201,15 +244,20 @@ def within(trace: Trace, arm: Arm, plan: Plan) -> tuple[np.ndarray, np.ndarray] 
     return gradient <= analysis.gradient_target * slack, curvature >= -analysis.curvature * slack
 
 
+# Names of the splits that are compared: the plan's own, half each, that with which a run stops at once at the most
+# noise, and that with which the theorem needs the fewest rows.
 YOURS, EVENLY, SOONEST, PROVEN = "Yours", "Even", "Soonest W ≤ 2", "Soonest proven"
+# Shares of the Hessians at which curves are computed.
 CURVE = np.linspace(*HESSIAN_LIMITS, 46)
 
 
 class Split(NamedTuple):
-    """Effect of a share of the Hessians, in the phase in which a run is most likely to stop.
+    """Effect of a split of the budget, in the phase in which a run is most likely to stop.
 
-    stopping : of that phase. needed : n_min/n, the factor of rows that the theorem needs; None where it promises
-    nothing.
+    share : of the Hessians in what an iteration spends on its gradient and its test of curvature, in ρ.
+    stopping : forecast of the stopping test with this share.
+    needed : factor by which the number of rows must grow until the theorem promises a solution; None where it promises
+        nothing.
     """
 
     share: float
@@ -218,11 +266,13 @@ class Split(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """Splits by name, the present one first, and curves over the share of the Hessians.
+    """Comparison of a plan's split of the budget between gradients and Hessians with others.
 
-    phase : the name of the phase they refer to. rows : n, if noise falls with 1/n, else None. assumed : constants that
-    do not follow from the loss. curve : (k,) shares. green : (k,) the factor by which noise must fall until a run stops
-    at once. proven : (k,) n_min/n, None where the theorem promises nothing.
+    splits : by name, the plan's own first. phase : name of the phase that they refer to.
+    rows : n if noise falls with 1/n, else None. assumed : constants that are declared and do not follow from the loss.
+    curve : (k,) shares of the Hessians. green : (k,) for each the factor by which noise must fall until a run stops at
+        once at a flat point. proven : (k,) for each the factor by which the number of rows must grow until the theorem
+        promises a solution; None where it promises nothing.
     """
 
     splits: Mapping[str, Split]
@@ -235,7 +285,8 @@ class Compared(NamedTuple):
 
 
 def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
-    """Compare the plan's split of the budget with others; None where no Hessian is released, or without privacy."""
+    """Compare a plan's split of the budget between gradients and Hessians with others; return None where no Hessian is
+    released, or without privacy."""
     facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
     if not (plan.private and isinstance(method, Descent | TrustRegion) and "hessian" in plan.noise):
         return None
@@ -243,6 +294,7 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     current, stopping = share_of(plan), forecast.stopping
 
     def needed(share: float) -> float | None:
+        """Return the factor of rows that the theorem needs with this share; None where it promises nothing."""
         if forecast.needed is None:
             return None
         return guarantee(analysis, with_share(stopping, current, share), method, plan).factor
@@ -250,27 +302,37 @@ def compare(label: str, method: NonconvexMethod, plan: Plan) -> Compared | None:
     shares = {YOURS: current, EVENLY: EVEN, SOONEST: soonest_green(stopping, current)}
     if forecast.needed is not None:
         shares[PROVEN] = soonest_proven(guarantee(analysis, stopping, method, plan), current)
+    green = [with_share(stopping, current, share).recognised_at for share in CURVE.tolist()]
+    proven = None
+    if forecast.needed is not None:
+        proven = np.array([needed(share) for share in CURVE.tolist()], dtype=float)
     return Compared(
-        {name: Split(share, with_share(stopping, current, share), needed(share)) for name, share in shares.items()},
-        forecast.name,
-        facts.n if forecast.all_rows else None,
-        facts.assumed,
-        CURVE,
-        np.array([with_share(stopping, current, share).recognised_at for share in CURVE.tolist()]),
-        None if forecast.needed is None else np.array([needed(share) for share in CURVE.tolist()], dtype=float),
+        splits={
+            name: Split(share, with_share(stopping, current, share), needed(share)) for name, share in shares.items()
+        },
+        phase=forecast.name,
+        rows=facts.n if forecast.all_rows else None,
+        assumed=facts.assumed,
+        curve=CURVE,
+        green=np.array(green),
+        proven=proven,
     )
 
 
 def share_of(plan: Plan) -> float:
-    """Return φ, the part of an iteration's budget for gradient and curvature test that goes to the test, in μ²."""
+    """Return φ, the share of the curvature test in what the first iteration spends on its gradient and that test, in ρ.
+
+    A release with the sensitivity Δ and noise of the scale σ costs ρ = (Δ/σ)²/2.
+    """
     facts = nonconvex_risk.NonconvexFacts.of(plan.facts)
     changes = planning.changes(facts)
-    squares = {name: (changes[name] / plan.noise[name][0]) ** 2 for name in changes if name in plan.noise}
-    return float(1 - squares["gradient"] / sum(squares.values()))
+    costs = {purpose: (changes[purpose] / plan.noise[purpose][0]) ** 2 for purpose in changes if purpose in plan.noise}
+    return float(1 - costs["gradient"] / sum(costs.values()))
 
 
 def with_share(stopping: theory.Stopping, current: float, share: float) -> theory.Stopping:
-    """Return the stopping test with the noise that follows if the share of the Hessians changes from `current`."""
+    """Return the forecast of the stopping test with the noise that it has if the share of the Hessians changes from
+    `current` to `share`: noise goes with the root of 1/share."""
     return replace(
         stopping,
         gradient_noise=stopping.gradient_noise * math.sqrt((1 - current) / (1 - share)),
@@ -279,18 +341,23 @@ def with_share(stopping: theory.Stopping, current: float, share: float) -> theor
 
 
 def soonest_green(stopping: theory.Stopping, current: float) -> float:
-    """Return the share of the Hessians with which the most noise still lets a run stop at once."""
+    """Return the share of the Hessians with which noise must fall least until a run stops at once at a flat point.
 
-    def noise(share: float) -> float:
+    stopping : the forecast at the share `current`.
+    """
+
+    def factor(share: float) -> float:
+        """Return the factor by which noise must fall with this share."""
         return with_share(stopping, current, share).recognised_at
 
-    return float(minimize_scalar(noise, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
+    return float(minimize_scalar(factor, bounds=HESSIAN_LIMITS, method="bounded", options={"xatol": 1e-3}).x)
 
 
 def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
-    """Return the share of the Hessians with which the theorem needs fewest rows, in closed form (THEORY.md, 5.6).
+    """Return the share of the Hessians with which the theorem needs the fewest rows, in closed form (THEORY.md, 5.6).
 
-    guarantee : the theorem's conditions at the share `current`. Those on a line search do not depend on the share.
+    At that share the errors of gradient and Hessian are the same multiple of what the theorem allows; squared errors go
+    with 1/share. guarantee : the errors at the share `current`. Those of a line search do not depend on the share.
     """
     gradient = (guarantee.gradient_error / guarantee.allowed_gradient_error) ** 2 * (1 - current)
     hessian = (guarantee.hessian_error / guarantee.allowed_hessian_error) ** 2 * current
@@ -298,23 +365,26 @@ def soonest_proven(guarantee: theory.Guarantee, current: float) -> float:
     return min(high, max(low, hessian / (gradient + hessian)))
 
 
-SHARE = 0.02  # of the budget, for the release: one number, so its noise is small
-_MIN_GAP = 1e-3
+SHARE = 0.02  # of the budget, for the release of the gap: one number, so its noise is small
+_MIN_GAP = 1e-3  # smallest gap that a release returns
 
 
 def released(
     problem: nonconvex.NonconvexModel, epsilon: float, seed: int | None, tables: Mapping[str, np.ndarray] = NO_TABLES
 ) -> float:
-    """Release the gap Γ = f̃ + b ln(1/(2ζ)) - inf f, from f̃ = f(x₀) + Lap(b), at the price `epsilon`; private.
+    """Release privately, at the price `epsilon`, the gap Γ: a bound on how far the objective f can fall from the
+    starting point x₀.
 
-    Replacing a row changes the mean loss at x₀ by at most Δ = `Facts.value_range`/n, so b = Δ/epsilon. The margin makes
-    the result an under-estimate with probability at most ζ = 0.001; the published algorithm has no margin, and its
-    result is an under-estimate half of the time (Gao and Wright 2023, eq. 3). The result is at most the bound that
-    holds for every data set. The noise is Laplace noise, because its ε can be deducted from every budget that Gaussian
-    runs can have, (ε, δ) included.
+    It is Γ = f(x₀) + Lap(b) + b ln(1/(2ζ)) - inf f, with a lower bound in place of inf f. Replacing a row changes the
+    mean loss at x₀ by at most Δ = `NonconvexFacts.value_range`/n, so the Laplace noise has the scale b = Δ/epsilon. The
+    margin b ln(1/(2ζ)) makes the result an under-estimate with probability at most ζ = UNDERESTIMATE; the published
+    algorithm has no margin, and its result is an under-estimate half of the time (Gao and Wright 2023, eq. 3). The
+    result is at most the bound that holds for every data set. The noise is Laplace noise, because its ε can be deducted
+    from every budget that Gaussian runs can have, (ε, δ) included.
 
     seed : the same data, model and epsilon with the same seed repeat the release; any other combination draws other
         noise. None: drawn afresh from the operating system's randomness.
+    tables : uploaded tables by identity.
 
     Raises UserError if an uploaded table is missing, epsilon is not positive, or the start is 0, where it says nothing.
     """
@@ -328,6 +398,7 @@ def released(
     event, facts, risk = events.Laplace(epsilon), without_gap.facts(), without_gap.build(tables)
     x = facts.starting_point(1)
     query = risk.mean_value(x)._replace(norm="l1")  # one number: all norms are alike
+    # The text from which the noise is derived.
     release = f"gap\n{epsilon!r}\n{without_gap.to_json()}"
     mechanisms = Mechanisms(ledger.Ledger(ledger.FixedEvents((event,)), 1), drawn_seed(seed), Purpose.FACTS, release)
     ((noisy,),) = mechanisms.laplace(query, event)
@@ -337,11 +408,13 @@ def released(
 
 
 def suggested_cost(budget: Budget) -> float:
-    """Return the ε of a release of the gap that uses about a fiftieth of the budget.
+    """Return the ε at which `released` uses about the part SHARE of the budget.
 
     Raises UserError under pure ε, which the Gaussian noise of the run cannot meet, and without a budget.
     """
     if not budget.private:
         raise UserError("Without a budget there is nothing to spend on the gap.", title="No budget for the gap")
     rho = budget.gaussian_rho(budget.amount)
-    return SHARE * budget.total_epsilon if budget.total_epsilon is not None else math.sqrt(2 * SHARE * rho)
+    if budget.total_epsilon is not None:
+        return SHARE * budget.total_epsilon
+    return math.sqrt(2 * SHARE * rho)  # Laplace noise of ε costs a ρ of at most ε²/2

@@ -1,10 +1,13 @@
-"""Tiny cases of second-order methods, for audits: one whose gradients differ most, one whose Hessians do, an ordinary
-one.
+"""Tiny cases of second-order methods, for audits.
 
-From the start, far out along the first axis, the loss is steepest where a row has the margin 1/√3. Two such rows that
-are mirror images have gradients as far apart as any two. At 0, where no row has a gradient, the Hessians of e₁ and e₂
-are as far apart as any two. All other rows are 0, in the middle of their declared ranges, and so is the ordinary row on
-D'.
+An audit runs a method many times on two data sets D and D', which differ in one row, the canary, and measures how well
+its releases tell them apart. The tables here have 20 rows v of two features, for the robust component loss, a function
+of the product ⟨v, x⟩ of a row with the parameters x. All rows but the canary are 0.
+
+There are three canaries. One has gradients that differ most: runs start far out along the first axis, where the loss is
+steepest for a row with the product 1/√3; two such rows that are mirror images have gradients as far apart as any two.
+One has Hessians that differ most: runs start at 0, where no row has a gradient, and the Hessians of the unit vectors e₁
+and e₂ are as far apart as any two. The ordinary canary has the steepest loss on D, and is 0 on D', as all other rows.
 """
 
 from dataclasses import replace
@@ -37,27 +40,32 @@ SAMPLED = (ApproximateDP(epsilon=4.0, delta=1e-3), ApproximateDP(epsilon=16.0, d
 
 
 def _pair(problem: RobustComponent, one: Row, other: Row) -> Neighbours:
-    """Return D and D' that differ in one row, `one` on D and `other` on D'; all other rows are 0."""
-    return Neighbours.of(
-        problem, IDENTITY, np.column_stack([np.zeros((ROWS, 2)), np.ones(ROWS)]), (*one, 1), (*other, 1)
-    )
+    """Return D and D' that differ in the first row, `one` on D and `other` on D', as the data of `problem`; all other
+    rows are 0."""
+    zeros = np.column_stack([np.zeros((ROWS, 2)), np.ones(ROWS)])  # two features, and the label 1
+    return Neighbours.of(problem, IDENTITY, zeros, (*one, 1), (*other, 1))
 
 
 def gradients() -> Neighbours:
-    """Return D and D' with mirror images of a row at which the loss is steepest, seen from the start far out."""
-    along = 1 / np.sqrt(3) / float(FAR.starting_point()[0, 0])
-    across = float(np.sqrt(1 - along**2))
+    """Return D and D' whose canary has the gradients that differ most at the start far out: two mirror images of a row
+    at which the loss is steepest there."""
+    along, across = _steepest()
     return _pair(FAR, (along, across), (along, -across))
 
 
 def ordinary() -> Neighbours:
-    """Return D and D' with a row at which the loss is steepest on D, which is 0 on D'."""
+    """Return D and D' whose canary is, on D, a row at which the loss is steepest at the start far out, and 0 on D'."""
+    return _pair(FAR, _steepest(), (0.0, 0.0))
+
+
+def _steepest() -> tuple[float, float]:
+    """Return a row of length 1 whose product with the start far out is 1/√3, where the loss is steepest."""
     along = 1 / np.sqrt(3) / float(FAR.starting_point()[0, 0])
-    return _pair(FAR, (along, float(np.sqrt(1 - along**2))), (0.0, 0.0))
+    return along, float(np.sqrt(1 - along**2))
 
 
 def hessians() -> Neighbours:
-    """Return D and D' with the row e₁ and e₂, seen from the saddle at 0."""
+    """Return D and D' whose canary has the Hessians that differ most at the saddle at 0: e₁ on D, e₂ on D'."""
     return _pair(ZERO, (1.0, 0.0), (0.0, 1.0))
 
 
@@ -71,9 +79,8 @@ METHODS: dict[str, NonconvexMethod] = {
 }
 CURVED = ("short_step", "line_search", "trust_region")  # have a case at the saddle, too
 WORST: tuple[Case, ...] = tuple(
-    Case(name, method.title, method, GRADIENTS, budgets, gradients, canary_name=KNOWN)
+    Case(name, method.title, method, GRADIENTS, SAMPLED if "mini" in name else BUDGETS, gradients, canary_name=KNOWN)
     for name, method in METHODS.items()
-    for budgets in (SAMPLED if "mini" in name else BUDGETS,)
 )
 PRODUCTS = ShortStep(iterations=2, gradient_target=0.3, hessian_products=4)
 SMALL = MiniBatch(iterations=2, gradient_target=0.3, batch_fraction=0.1)  # some runs release Hessians, some do not

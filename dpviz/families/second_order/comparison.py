@@ -19,13 +19,15 @@ from dpviz.sweeps.sweep_result import Ended, SweepResult
 
 Tolerances = Literal["loose", "tight"]
 Mode = Literal["honest", "published"]
-EPSILONS = (0.2, 0.6, 1.0)
-ROWS = 495_141
+EPSILONS = (0.2, 0.6, 1.0)  # budgets of the tables
+ROWS = 495_141  # n of the paper's data
+# Targets α of the gradient and ε_H of the curvature, by table.
 TARGETS: Mapping[Tolerances, tuple[float, float]] = MappingProxyType({"loose": (0.060, 0.245), "tight": (0.030, 0.173)})
 
 
 def rho_of(epsilon: float) -> float:
-    """Return the ρ that the paper uses for (ε, 1/n)-DP: it implies (ε, 1/n)-DP, but is smaller than necessary."""
+    """Return the ρ that the paper uses for (ε, 1/n)-DP, (√(ε + ln n) - √(ln n))². It implies that guarantee, but is
+    smaller than necessary."""
     log_n = math.log(ROWS)
     return (math.sqrt(epsilon + log_n) - math.sqrt(log_n)) ** 2
 
@@ -34,9 +36,11 @@ def rho_of(epsilon: float) -> float:
 class Cell:
     """Printed result of one method at one budget.
 
-    loss, loss_spread : the final loss, before and after "±". seconds, seconds_spread : the run time, in a unit that is
-    not stated; None where a run did not finish within its steps, which is printed as ×. legible : False where the
-    printed time cannot be read; then `finished` is that of a run here.
+    loss, loss_spread : numbers before and after "±" of the final loss.
+    seconds, seconds_spread : the same of the run time, in a unit that is not stated; None where runs did not finish
+        within their steps, which is printed as ×.
+    finished : True if runs finished. legible : False where the printed time cannot be read; then `finished` is that of
+        a run here.
     """
 
     loss: float
@@ -48,25 +52,28 @@ class Cell:
 
 
 _PRINTED = resources.data(__package__, "published.toml")
-# By tolerances and method, at these budgets.
+# Printed results by table ("loose" or "tight") and method, a cell for each of EPSILONS.
 TABLES: Mapping[Tolerances, Mapping[str, tuple[Cell, ...]]] = MappingProxyType(
     {
-        tolerances: {method: tuple(Cell(**cell) for cell in cells) for method, cells in _PRINTED[tolerances].items()}
+        tolerances: {method: tuple(Cell(**cell) for cell in row) for method, row in _PRINTED[tolerances].items()}
         for tolerances in TARGETS
     }
 )
 
 
-Lights = Mapping[float, Mapping[str, Forecast]]  # by the value of a sweep, and by method
+Lights = Mapping[float, Mapping[str, Forecast]]  # forecasts by the value of a sweep, and by method
 
 
 def rows(
     table: Mapping[str, Sequence[Cell]], epsilon: float, ends: Mapping[str, Ended], lights: Mapping[str, Forecast]
 ) -> list[dict[str, Any]]:
-    """Return a table of the paper at one of its budgets, a row for each method; missing results are None.
+    """Return a table of the paper at the budget `epsilon` next to runs here, a row for each method; missing results are
+    None.
 
-    ends, lights : results of the runs here, and forecasts from their plans, by method. Run times are multiples of that
-    of the fastest method that finished, of the paper's and of the runs here.
+    Run times are multiples of that of the fastest method that finished, in the paper or here.
+
+    table : printed results by method. ends : results of the runs here by method. lights : forecasts from their plans by
+        method.
     """
     cells = {label: row[EPSILONS.index(epsilon)] for label, row in table.items()}
     fastest_paper = min(cell.seconds for cell in cells.values() if cell.seconds is not None)
@@ -79,7 +86,7 @@ def rows(
             "Loss, paper": f"{cell.loss:.3f} ± {cell.loss_spread:.3f}",
             "Loss, here": _loss(ends.get(label)),
             "Finished, paper": ("yes" if cell.finished else "×") + " (not legible)" * (not cell.legible),
-            "Finished, here": _counted(ends.get(label)),
+            "Finished, here": _finished(ends.get(label)),
             "Time, paper": None if cell.seconds is None else f"{short(cell.seconds / fastest_paper, 2)}×",
             "Time, here": _time(ends.get(label), fastest_here),
         }
@@ -88,10 +95,14 @@ def rows(
 
 
 def ends(result: SweepResult | None, value: float) -> dict[str, Ended]:
-    """Return the results of a sweep so far at a value of its setting, by method."""
-    if result is None:
-        return {}
-    return {label: end for label, curve in result.curves.items() for end in curve.ends if end.place.value == value}
+    """Return the results of a sweep so far at one value of the setting that it varies, by method."""
+    ends_by_label: dict[str, Ended] = {}
+    if result is not None:
+        for label, curve in result.curves.items():
+            for end in curve.ends:
+                if end.place.value == value:
+                    ends_by_label[label] = end
+    return ends_by_label
 
 
 def _converged(end: Ended) -> int:
@@ -100,10 +111,12 @@ def _converged(end: Ended) -> int:
 
 
 def _loss(end: Ended | None) -> str | None:
+    """Return mean and standard deviation of the final loss over the runs, in words; None without runs."""
     return None if end is None else f"{end.samples.mean():.3f} ± {end.samples.std():.3f}"
 
 
-def _counted(end: Ended | None) -> str | None:
+def _finished(end: Ended | None) -> str | None:
+    """Return in words how many runs met the targets, and at which step in the median; None without runs."""
     if end is None or end.endings is None:
         return None
     median_stop = f", step {short(end.endings.median_stop, 4)}" if _converged(end) else ""
@@ -111,6 +124,7 @@ def _counted(end: Ended | None) -> str | None:
 
 
 def _time(end: Ended | None, fastest: float) -> str | None:
+    """Return the run time as a multiple of `fastest`; None without runs, and where some did not meet the targets."""
     if end is None or _converged(end) < len(end.samples):
         return None
     return f"{short(end.seconds / fastest, 2)}×"

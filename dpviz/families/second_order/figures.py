@@ -1,4 +1,10 @@
-"""Figures that only this family has: both stopping tests, what the budget went to, and waiting times."""
+"""Figures that only the page of the second-order methods has: both stopping tests, what the budget went to, and waiting
+times at flat points.
+
+Symbols: g̃ is a noisy gradient, λ̃_min the smallest eigenvalue of a noisy Hessian; α and ε_H are the targets of the
+gradient's norm and of the curvature; W is the waiting time, the mean number of steps at a flat point until both
+stopping tests pass.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +31,7 @@ from dpviz.plots.elements.lines import MAX_POINTS, Limit, Line, Mark, Scale, are
 from dpviz.plots.elements.style import ArmStyle
 from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
-# Of a step's kind: word, colour, marker. Colour is never alone.
+# By the kind of a step: word, colour and marker, which differs, too, so that colour is not needed.
 KINDS: Mapping[int, tuple[str, str, str]] = {
     GRADIENT: ("gradient step", style.PALETTE["private"], "circle"),
     CURVATURE: ("curvature step", style.PALETTE["second"], "triangle-down"),
@@ -33,21 +39,30 @@ KINDS: Mapping[int, tuple[str, str, str]] = {
     TRUST_REGION: ("trust-region step", style.GREY, "diamond"),
     STOP: ("stop", style.PALETTE["theory"], "square"),
 }
+# Colour and pattern of the areas of `spent_by_purpose`: the function value, then up to three purposes.
 _PARTS = (
     (style.PALETTE["second"], "."),
     (style.PALETTE["private"], ""),
     (style.PALETTE["theory"], "/"),
     (style.PALETTE["spent"], "x"),
 )
-FEW_STEPS = 15  # up to so many every one has a tick
-_FEW = 0.2  # of the ceiling: of less, the axis ends near what was spent
-RATIO, FARTHEST = "Noise over tolerance", 4.0  # and where bars end
+FEW_STEPS = 15  # largest number of steps of which each has a tick
+_FEW = (
+    0.2  # share of the ceiling that must be spent for the ceiling to be drawn; else the axis ends near what was spent
+)
+RATIO, FARTHEST = "Noise over tolerance", 4.0  # title of the axis, and the value at which bars are cut off
 BY_SHARE_HEIGHT, SPENT_HEIGHT = 340, 280  # pixels
 
 
 def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """How long the noise of every step is, with the targets of all methods, if these are the same: of a gradient √d σ,
-    beside α; of a Hessian the spectral norm κ_d σ, and of a certificate σ, beside ε_H."""
+    """Draw the size of the noise of every step against the targets, for all private methods.
+
+    The size is √d σ for a gradient of d entries with the noise scale σ, to be compared with the target α; for a Hessian
+    it is the spectral norm κ_d σ, and for a released smallest eigenvalue σ, to be compared with the target ε_H. A
+    target is drawn as a line if it is the same for all methods.
+
+    plans, styles : by label of the arms.
+    """
     noise, alphas, curvatures = {}, set(), set()
     for arm in arms:
         method, plan = arm.algorithm, plans[arm.label]
@@ -55,40 +70,42 @@ def noise_and_targets(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Ma
             continue
         assert isinstance(method, NonconvexMethod)
         d, analysis = plan.facts.d, method.analysis(NonconvexFacts.of(plan.facts))
-        lengths = {"gradient": math.sqrt(d), "hessian": spectral_factor(d, method.hessian_noise)}
-        noise[arm.label] = {name: lengths.get(name, 1.0) * scale for name, scale in plan.noise.items()}
+        size_factors = {"gradient": math.sqrt(d), "hessian": spectral_factor(d, method.hessian_noise)}
+        noise[arm.label] = {purpose: size_factors.get(purpose, 1.0) * scale for purpose, scale in plan.noise.items()}
         alphas.add(analysis.gradient_target)
-        curvatures |= {analysis.curvature} if len(plan.noise) > 1 else set()
+        if len(plan.noise) > 1:  # it tests the curvature, too
+            curvatures.add(analysis.curvature)
     limits = [Limit(max(alphas), f"α = {short(max(alphas))}")] if len(alphas) == 1 else []
     limits += [Limit(max(curvatures), f"ε_H = {short(max(curvatures))}")] if len(curvatures) == 1 else []
-    bounded = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
-    words = (
+    methods_with_less = ", ".join(label for label, plan in plans.items() if plan.noise_varies)
+    caption = (
         "Compare the noise of a gradient, √d σ, with α; that of a Hessian (thin), its spectral norm κ_d σ, with ε_H. "
         "Above its target it hides what is tested."
     )
-    words += f" {texts.AT_MOST.format(bounded)}" if bounded else ""
+    if methods_with_less:
+        caption += f" {texts.AT_MOST.format(methods_with_less)}"
     title = "Length of the noise"
-    return plan_figures.noise_schedule(plans, styles, words, noise=noise, title=title, limits=limits)
+    return plan_figures.noise_schedule(plans, styles, caption, noise=noise, title=title, limits=limits)
 
 
 def by_share(compared: Compared) -> Chart:
-    """How many times less noise lets a method wait two steps at most, and how many times less the theorem needs,
-    against the share of the Hessians; at 1 and below what there is suffices. Marked: the present share and the best."""
+    """Draw the factor by which noise must fall against the share of the Hessians in the budget: until a method waits at
+    most two steps at a flat point, and, if the theorem applies, until that promises a solution.
+
+    At a factor of 1 or below the present noise suffices. The plan's own share and the best ones are marked.
+    """
     green = Line(compared.curve, compared.green, "W ≤ 2", ArmStyle(style.PALETTE["theory"], "solid"))
-    lines, curves = [green], {YOURS: compared.green, SOONEST: compared.green}
+    lines = [green]
+    curve_of_split = {YOURS: compared.green, SOONEST: compared.green}  # the curve on which a split is marked
     if compared.proven is not None:
         lines.append(Line(compared.curve, compared.proven, "proven", ArmStyle(style.PALETTE["spent"], "dash")))
-        curves[PROVEN] = compared.proven
+        curve_of_split[PROVEN] = compared.proven
     colors = {YOURS: style.PALETTE["second"], SOONEST: style.PALETTE["theory"], PROVEN: style.PALETTE["spent"]}
-    marks = [
-        Mark(
-            (share := compared.splits[name].share),
-            float(np.exp(np.interp(share, compared.curve, np.log(curve)))),
-            f"{name.lower()}: φ = {short(share, 2)}",
-            colors[name],
-        )
-        for name, curve in curves.items()
-    ]
+    marks = []
+    for name, curve in curve_of_split.items():
+        share = compared.splits[name].share
+        factor = float(np.exp(np.interp(share, compared.curve, np.log(curve))))
+        marks.append(Mark(share, factor, f"{name.lower()}: φ = {short(share, 2)}", colors[name]))
     figure = line_figure(
         lines,
         Axes("Share of Hessians, φ_H", "Times less noise until", log_y=True),
@@ -107,10 +124,12 @@ def by_share(compared: Compared) -> Chart:
 def stopping_test(
     trace: Trace, label: str, metric: str, tolerance: float, *, log_y: bool, heading: str = "", words: str = ""
 ) -> Chart:
-    """What one of both tests read in every step of one method's runs, against its tolerance; a marker for each kind of
-    step that followed. All of it was released.
+    """Draw the released values of one stopping test in every step of one method's runs, with its tolerance; markers
+    show the kind of step that followed.
 
-    metric : the name of the released series, nan where it was not asked for.
+    label : of the method. metric : name of the released values, nan where the test was not made. tolerance : of the
+        test.
+    heading, words : of the chart, and of its caption.
     """
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     figure = _steps(trace, label, metric, tolerance, title, log_y)
@@ -124,47 +143,57 @@ def stopping_test(
 
 
 def _steps(trace: Trace, label: str, metric: str, tolerance: float, title: str, log_y: bool) -> go.Figure:
-    steps, values, taken = _asked(trace, label, metric)
+    """Draw the figure of `stopping_test`. title : of the vertical axis."""
+    steps, values, kinds = _values_by_step(trace, label, metric)
     if not len(values):
         empty = "This test was never asked for: no step came so far."
         return line_figure([], Axes("Step t", title, log_y=log_y), if_empty=empty)
     traces = []
     for kind, (word, color, symbol) in KINDS.items():
-        chosen = taken == kind
-        if chosen.any():
-            traces.append(_markers(steps[chosen], values[chosen], word, color, symbol))
+        is_kind = kinds == kind
+        if is_kind.any():
+            traces.append(_markers(steps[is_kind], values[is_kind], word, color, symbol))
     limit = Limit(tolerance, f"tolerance {short(tolerance)}")
     traces.append(limit_line(limit, (0.5, float(steps.max()) + 0.5), Scale(False, log_y)))
     frame = style.layout(Axes("Step t", title, log_y=log_y), legend_entries=len(traces))
-    frame["xaxis"] |= {"dtick": 1} if steps.max() <= FEW_STEPS else {}
+    if steps.max() <= FEW_STEPS:
+        frame["xaxis"] |= {"dtick": 1}
     return go.Figure({"data": traces, "layout": frame | {"hovermode": "closest"}})
 
 
-def _asked(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Steps, values and kinds (m,) of all runs together, each once; of runs that have ended, up to their end.
+def _values_by_step(trace: Trace, label: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the steps (m,), the values of a metric (m,) and the kinds of step (m,) of all runs of a method together.
 
-    Of so many that a figure would be slow, those of the first runs.
+    Each value is taken once, and only values up to the end of its run. If there are more than a figure can show
+    quickly, only those of the first runs are taken.
     """
     iterations, values = trace.lanes[label].series(metric, gaps=True)
-    _, taken = trace.lanes[label].series(KIND.name)
+    _, kinds = trace.lanes[label].series(KIND.name)
     if not len(values):
         return np.empty(0), np.empty(0), np.empty(0)
     runs = max(1, MAX_POINTS // len(values))
-    steps = _own_steps(trace.lanes[label], iterations, values.shape[1])[:, :runs]
-    values, taken = values[:, :runs], taken[: len(values), :runs]
-    kept = np.isfinite(values) & (steps >= 1)
-    return steps[kept], values[kept], taken[kept]
+    steps = _steps_of_records(trace.lanes[label], iterations, values.shape[1])[:, :runs]
+    values, kinds = values[:, :runs], kinds[: len(values), :runs]
+    is_drawn = np.isfinite(values) & (steps >= 1)
+    return steps[is_drawn], values[is_drawn], kinds[is_drawn]
 
 
-def _own_steps(lane: ArmTrace, iterations: np.ndarray, runs: int) -> np.ndarray:
-    """(k, R) the step that a record tells of each run: no later than its end; 0 where it tells nothing new."""
-    ended = lane.stopped_at if len(lane.stopped_at) else np.full(runs, -1)
-    last = np.where(ended < 0, iterations[-1], ended)
-    before = np.concatenate([[-1], iterations[:-1]])
-    return np.where(before[:, None] < last, np.minimum(iterations[:, None], last), 0)
+def _steps_of_records(arm_trace: ArmTrace, iterations: np.ndarray, runs: int) -> np.ndarray:
+    """Return (k, R) for each of k records and R runs the step from which the record's values are.
+
+    It is the iteration of the record, or the last step of a run that has ended before; 0 where an earlier record has
+    the same values.
+
+    iterations : (k,) of the records.
+    """
+    stopped_at = arm_trace.stopped_at if len(arm_trace.stopped_at) else np.full(runs, -1)
+    last = np.where(stopped_at < 0, iterations[-1], stopped_at)
+    previous = np.concatenate([[-1], iterations[:-1]])
+    return np.where(previous[:, None] < last, np.minimum(iterations[:, None], last), 0)
 
 
 def _markers(x: np.ndarray, y: np.ndarray, name: str, color: str, symbol: str) -> dict[str, Any]:
+    """Return the trace of markers at steps x (m,) with values y (m,), of one kind of step in the legend."""
     return {
         "type": "scatter",
         "mode": "markers",
@@ -186,10 +215,13 @@ def spent_by_purpose(
     title: str = "Privacy spent, ρ",
     words: str = "",
 ) -> Chart:
-    """What one method's runs had been charged after each step, on average, by purpose: stacked areas below the ceiling.
+    """Draw what one method's runs had been charged after each step, mean over the runs, as stacked areas by purpose,
+    below the ceiling.
 
-    purposes : words by the name of the released series that counts it. before : charged before the run, for the value
-    of the objective. ceiling : the most that a run may be charged, in the same unit. words : of the caption.
+    purposes : words for the legend, by the name of the released series that counts the charges. ceiling : largest
+    amount that a run may be charged, in the same unit. before : amount charged before the run, for the value of the
+    objective.
+    title : of the axis. words : of the caption.
     """
     figure = _spent(trace, label, purposes, ceiling, before=before, title=title)
     return chart(
@@ -204,12 +236,13 @@ def spent_by_purpose(
 def _spent(
     trace: Trace, label: str, purposes: Mapping[str, str], ceiling: float, *, before: float, title: str
 ) -> go.Figure:
-    parts: list[tuple[str, np.ndarray]] = []
+    """Draw the figure of `spent_by_purpose`; arguments as there."""
+    parts: list[tuple[str, np.ndarray]] = []  # word for the legend, and mean charge after each record
     iterations = np.empty(0, dtype=int)
     for name, word in purposes.items():
-        found, values = trace.lanes[label].series(name)
+        iterations_of_series, values = trace.lanes[label].series(name)
         if len(values):
-            iterations = found
+            iterations = iterations_of_series
             parts.append((word, values.mean(axis=1)))
     if before and parts:
         parts.insert(0, ("function value", np.full(len(iterations), before)))
@@ -217,8 +250,8 @@ def _spent(
     if not parts:
         return line_figure([], Axes("Step t", title), if_empty="Nothing has been charged so far.")
     total = float(sum(part[-1] for _, part in parts))
-    looks = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
-    traces = [area(iterations.astype(np.int32), part, word, *looks[word], group="spent") for word, part in parts]
+    appearances = dict(zip(("function value", *purposes.values()), _PARTS, strict=False))
+    traces = [area(iterations.astype(np.int32), part, word, *appearances[word], group="spent") for word, part in parts]
     share = f"used {short(100 * total / ceiling, 2)} % of the ceiling {short_up(ceiling)}"
     frame = style.layout(
         Axes("Step t", title, from_zero=True), notes=[share], legend_entries=len(traces) + 1, height=SPENT_HEIGHT
@@ -235,9 +268,10 @@ def _spent(
 
 @dataclass(frozen=True, eq=False)
 class Waiting:
-    """How long a method waits at a flat place, against the rows: n (k,), W (k,); here: its own n and W.
+    """Waiting time of a method at a flat point, against the number of rows.
 
-    patience : the longest waiting time at which it may be expected to stop at all, T/2.
+    rows : (k,) numbers of rows n. steps : (k,) the waiting time W with each. here : the present n and its W.
+    patience : longest waiting time at which the method may be expected to stop at all, T/2.
     """
 
     rows: np.ndarray
@@ -247,15 +281,19 @@ class Waiting:
 
 
 def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle]) -> Chart:
-    """Waiting time against the number of rows, at the same budget; the present n is marked. A line begins where a run
-    may be expected to stop at all."""
+    """Draw the waiting time at a flat point against the number of rows, at the same budget, a line per method; the
+    present number of rows is marked.
+
+    A line begins where a run may be expected to stop at all. curves, styles : by label.
+    """
     lines, marks = [], []
-    for label, found in curves.items():
-        kept = found.steps <= max(found.patience, GREEN)
-        lines.append(Line(found.rows[kept], found.steps[kept], label, styles[label], value=False))
-        if found.here[1] <= found.patience:
-            text = f"{label}, n = {found.here[0]:,}: W = {short(found.here[1])}"
-            marks.append(Mark(float(found.here[0]), found.here[1], text, styles[label].color))
+    for label, waiting in curves.items():
+        is_drawn = waiting.steps <= max(waiting.patience, GREEN)
+        lines.append(Line(waiting.rows[is_drawn], waiting.steps[is_drawn], label, styles[label], value=False))
+        n, waiting_time = waiting.here
+        if waiting_time <= waiting.patience:
+            text = f"{label}, n = {n:,}: W = {short(waiting_time)}"
+            marks.append(Mark(float(n), waiting_time, text, styles[label].color))
     figure = line_figure(
         lines,
         Axes("Rows n", "Waiting time W, steps", log_x=True, log_y=True),
@@ -275,7 +313,11 @@ def waiting_times(curves: Mapping[str, Waiting], styles: Mapping[str, ArmStyle])
 
 
 def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart:
-    """Noise of the released gradient and Hessian over what each test tolerates, r_g and r_H per method; a line at 1."""
+    """Draw the noise of both stopping tests as multiples of their tolerances, a pair of bars per method, with a line at
+    1.
+
+    ratios : by label, that of the gradient test and that of the curvature test; 0 for a test that is not made.
+    """
     return chart(
         _ratios(ratios),
         "Noise against the tolerances",
@@ -286,18 +328,19 @@ def noise_against_tolerances(ratios: Mapping[str, tuple[float, float]]) -> Chart
 
 
 def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
+    """Draw the figure of `noise_against_tolerances`."""
     names = list(ratios)[::-1]  # the first on top
     parts = (("gradient test", style.PALETTE["private"], ""), ("curvature test", style.PALETTE["second"], "/"))
     traces = []
-    for place, (word, color, pattern) in enumerate(parts):
-        known = [name for name in names if ratios[name][place] > 0]
-        if known:
-            values = np.array([ratios[name][place] for name in known])
-            traces.append(_bars(known, values, word, color, pattern))
+    for test, (word, color, pattern) in enumerate(parts):
+        names_with_test = [name for name in names if ratios[name][test] > 0]
+        if names_with_test:
+            values = np.array([ratios[name][test] for name in names_with_test])
+            traces.append(_bars(names_with_test, values, word, color, pattern))
     if not traces:
         return line_figure([], Axes(RATIO, ""), if_empty="No method adds noise.")
-    beyond = any((trace["x"] >= FARTHEST).any() for trace in traces)
-    notes = [f"bars end at {FARTHEST:g}"] if beyond else []
+    is_cut_off = any((trace["x"] >= FARTHEST).any() for trace in traces)
+    notes = [f"bars end at {FARTHEST:g}"] if is_cut_off else []
     frame = style.layout(Axes(RATIO, ""), notes=notes, legend_entries=2)
     frame["xaxis"] |= {"rangemode": "tozero"}
     frame["yaxis"] = {"type": "category", "categoryorder": "array", "categoryarray": names, "automargin": True}
@@ -306,6 +349,7 @@ def _ratios(ratios: Mapping[str, tuple[float, float]]) -> go.Figure:
 
 
 def _bars(names: Sequence[str], values: np.ndarray, name: str, color: str, pattern: str) -> dict[str, Any]:
+    """Return the trace of one test, `name`, of all bars: its values (k,) for k methods by name, cut off at FARTHEST."""
     return {
         "type": "bar",
         "orientation": "h",

@@ -1,4 +1,8 @@
-"""A lesson with a nonconvex objective: at a point without slope there may be a way down."""
+"""A lesson with a nonconvex objective: at a point without slope there may be a way down.
+
+A lesson runs an experiment twice, before and after one setting changes; each `Side` has the plan, and the trace once it
+has run. Its texts are in lessons.toml; the keys of `numbers` are those between braces in these texts.
+"""
 
 from dataclasses import dataclass
 
@@ -10,19 +14,26 @@ from dpviz.lessons.lesson import Ends, Numbers, Side, load
 
 @dataclass(frozen=True)
 class Valleys(Ends):
-    """Share of the runs that end where no curvature is below minus the target."""
+    """Share of the runs that end in a valley: where no curvature is below minus the method's curvature target.
+
+    arm : label of the method. metric : the smallest eigenvalue of the Hessian at the last point of each run.
+    """
 
     metric: str = "smallest_eigenvalue"
 
     def ratio(self, before: Side, after: Side) -> float:
+        """Return the share itself, which the answers of this lesson are about: nothing is compared with `before`."""
         return self.value(after)
 
     def value(self, side: Side) -> float:
+        """Return the share of a side's runs that end in a valley."""
         target = side.method(NonconvexMethod).curvature_target  # type: ignore[type-abstract]
         assert target is not None
         return float((side.ends(self.arm, self.metric) >= -target).mean())
 
     def numbers(self, side: Side) -> Numbers:
+        """Return the numbers of a side that the lesson's text names: of the last points of the runs the medians of
+        gradient norm and loss, the number of valleys, and the median number of steps."""
         numbers = dict(super().numbers(side))
         if side.trace is not None:
             gradients = Ends(self.arm, "gradient_norm")
@@ -32,10 +43,12 @@ class Valleys(Ends):
         return numbers
 
     def outcome(self, before: Side, after: Side) -> str:
+        """Return in words how many runs end in a valley before and after the change."""
         old, new = self.numbers(before), self.numbers(after)
         return f"{old['valleys']} of {old['repeats']} → {new['valleys']} of {new['repeats']} runs"
 
     def reach(self, side: Side) -> tuple[float, float]:
+        """Return the range of steps that the chart shows: runs of this lesson stop after a few."""
         return 0.0, 6.0
 
 

@@ -1,10 +1,13 @@
-"""Distribution of the largest eigenvalue of a symmetric matrix of noise, for any number d of columns.
+"""Distribution of the largest eigenvalue λ_max of a symmetric matrix of noise, for any number d of columns.
 
-Even noise (GOE): exact, the Pfaffian of a matrix of integrals (de Bruijn 1955; Mehta, "Random matrices"), by
-Gauss-Legendre quadrature. The same noise on all entries has no formula: its quantiles are those of even noise, with
-mean, deviation and skewness as simulated. `noise_spectrum.npy` has quantiles of both for a few d; between these they
-are interpolated, above 400 extrapolated. Errors of a probability: 0.0005 at most (even), 0.006 (same on all entries).
-The file is written in a few minutes by
+There are two shapes of noise, of scale 1. Even noise ("goe") is the same in all directions: its entries have variance 1
+on the diagonal and ½ off it. The other shape ("upper") has variance 1 on all entries.
+
+For even noise the distribution is computed exactly, as the Pfaffian of a matrix of integrals (de Bruijn 1955; Mehta,
+"Random matrices"), by Gauss-Legendre quadrature. For the other there is no formula: its quantiles are those of even
+noise, with mean, deviation and skewness as simulated. The file noise_spectrum.npy has quantiles of both shapes for a
+few d. Between these they are interpolated, above 400 extrapolated. A probability is off by at most 0.0005 for even
+noise, and by 0.006 for the other. The file is written in a few minutes by
 
     python -m dpviz.families.second_order.noise_spectrum
 """
@@ -23,36 +26,46 @@ _FILE = Path(__file__).with_name("noise_spectrum.npy")
 _SHAPES: tuple[Shape, ...] = ("goe", "upper")
 _SIZES = np.array([1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 50, 100, 200, 400])
 _SCORES = np.arange(-8.0, 6.25, 0.25)  # Φ⁻¹ of the probabilities of the stored quantiles
-_NODES, _PANELS_PER_COLUMN, _MIN_PANELS = 16, 0.5, 40
-_DRAWS = 4e7  # random numbers for one size
+_NODES, _PANELS_PER_COLUMN, _MIN_PANELS = 16, 0.5, 40  # of the quadrature: nodes in a panel, numbers of panels
+_DRAWS = 4e7  # random numbers that the simulation of one size draws, about
 
 
 def log_chance(d: int, shape: Shape, level: float) -> float:
     """Return ln P(λ_max ≤ level) for noise of scale 1 on symmetric d × d matrices: normal numbers of variance 1 on the
-    diagonal, and off it of ½ (goe) or 1 (upper)."""
+    diagonal, and off it of ½ ("goe") or 1 ("upper").
+
+    The score Φ⁻¹ of the probability is interpolated between the quantiles; beyond them the last line goes on.
+    """
     quantiles = _quantiles(d, shape)
-    index = int(np.clip(np.searchsorted(quantiles, level), 1, len(quantiles) - 1))  # beyond the ends the line goes on
+    index = int(np.clip(np.searchsorted(quantiles, level), 1, len(quantiles) - 1))
     low, high = quantiles[index - 1 : index + 1].tolist()
-    return float(log_ndtr(_SCORES[index - 1] + (level - low) / (high - low) * (_SCORES[index] - _SCORES[index - 1])))
+    share = (level - low) / (high - low)
+    score = _SCORES[index - 1] + share * (_SCORES[index] - _SCORES[index - 1])
+    return float(log_ndtr(score))
 
 
 @lru_cache(maxsize=1)
 def _table() -> np.ndarray:
-    """Return (shapes, sizes, scores) the stored quantiles, less the centre and over the scale of their `_limit`."""
+    """Return the stored quantiles, (shapes, sizes, scores), normalised by the centre and the scale of `_limit`."""
     return np.asarray(np.load(_FILE))
 
 
 @lru_cache(maxsize=256)
 def _quantiles(d: int, shape: Shape) -> np.ndarray:
-    """Return (scores,) quantiles of the largest eigenvalue; linear in d^(-1/3) between and beyond the sizes stored."""
+    """Return the quantiles of λ_max, (scores,), at the probabilities Φ(_SCORES).
+
+    Normalised, they are linear in d^(-1/3) between the sizes stored, and beyond them.
+    """
     rows, roots = _table()[_SHAPES.index(shape)], _SIZES ** (-1 / 3)
     upper = int(np.clip(np.searchsorted(_SIZES, d), 1, len(_SIZES) - 1))
-    part = (d ** (-1 / 3) - roots[upper - 1]) / (roots[upper] - roots[upper - 1])
-    return _limit(d, shape)[0] + _limit(d, shape)[1] * (rows[upper - 1] + part * (rows[upper] - rows[upper - 1]))
+    share = (d ** (-1 / 3) - roots[upper - 1]) / (roots[upper] - roots[upper - 1])
+    normalised = rows[upper - 1] + share * (rows[upper] - rows[upper - 1])
+    centre, scale = _limit(d, shape)
+    return centre + scale * normalised
 
 
 def _limit(d: int, shape: Shape) -> tuple[float, float]:
-    """Return centre and scale of λ_max for large d (Tracy, Widom 1996)."""
+    """Return the centre and the scale of λ_max for large d, by which quantiles are normalised (Tracy, Widom 1996)."""
     factor = math.sqrt(0.5) if shape == "goe" else 1.0
     return factor * 2 * math.sqrt(d), factor * d ** (-1 / 6)
 
@@ -61,28 +74,33 @@ def _limit(d: int, shape: Shape) -> tuple[float, float]:
 
 
 def _integrals(d: int, top: float) -> np.ndarray:
-    """Return the matrix whose Pfaffian is P(λ_max ≤ top) times a constant.
+    """Return the matrix whose Pfaffian is P(λ_max ≤ top) times a constant, for even noise on d × d matrices.
 
-    Its entries are ∬ (φᵢ(u)φⱼ(v) - φⱼ(u)φᵢ(v)) over u < v ≤ top, of the Hermite functions φ₀ to φ_{d-1}; for odd d
-    with ∫ φᵢ as a last row and column.
+    Its entries are the integrals of φᵢ(u)φⱼ(v) - φⱼ(u)φᵢ(v) over u < v ≤ top, of the Hermite functions φ₀ to φ_{d-1};
+    for odd d a last row and column have the integrals of φᵢ up to top. The range is divided into panels, on each of
+    which the functions are taken at Gauss-Legendre nodes.
     """
     nodes, weights = legendre.leggauss(_NODES)
     panels = max(_MIN_PANELS, int(_PANELS_PER_COLUMN * d))
     edges = np.linspace(-math.sqrt(2 * d) - 9, top, panels + 1)
     half = (edges[1] - edges[0]) / 2
     x = ((edges[:-1] + half)[:, None] + half * nodes).ravel()
-    values = np.empty((d, len(x)))
+    values = np.empty((d, len(x)))  # φⱼ at all nodes, by their three-term recursion
     values[0] = math.pi**-0.25 * np.exp(-x * x / 2)
     for j in range(1, d):
-        second = math.sqrt((j - 1) / j) * values[j - 2] if j > 1 else 0.0
-        values[j] = math.sqrt(2 / j) * x * values[j - 1] - second
-    up_to = legendre.legint(np.eye(_NODES), lbnd=-1)  # antiderivatives of P₀, P₁, ...: one in each column
-    within = legendre.legvander(nodes, _NODES) @ up_to @ np.linalg.inv(legendre.legvander(nodes, _NODES - 1))
+        second_term = math.sqrt((j - 1) / j) * values[j - 2] if j > 1 else 0.0
+        values[j] = math.sqrt(2 / j) * x * values[j - 1] - second_term
+    # A matrix that turns values at the nodes of [-1, 1] into integrals from -1 up to each node: by way of Legendre
+    # coefficients, and the antiderivatives of the Legendre polynomials, one in each column.
+    antiderivatives = legendre.legint(np.eye(_NODES), lbnd=-1)
+    coefficients = np.linalg.inv(legendre.legvander(nodes, _NODES - 1))
+    up_to_node = legendre.legvander(nodes, _NODES) @ antiderivatives @ coefficients
     by_panel = values.reshape(d, panels, _NODES)
     panel_integrals = half * (by_panel @ weights)
-    below = (np.cumsum(panel_integrals, axis=1) - panel_integrals)[:, :, None] + half * (by_panel @ within.T)
-    first_term = below.reshape(d, -1) @ (values * np.tile(half * weights, panels)).T
-    matrix = first_term - first_term.T
+    earlier_panels = np.cumsum(panel_integrals, axis=1) - panel_integrals
+    inner = earlier_panels[:, :, None] + half * (by_panel @ up_to_node.T)  # ∫ φᵢ(u) over u up to each node
+    double_integrals = inner.reshape(d, -1) @ (values * np.tile(half * weights, panels)).T
+    matrix = double_integrals - double_integrals.T
     if d % 2:
         integrals = panel_integrals.sum(axis=1)[:, None]
         matrix = np.block([[matrix, integrals], [-integrals.T, np.zeros((1, 1))]])
@@ -90,24 +108,33 @@ def _integrals(d: int, top: float) -> np.ndarray:
 
 
 def exact_log_chance(d: int, level: float) -> float:
-    """Compute ln P(λ_max ≤ level) for even noise of scale 1; up to about d = 500."""
-    log_pfaffians = [float(np.linalg.slogdet(_integrals(d, top))[1]) / 2 for top in (level, math.sqrt(2 * d) + 9)]
-    return min(0.0, log_pfaffians[0] - log_pfaffians[1])
+    """Compute ln P(λ_max ≤ level) for even noise of scale 1; up to about d = 500.
+
+    The constant of `_integrals` is found at a level so high that the probability is 1. A Pfaffian is the root of the
+    determinant.
+    """
+    certain_level = math.sqrt(2 * d) + 9
+    log_pfaffian, log_constant = (float(np.linalg.slogdet(_integrals(d, top))[1]) / 2 for top in (level, certain_level))
+    return min(0.0, log_pfaffian - log_constant)
 
 
 def _exact(d: int) -> np.ndarray:
-    """Compute (scores,) the quantiles for even noise, less the centre and over the scale of their `_limit`."""
+    """Compute the quantiles of λ_max for even noise, (scores,), normalised by `_limit`.
+
+    The probabilities of many levels give their scores; between those the quantiles are interpolated.
+    """
     centre, scale = _limit(d, "goe")
     levels = centre + scale * np.linspace(-14, 12, 261)
     logs = np.array([exact_log_chance(d, level) for level in levels.tolist()])
     complements = np.array([1 - math.exp(log) for log in logs.tolist()])
     is_accurate = (logs > -60) & (complements > 1e-11)
+    # Small probabilities from their logarithm, large ones from their complement: neither loses digits.
     scores = np.where(logs < -0.7, _probit(logs), -ndtri(np.maximum(complements, 1e-300)))
     return np.interp(_SCORES, scores[is_accurate], (levels[is_accurate] - centre) / scale)
 
 
 def _probit(logs: np.ndarray) -> np.ndarray:
-    """Compute Φ⁻¹(exp(logs)) by bisection."""
+    """Compute Φ⁻¹(exp(logs)) by bisection, also where exp(logs) is too small for a float."""
     low, high = np.full_like(logs, -20.0), np.full_like(logs, 10.0)
     for _ in range(60):
         middle = (low + high) / 2
@@ -117,36 +144,40 @@ def _probit(logs: np.ndarray) -> np.ndarray:
 
 
 def _simulated(d: int, even: np.ndarray) -> np.ndarray:
-    """Compute (scores,) the quantiles for the same noise on all entries, normalised by `_limit`, from those of `even`.
+    """Compute the quantiles of λ_max for the same noise on all entries, (scores,), normalised by `_limit`, from those
+    of even noise, `even` (scores,).
 
-    The difference of mean, deviation and skewness is simulated with the same random numbers for both kinds of noise, so
-    that most of the sampling error cancels.
+    They are those of even noise with mean, deviation and skewness changed. The changes are simulated with the same
+    random numbers for both shapes of noise, so that most of the sampling error cancels.
     """
     generator, draws, eigenvalues = np.random.default_rng(d), int(_DRAWS / d**2.5) + 2000, []
-    for start in range(0, draws, at_once := max(1, 4_000_000 // d**2)):
+    at_once = max(1, 4_000_000 // d**2)
+    for start in range(0, draws, at_once):
         normal = generator.standard_normal((min(at_once, draws - start), d, d))
-        matrices = (normal + normal.transpose(0, 2, 1)) / math.sqrt(2)
-        of_even = np.linalg.eigvalsh(matrices)[:, -1]
-        matrices[:, np.arange(d), np.arange(d)] /= math.sqrt(2)
-        eigenvalues.append([of_even, np.linalg.eigvalsh(matrices)[:, -1]])
+        matrices = (normal + normal.transpose(0, 2, 1)) / math.sqrt(2)  # variance 2 on the diagonal, 1 off it
+        largest_of_even = np.linalg.eigvalsh(matrices)[:, -1]
+        matrices[:, np.arange(d), np.arange(d)] /= math.sqrt(2)  # variance 1 on the diagonal, too
+        eigenvalues.append([largest_of_even, np.linalg.eigvalsh(matrices)[:, -1]])
     values = (np.concatenate(eigenvalues, axis=1) - 2 * math.sqrt(d)) * d ** (1 / 6)
     (even_mean, mean), (even_deviation, deviation) = values.mean(axis=1), values.std(axis=1)
-    skews = (((values - values.mean(axis=1, keepdims=True)) / values.std(axis=1, keepdims=True)) ** 3).mean(axis=1)
-    correction = (skews[1] - skews[0]) / 6 * (_SCORES**2 - 1)  # Cornish, Fisher 1938
-    shift = np.where(np.abs(_SCORES) < 4, correction, correction[np.argmin(np.abs(_SCORES - 4))])
+    standardised = (values - values.mean(axis=1, keepdims=True)) / values.std(axis=1, keepdims=True)
+    even_skewness, skewness = (standardised**3).mean(axis=1)
+    correction = (skewness - even_skewness) / 6 * (_SCORES**2 - 1)  # Cornish, Fisher 1938
+    shift = np.where(
+        np.abs(_SCORES) < 4, correction, correction[np.argmin(np.abs(_SCORES - 4))]
+    )  # constant in the tails
     return np.asarray(mean + deviation * ((even - even_mean) / even_deviation + shift))
 
 
 def write() -> None:
-    """Compute the quantiles of all sizes and write the file."""
+    """Compute the quantiles of both shapes of noise for all sizes, and write the file; this takes a few minutes."""
     even = [_exact(d) for d in _SIZES.tolist()]
     upper = [_exact_one() if d == 1 else _simulated(d, row) for d, row in zip(_SIZES.tolist(), even, strict=True)]
     np.save(_FILE, np.array([even, upper]))
 
 
 def _exact_one() -> np.ndarray:
-    """Return (scores,) the quantiles for a single entry, which is normal, less the centre and over the scale of their
-    `_limit`."""
+    """Return the quantiles for a 1 × 1 matrix, whose entry is a normal number, (scores,), normalised by `_limit`."""
     centre, scale = _limit(1, "upper")
     return (_SCORES - centre) / scale
 

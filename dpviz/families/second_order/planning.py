@@ -1,4 +1,9 @@
-"""Planning of second-order methods: the split of the budget over phases, iterations and purposes of releases."""
+"""Planning of second-order methods: the split of the budget over phases, iterations and purposes of releases.
+
+A run releases numbers for up to four purposes: gradients in every iteration, and, in some, Hessians, smallest
+eigenvalues ("certificate") and line searches. These three are optional releases: a run may do without them. Under a
+filter each release is paid for by itself; under a fixed plan an iteration is paid for as a whole.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,16 +26,18 @@ from dpviz.problems.nonconvex.nonconvex_risk import NonconvexFacts
 
 phrase = resources.phrases(__package__)
 Purpose = Literal["gradient", "hessian", "certificate", "search"]
-APPROACH = 60  # iterations to a flat stationary point: most runs that were measured took fewer
-APPROACH_SHARE = 0.1  # of the iterations by theory, if that is more: all runs that were measured took fewer
-Costs = Mapping[Purpose, float]  # amounts of one iteration, or shares of it
+# Iterations that a forecast reserves for the way to a flat point: 60, or this share of the iterations by theory if that
+# is more. Most runs that were measured took fewer than 60, all took less than the share.
+APPROACH = 60
+APPROACH_SHARE = 0.1
+Costs = Mapping[Purpose, float]  # by purpose, the cost of one iteration's release, or its share in the iteration
 
 
 @dataclass(frozen=True)
 class BudgetSplit:
-    """Budget in a currency that adds up over releases, as a filter counts them.
+    """Budget in a currency whose amounts add up over releases, as a filter counts them.
 
-    amount : ρ, or μ².
+    currency : "rho" or "mu". amount : ρ, or μ², as μ² is what adds up.
     """
 
     currency: Currency
@@ -38,27 +45,30 @@ class BudgetSplit:
 
     @classmethod
     def gaussian(cls, budget: Budget, facts: NonconvexFacts) -> "BudgetSplit":
-        """Return the split for Gaussian noise alone: in ρ for a budget in ρ, else in the exact μ.
+        """Return the budget for releases with Gaussian noise alone: in ρ if it is stated in ρ, else in μ, which is
+        exact for such noise.
 
-        Raises UserError under pure ε.
+        Raises UserError under pure ε, which Gaussian noise never gives.
         """
         (rho,) = calibration.calibrate_gaussian(budget, np.ones(1), facts.n, facts.n, facts.released)
         return cls("rho", float(rho)) if budget.currency == "rho" else cls("mu", 2 * float(rho))
 
     @classmethod
     def mixed(cls, budget: Budget, facts: NonconvexFacts) -> "BudgetSplit":
-        """Return the split for Gaussian noise and releases of pure ε: the largest ρ that implies (ε, δ); μ stays μ.
+        """Return the budget for releases with Gaussian noise and of pure ε: the largest ρ that implies an (ε, δ); a
+        budget in μ stays in μ.
 
-        Raises UserError under pure ε.
+        Raises UserError under pure ε, which Gaussian noise never gives.
         """
-        if budget.pure or not budget.private:
+        if budget.pure or not budget.private:  # raises the error, or gives an infinite ρ
             return cls("rho", budget.gaussian_rho(budget.amount))
         whole = budget.additive(facts.released)
         assert whole.currency is not None
         return cls(whole.currency, whole.left(facts.released))
 
     def event(self, purpose: Purpose, amount: float) -> Event:
-        """Return the release for `purpose` at the price `amount`, in ρ or μ²."""
+        """Return the event of a release for `purpose` that costs `amount`, in ρ or μ²: pure ε for a line search, else
+        Gaussian noise."""
         if purpose == "search":
             return stated_pure(self.currency, amount)
         return release("gaussian", self.currency, amount)
@@ -68,7 +78,8 @@ class BudgetSplit:
         return Filter(self.currency, UNITS[self.currency].root(self.amount), allowed)
 
     def path(self, costs: np.ndarray) -> np.ndarray:
-        """Return (T+1,) the total cost before and after each iteration, in the filter's unit, from amounts (T,).
+        """Return (T+1,) the cost of the first t = 0..T iterations in ρ or μ, the unit of the filter, from the amounts
+        (T,) of all iterations, in ρ or μ².
 
         It is cut off at the whole budget, which rounding might exceed.
         """
@@ -77,7 +88,7 @@ class BudgetSplit:
 
 
 def in_rho(event: Event, currency: Currency) -> float:
-    """Return the price of an event in ρ; μ²/2 if the currency is μ."""
+    """Return the price of an event in ρ; if the currency is μ, that is μ²/2."""
     return price(event, currency) / UNITS[currency].power
 
 
@@ -88,9 +99,9 @@ def in_rho(event: Event, currency: Currency) -> float:
 class Phase:
     """Consecutive iterations that cost the same.
 
-    costs : amounts of the releases of one iteration, by purpose. costs_after : if this phase spends what the first
-        phase did not use, the amounts after 0, 1, 2, ... optional releases of the first phase, those other than
-        gradients; `costs` are then those of the last case.
+    costs : by purpose, the cost of the release of one iteration, in ρ or μ².
+    costs_after : if this phase spends what the first phase did not use, the costs after 0, 1, 2, … optional releases of
+        the first phase; `costs` are then those of the last case, where nothing is left over. Else ().
     """
 
     iterations: int
@@ -106,54 +117,62 @@ class Phase:
 def split_into_phases(
     budget_split: BudgetSplit, lengths: Sequence[int], shares: np.ndarray, weights: Costs, carry_over: bool
 ) -> tuple[Phase, ...]:
-    """Return the phases with their shares of the budget; every iteration of a phase costs the same.
+    """Return the phases of a plan with their costs; every iteration of a phase costs the same.
 
-    weights : parts of the amount of an iteration, by purpose. carry_over : True if the second of two phases spends what
-        the first does not use. Each optional release of the first, one other than a gradient, counts as the most
-        expensive of these.
+    lengths : iterations of each phase. shares : of the budget, (phases,). weights : by purpose, the share of a release
+        in the cost of an iteration, up to a common factor.
+    carry_over : True if the second of two phases spends what the first does not use. A run knows only how many optional
+        releases the first has used, so each of them counts as the most expensive one.
     """
-    total = sum(weights.values())
-    result = []
+    total_weight = sum(weights.values())
+    phases = []
     for length, share in zip(lengths, shares.tolist(), strict=True):
-        unit = budget_split.amount * share / length / total
-        result.append(Phase(length, {purpose: unit * weight for purpose, weight in weights.items()}))
-    if carry_over and len(result) == 2 and len(weights) > 1 and budget_split.amount < math.inf:
-        first, second = result
-        unit, optional = first.amount / total, [weight for purpose, weight in weights.items() if purpose != "gradient"]
+        cost_of_weight = budget_split.amount * share / length / total_weight
+        phases.append(Phase(length, {purpose: cost_of_weight * weight for purpose, weight in weights.items()}))
+    if carry_over and len(phases) == 2 and len(weights) > 1 and budget_split.amount < math.inf:
+        first, second = phases
+        cost_of_weight = first.amount / total_weight
+        optional = [weight for purpose, weight in weights.items() if purpose != "gradient"]
         costs_after = []
         for used in range(len(optional) * first.iterations + 1):
-            upper = min(used * max(optional), first.iterations * sum(optional))
-            rest = budget_split.amount - (first.iterations * weights["gradient"] + upper) * unit
-            costs = {purpose: rest * weight / (total * second.iterations) for purpose, weight in weights.items()}
+            optional_weight = min(used * max(optional), first.iterations * sum(optional))
+            spent = (first.iterations * weights["gradient"] + optional_weight) * cost_of_weight
+            rest = budget_split.amount - spent
+            costs = {purpose: rest * weight / (total_weight * second.iterations) for purpose, weight in weights.items()}
             costs_after.append(costs)
-        result[1] = Phase(second.iterations, second.costs, tuple(costs_after))
-    return tuple(result)
+        phases[1] = Phase(second.iterations, second.costs, tuple(costs_after))
+    return tuple(phases)
 
 
 def name(purpose: Purpose, phase: int, used: int | None = None) -> str:
-    """Return the filter's name of a release; phases count from 0. used : optional releases of the first phase."""
+    """Return the name under which a filter knows the release for a purpose in a phase.
+
+    phase : its number, from 0. used : number of optional releases that the first phase has used, where the release
+        depends on it; else None.
+    """
     later = "" if phase == 0 else f", phase {phase + 1}"
     return f"{purpose}{later}" if used is None else f"{purpose}{later}, {used} before"
 
 
 def allowed(budget_split: BudgetSplit, phases: Sequence[Phase]) -> dict[str, Event]:
-    """Return all releases of a plan under a filter, by name."""
+    """Return, by the name that `name` gives them, the events of all releases that a plan allows."""
     by_name: dict[str, Event] = {}
     for number, phase in enumerate(phases):
-        cases = enumerate(phase.costs_after) if phase.costs_after else [(None, phase.costs)]
-        for used, costs in cases:
+        costs_by_used = enumerate(phase.costs_after) if phase.costs_after else [(None, phase.costs)]
+        for used, costs in costs_by_used:
             for purpose, amount in costs.items():
                 by_name[name(purpose, number, used)] = budget_split.event(purpose, amount)
     return by_name
 
 
 def in_each(phases: Sequence[Phase], values: Sequence[float]) -> np.ndarray:
-    """Return (T,) the value of each iteration's phase, from one value per phase."""
+    """Return (T,) for every iteration the value of its phase, given one value per phase."""
     return np.repeat(np.asarray(values, dtype=float), [phase.iterations for phase in phases])
 
 
 def changes(facts: NonconvexFacts) -> dict[Purpose, float]:
-    """Return, by purpose, the largest change of the released sum if one row is replaced."""
+    """Return, by purpose, n times the sensitivity of the release: the largest change of the sum over all rows if one
+    row is replaced."""
     return {
         "gradient": facts.gradient_sensitivity,
         "hessian": facts.hessian_sensitivity,
@@ -162,16 +181,14 @@ def changes(facts: NonconvexFacts) -> dict[Purpose, float]:
 
 
 def noise(budget_split: BudgetSplit, phases: Sequence[Phase], facts: NonconvexFacts) -> dict[str, np.ndarray]:
-    """Return, by purpose, (T,) the largest scale of the noise: at the largest sensitivity, with no carry-over."""
-
-    def scale(purpose: Purpose, phase: Phase, change: float) -> float:
-        return noise_scale(budget_split.event(purpose, phase.costs[purpose]), change / facts.n)
-
-    return {
-        purpose: in_each(phases, [scale(purpose, phase, change) for phase in phases])
-        for purpose, change in changes(facts).items()
-        if purpose in phases[0].costs
-    }
+    """Return, by purpose, (T,) the largest noise scale of each iteration: that at the point of the largest sensitivity,
+    and with nothing carried over from the first phase."""
+    scales: dict[str, np.ndarray] = {}
+    for purpose, change in changes(facts).items():
+        if purpose in phases[0].costs:
+            events = [budget_split.event(purpose, phase.costs[purpose]) for phase in phases]
+            scales[purpose] = in_each(phases, [noise_scale(event, change / facts.n) for event in events])
+    return scales
 
 
 def cut_short(by_theory: int, iterations: int) -> tuple[str, ...]:
@@ -188,10 +205,13 @@ def cut_short(by_theory: int, iterations: int) -> tuple[str, ...]:
 
 
 def assumptions(facts: NonconvexFacts) -> tuple[str, ...]:
-    """Return a note on the constants of a plan that do not follow from the loss, if there are any."""
+    """Return a note on the constants of a plan that are assumed, as they do not follow from the loss; else nothing."""
     if not facts.assumed:
         return ()
-    constants = ", ".join(f"{a.symbol} = {short(a.declared)} where {short(a.follows)} follows" for a in facts.assumed)
+    constants = ", ".join(
+        f"{constant.symbol} = {short(constant.declared)} where {short(constant.follows)} follows"
+        for constant in facts.assumed
+    )
     return (
         (
             f"Assumed, not known: {constants} from the loss for every data set. Steps, their number and what a run "
@@ -209,7 +229,10 @@ def filtered(
     notes: tuple[str, ...],
     **schedule: np.ndarray,
 ) -> Plan:
-    """Return the plan of these phases under a filter, in which each release has its own event."""
+    """Return the plan of these phases under a filter, in which each release has its own event.
+
+    resolved, notes : of the plan. schedule : by name, (T,) further numbers that the method reads in its run.
+    """
     return Plan.filtered(
         facts,
         budget,
@@ -235,22 +258,26 @@ def fixed(
     resolved: Mapping[str, float],
     notes: tuple[str, ...],
 ) -> Plan:
-    """Return a fixed plan that replicates may leave early: each iteration pays for a gradient, and a Hessian, on one
-    batch.
+    """Return a fixed plan that replicates may leave early, in which each iteration pays for a gradient, and perhaps a
+    Hessian, on one batch.
 
-    weights : (T,) shares of ρ, before any amplification by sampling. hessian_share : part of each for the Hessian; 0
-    for none. Raises UserError where `calibrate_gaussian` does.
+    batch_fraction : share of the rows in a batch. weights : (T,) shares of ρ of the iterations, up to a common factor,
+        before any amplification by sampling. hessian_share : share of the Hessian in the ρ of an iteration; 0 if none
+        is released. resolved, notes : of the plan.
+    Raises UserError where `calibrate_gaussian` does.
     """
     m = max(1, min(facts.n, round(batch_fraction * facts.n)))
-    parts = (1 - hessian_share, hessian_share)[: 1 + (hessian_share > 0)]
+    shares: dict[Purpose, float] = {"gradient": 1 - hessian_share}
+    if hessian_share > 0:
+        shares["hessian"] = hessian_share
     rho = calibration.calibrate_gaussian(budget, weights, m, facts.n, facts.released)
     event_of: dict[float, Event] = {}
     for amount in np.unique(rho).tolist():
-        inner = Seq(tuple(Gaussian(math.sqrt(2 * amount * part)) for part in parts))
-        event_of[amount] = inner if m == facts.n else Sub("wor", m, facts.n, inner)
-    releases = zip(changes(facts).items(), parts, strict=False)  # the gradient, and the Hessian
+        on_batch = Seq(tuple(Gaussian(math.sqrt(2 * amount * share)) for share in shares.values()))
+        event_of[amount] = on_batch if m == facts.n else Sub("wor", m, facts.n, on_batch)
+    change_of = changes(facts)
     noise: dict[str, np.ndarray] = {
-        purpose: change / m / np.sqrt(2 * rho * part) for (purpose, change), part in releases
+        purpose: change_of[purpose] / m / np.sqrt(2 * rho * share) for purpose, share in shares.items()
     }
     return Plan.fixed(
         facts,
@@ -268,25 +295,28 @@ def fixed(
 
 
 def stoppings(analysis: Analysis, shape: Shape, plan: Plan) -> tuple[Stopping, ...]:
-    """Return the behaviour of the stopping test at a flat stationary point in each phase of a plan.
+    """Return for each phase of a plan the forecast of its stopping test at a flat point.
 
     A phase is recognised by its noise, which differs from that of the phases next to it.
+
+    analysis : tolerances of the test. shape : of the noise on Hessians.
     """
     by_theory = plan.resolved["iterations_by_theory"]
     starts = np.flatnonzero(np.diff(plan.noise["gradient"], prepend=-1.0))
     lengths = np.diff(np.append(starts, plan.iterations))
-    hessian = plan.noise.get("hessian", np.zeros(plan.iterations))
+    hessian_noise = plan.noise.get("hessian", np.zeros(plan.iterations))
+    approach = min(by_theory, max(APPROACH, APPROACH_SHARE * by_theory))
     return tuple(
         Stopping(
-            length,
-            plan.facts.d,
-            shape,
-            float(plan.noise["gradient"][start]),
-            float(hessian[start]),
-            analysis.gradient_tolerance,
-            analysis.curvature_tolerance,
-            1 + int(plan.resolved.get("patience", 0)),
-            0.0 if length >= by_theory else min(by_theory, max(APPROACH, APPROACH_SHARE * by_theory)),
+            iterations=length,
+            d=plan.facts.d,
+            shape=shape,
+            gradient_noise=float(plan.noise["gradient"][start]),
+            hessian_noise=float(hessian_noise[start]),
+            gradient_tolerance=analysis.gradient_tolerance,
+            curvature_tolerance=analysis.curvature_tolerance,
+            in_a_row=1 + int(plan.resolved.get("patience", 0)),
+            approach=0.0 if length >= by_theory else approach,
         )
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     )

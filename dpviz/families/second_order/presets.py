@@ -18,7 +18,7 @@ FIRST_ORDER = "First order only"
 PERTURBED = "DP-GD, perturbed"
 METHODS: Mapping[str, algorithms.NonconvexMethod] = preset.methods(__package__)
 DEFAULT_METHODS = ("OPT", FIRST_ORDER, PERTURBED)
-BY_NAME = ("curvature", "phases")  # the settings that the name of a method says
+BY_NAME = ("curvature", "phases")  # settings that follow from the name of a method
 REFERENCE = "OPT, no privacy"
 
 
@@ -32,11 +32,13 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
 
 
 def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -> Experiment:
-    """Return the experiment of one of the paper's tables at one of its budgets.
+    """Return the experiment of one of the paper's two tables at one of its budgets.
 
-    mode : "honest", at the budget that is claimed (THEORY.md, 7.3 and 7.4). "published", with the noise that the paper
-    draws for its n rows, its constants and sensitivities, on fewer rows (7.2); then the budget is the guarantee of that
-    noise for these rows. Mini-batches are left out: their published noise has no guarantee worth stating (E1).
+    tolerances : the table, "loose" or "tight". epsilon : ε of the budget, a column of the table.
+    mode : "honest" runs at the budget that is claimed, with the constants that follow from the loss (THEORY.md, 7.3 and
+        7.4). "published" runs with the noise that the paper draws for its n rows, with its constants and sensitivities,
+        but on fewer rows (7.2); the budget is then the guarantee of that noise for these rows. It leaves mini-batches
+        out: their published noise has no guarantee worth stating (E1).
     """
     alpha, curvature = TARGETS[tolerances]
     shared: dict[str, Any] = {"gradient_target": alpha, "curvature_target": curvature, "curvature": "always"}
@@ -44,12 +46,12 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
     if mode == "published":
         shared["curvature_target"] = math.sqrt(alpha)  # which is printed in three digits
         data = CovertypeLike(rows=10_000)
-        full_batch = [label for label in labels if not label.endswith("-B")]
+        without_batches = [label for label in labels if not label.endswith("-B")]
         return Experiment(
             problem=LogisticTukey(
                 data=data, start="random", gap=0.5, smoothness=1.0, hessian_lipschitz=1.0, hessian_bound="spectral"
             ),
-            arms=arms(full_batch, hessian_noise="upper", carry_over=False, trust_radius="published", **shared),
+            arms=arms(without_batches, hessian_noise="upper", carry_over=False, trust_radius="published", **shared),
             budget=ZeroConcentratedDP(rho=rho_of(epsilon) * (ROWS / data.rows) ** 2),
             replicates=5,
         )
@@ -63,7 +65,10 @@ def paper(tolerances: Tolerances, epsilon: float = 1.0, mode: Mode = "honest") -
 
 
 def table(tolerances: Tolerances, mode: Mode) -> Sweep:
-    """Return the sweep over all budgets of a table; its values are in the order of `comparison.EPSILONS`."""
+    """Return the sweep over all budgets of a table, as experiments of `paper`.
+
+    Its values, in the currency of the budget, are in the order of `comparison.EPSILONS`.
+    """
     experiment = paper(tolerances, EPSILONS[-1], mode)
     budgets = [paper(tolerances, epsilon, mode).budget for epsilon in EPSILONS]
     name = budgets[0].controls()[0].name

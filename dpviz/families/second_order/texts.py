@@ -1,4 +1,9 @@
-"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
+"""Sentences of the family's page: names of methods, assumptions, and differences between tool and paper.
+
+Texts without numbers are in texts.toml; `phrase` fills the values in braces into one of its phrases. Symbols: α and ε_H
+are the targets of the gradient's norm and of the curvature, G is an upper bound on the curvature of the objective f, M
+the Lipschitz constant of its Hessian, Γ a bound on how far f can fall, W the waiting time at a flat place.
+"""
 
 import math
 from collections.abc import Collection, Mapping
@@ -22,7 +27,7 @@ TESTS: dict[str, str] = TEXTS["TESTS"]
 
 
 def batches(m: int, n: int) -> str:
-    """How batches are drawn, in words."""
+    """Return a sentence on how batches of m of n rows are drawn."""
     if m == n:
         return "None: every step uses all rows. Methods on mini-batches say so by the letter B."
     return (
@@ -32,13 +37,14 @@ def batches(m: int, n: int) -> str:
 
 
 def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
-    """Which constants follow from the loss, which were stated, and what became of missing values.
+    """Return sentences that say which constants follow from the loss, which are declared, and what became of missing
+    values.
 
-    problem : what is minimised. missing : "fill" or "drop", of an upload; "classes" where rows of other classes were
-    left out, too.
+    missing : treatment of missing values in an upload, "fill" or "drop"; "classes" where rows of other classes were
+        left out, too; "" if there is nothing to say.
     """
     sizes = "n and d count" if missing in ("", "fill") else "d counts"
-    words = [
+    sentences = [
         (
             "Ranges and categories are enforced, and rows longer than 1 are scaled to it, whatever the data are; "
             f"{sizes} as known."
@@ -46,65 +52,68 @@ def constants(problem: nonconvex.NonconvexModel, missing: str = "") -> str:
         _following(problem),
         *_stated(problem),
     ]
-    return " ".join([*words, phrase(f"missing_{missing}")] if missing else words)
+    return " ".join([*sentences, phrase(f"missing_{missing}")] if missing else sentences)
 
 
 def _following(problem: nonconvex.NonconvexModel) -> str:
-    """Which constants follow from the loss."""
-    found = {
+    """Return a sentence that names the constants that follow from the loss."""
+    follows_by_name = {
         "G": problem.smoothness is None,
         "M": problem.hessian_lipschitz is None,
         "the bound Γ on how far f can fall": problem.gap is None,
         "the sensitivity of the gradient": True,
         "that of the Hessian": problem.hessian_bound == "tight",
     }
-    named = ", ".join(name for name, follows in found.items() if follows)
-    return f"{named[0].upper()}{named[1:]} and the least possible curvature follow from the loss."
+    names = ", ".join(name for name, follows in follows_by_name.items() if follows)
+    return f"{names[0].upper()}{names[1:]} and the least possible curvature follow from the loss."
 
 
 def _stated(problem: nonconvex.NonconvexModel) -> list[str]:
-    """Of the constants that do not: where they are from, and whether they hold for every data set; sentences."""
+    """Return a sentence for each constant that does not follow from the loss: where it is from, and whether it holds
+    for every data set."""
     facts = problem.facts()
-    assumed = {a.symbol: a for a in facts.assumed}
-    values = {"G": problem.smoothness, "M": problem.hessian_lipschitz, "Γ": problem.gap}
-    found = []
-    for symbol, value in values.items():
+    assumed = {constant.symbol: constant for constant in facts.assumed}
+    declared = {"G": problem.smoothness, "M": problem.hessian_lipschitz, "Γ": problem.gap}
+    sentences = []
+    for symbol, value in declared.items():
         if value is None:
             continue
         if symbol in assumed:
             follows = short(assumed[symbol].follows)
-            found.append(
+            sentences.append(
                 f"{symbol} = {short(value)} is declared and **assumed**: {follows} follows from the loss. Steps, "
                 "their number and what runs come to rest on it; privacy does not."
             )
         elif symbol == "Γ" and problem.gap_cost is not None:
-            found.append(f"Γ = {short(value)} is from a release, and too small with probability 0.001 at most.")
+            sentences.append(f"Γ = {short(value)} is from a release, and too small with probability 0.001 at most.")
         else:
-            found.append(f"{symbol} = {short(value)} is declared, and holds: it is no less than what follows.")
+            sentences.append(f"{symbol} = {short(value)} is declared, and holds: it is no less than what follows.")
     if problem.hessian_bound == "spectral":
-        found.append("The sensitivity of the Hessian is the published one, larger than what follows from the loss.")
-    return found
+        sentences.append("The sensitivity of the Hessian is the published one, larger than what follows from the loss.")
+    return sentences
 
 
-def ended(found: advice.Finish) -> str:
-    """How the runs of a method ended, in a sentence that begins with their number."""
-    if not found.finished:
-        return f"none of {found.runs} runs stopped by itself."
-    return f"{found.finished} of {found.runs} stopped, {when_and_where(found)}."
+def ended(finish: advice.Finish) -> str:
+    """Return a sentence on how the runs of a method ended, which begins with their number."""
+    if not finish.finished:
+        return f"none of {finish.runs} runs stopped by itself."
+    return f"{finish.finished} of {finish.runs} stopped, {when_and_where(finish)}."
 
 
-def when(found: advice.Finish) -> str:
-    """At which step the runs that stopped did, in a sentence."""
-    return f"{'Median step' if found.finished > 1 else 'Step'} {short(found.median_step, 4)}."
+def when(finish: advice.Finish) -> str:
+    """Return a sentence with the median step at which those runs stopped that stopped by themselves."""
+    return f"{'Median step' if finish.finished > 1 else 'Step'} {short(finish.median_step, 4)}."
 
 
-def when_and_where(found: advice.Finish) -> str:
-    """At which step the runs that stopped did, and whether gradient and curvature meet their targets there."""
-    where = "" if found.solved is None else f", **{_where(found.solved, found.finished)}**"
-    return f"{'median ' * (found.finished > 1)}step {short(found.median_step, 4)}{where}"
+def when_and_where(finish: advice.Finish) -> str:
+    """Return in words the median step at which those runs stopped that stopped by themselves, and, if it may be shown,
+    how many of them meet the targets of gradient and curvature there."""
+    where = "" if finish.solved is None else f", **{_where(finish.solved, finish.finished)}**"
+    return f"{'median ' * (finish.finished > 1)}step {short(finish.median_step, 4)}{where}"
 
 
 def _where(solved: int, finished: int) -> str:
+    """Return in words that `solved` of `finished` runs are at points that meet both targets."""
     if finished == 1:
         return "within both targets" if solved else "not within both targets: only flat"
     if not solved:
@@ -113,7 +122,10 @@ def _where(solved: int, finished: int) -> str:
 
 
 def targets(gradient: np.ndarray, curvature: np.ndarray) -> str:
-    """Whether runs (R,) have met their targets, in a colour, a symbol and words."""
+    """Return a badge, a colour, a symbol and words, that says whether R runs meet their targets.
+
+    gradient, curvature : (R,) bool, True for a run that meets the target of the gradient, of the curvature.
+    """
     both, runs = int((gradient & curvature).sum()), len(gradient)
     if both == runs:
         return ":green-badge[✓ both targets met]"
@@ -123,6 +135,7 @@ def targets(gradient: np.ndarray, curvature: np.ndarray) -> str:
     return f":red-badge[✗ {missed.get((bool(gradient.all()), bool(curvature.all())), 'targets not met')}]"
 
 
+# The forecast whether a run stops, a traffic light: a symbol and words.
 LIGHTS: Mapping[theory.Light, tuple[str, str]] = {
     "green": ("✓", "stops soon"),
     "amber": ("~", "stops late, by luck of the noise"),
@@ -134,12 +147,15 @@ BLIND = "stops where it is flat, be it a pass"
 
 
 def light(forecast: advice.Forecast) -> str:
-    """The traffic light of a method in a symbol and words."""
+    """Return the forecast of a method, a traffic light, in a symbol and words."""
     return f"? cannot tell: {BLIND}" if forecast.blind else stops(forecast.stopping, forecast.assumed)
 
 
 def stops(stopping: theory.Stopping, assumed: Collection[nonconvex_risk.Assumed] = ()) -> str:
-    """The traffic light of a phase in a symbol and words. assumed : the constants that it may rest on."""
+    """Return the forecast of a phase, a traffic light, in a symbol and words.
+
+    assumed : constants that are declared and not known to hold, on which it rests unless it is red.
+    """
     symbol, words = LIGHTS[stopping.light]
     name: str = stopping.light
     if stopping.light == "amber" and stopping.recognised:
@@ -151,45 +167,51 @@ def stops(stopping: theory.Stopping, assumed: Collection[nonconvex_risk.Assumed]
 
 
 def can_tell(forecast: advice.Forecast, plan: Plan) -> str:
-    """Whether the budget can tell, for one method, and what would make it able to, in a sentence."""
+    """Return sentences that say whether one method can tell a flat place with this budget, and what would make it able
+    to: less noise, looser targets, or more steps."""
     stopping = forecast.stopping
     waiting = f"At a flat place {forecast.name} waits {_steps(stopping.waiting_time)}, of {stopping.iterations:,}"
-    asks = stopping.hessian_noise > 0
-    passed, targets = ("both tests pass", "α and ε_H") if asks else ("its gradient looks small", "α above all")
+    tests_curvature = stopping.hessian_noise > 0
+    if tests_curvature:
+        passed, targets = "both tests pass", "α and ε_H"
+    else:
+        passed, targets = "its gradient looks small", "α above all"
     if stopping.light == "green":
-        rests = " and ".join(f"{a.symbol} = {short(a.declared)}" for a in forecast.assumed)
-        condition = f"This holds if {rests} do{'es' * (len(forecast.assumed) == 1)}: assumed, not known."
-        return f"{waiting}, until {passed}.{f' {condition}' if rests else ''}"
+        constants = " and ".join(f"{constant.symbol} = {short(constant.declared)}" for constant in forecast.assumed)
+        condition = f"This holds if {constants} do{'es' * (len(forecast.assumed) == 1)}: assumed, not known."
+        return f"{waiting}, until {passed}.{f' {condition}' if constants else ''}"
     if stopping.too_short:
         steps = f"{stopping.iterations:,} step{'s' * (stopping.iterations != 1)}"
         return (
             f"{forecast.name} stops after {stopping.in_a_row:,} small gradients in a row, and has {steps}. No "
             "budget and no rows turn that green: only more “Steps at most”."
         )
-    begin = f"{waiting}, until {passed} by the luck of {'their' if asks else 'the'} noise."
+    beginning = f"{waiting}, until {passed} by the luck of {'their' if tests_curvature else 'the'} noise."
     if stopping.recognised:
-        begin = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
+        beginning = f"{waiting}, until {passed}. It may end on the way there: so few steps are often too few."
     if math.isinf(forecast.factor):
-        return f"{begin} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
-    either = ""
+        return f"{beginning} No budget and no rows turn that green: only looser targets, or more “Steps at most”."
+    remedies = ""
     if forecast.all_rows:  # the noise of batches falls in another way
-        larger = advice.budget_for(plan, forecast.factor)
-        either = f": n = {short_up(forecast.factor * forecast.rows)} rows{larger and f' or about {larger}'}"
-    turned = (
+        larger_budget = advice.budget_for(plan, forecast.factor)
+        rows = short_up(forecast.factor * forecast.rows)
+        remedies = f": n = {rows} rows{larger_budget and f' or about {larger_budget}'}"
+    effect = (
         f"would let it stop there soon, if {_hold(forecast.assumed)}" if forecast.assumed else "would turn it green"
     )
     return (
-        f"{begin} {short_up(forecast.factor)} times less noise {turned}{either}; or looser "
-        f"targets{',' * (not asks)} {targets}."
+        f"{beginning} {short_up(forecast.factor)} times less noise {effect}{remedies}; or looser "
+        f"targets{',' * (not tests_curvature)} {targets}."
     )
 
 
 def _hold(assumed: Collection[nonconvex_risk.Assumed]) -> str:
-    """That the constants that are assumed do hold: "G and Γ hold"."""
-    return f"{' and '.join(a.symbol for a in assumed)} hold{'s' * (len(assumed) == 1)}"
+    """Return the condition that the assumed constants hold, in words, such as "G and Γ hold"."""
+    return f"{' and '.join(constant.symbol for constant in assumed)} hold{'s' * (len(assumed) == 1)}"
 
 
 def _steps(waiting: float) -> str:
+    """Return the waiting time W, a number of steps, in words."""
     if waiting >= 1e6:
         return "more than a million steps"
     return f"W = {short(waiting)} step{'s' if float(short(waiting).replace(',', '')) != 1 else ''}"

@@ -1,7 +1,9 @@
 """Plan-time mathematics of the second-order methods: steps, decreases, iterations, and when noise lets a run stop.
 
-Everything here is a function of public numbers. G = smoothness (upper curvature), M = Lipschitz constant of the
-Hessian, α and ε_H = targets, d = dimension, s_g and s_H = standard deviations of the noise on gradient and Hessian.
+Everything here is a function of public numbers. f is the objective, G its smoothness (largest curvature), M the
+Lipschitz constant of its Hessian, Γ the gap, a bound on how far f can fall from the start. α and ε_H are the targets: a
+solution has ‖∇f‖ ≤ α and λ_min(∇²f) ≥ -ε_H. d is the dimension, s_g and s_H are standard deviations of the noise on
+gradient and Hessian; g̃ and λ̃ are the noisy gradient and the smallest eigenvalue of the noisy Hessian, or λ̃_min.
 Source: Gao and Wright, "Differentially private optimization for smooth nonconvex ERM" (2023), with the derivations and
 corrections of THEORY.md.
 """
@@ -58,7 +60,11 @@ class Constants(Specification):
 
 
 class Ladder(Specification):
-    """Step sizes that a line search tries, and its conditions to accept one (THEORY.md, "Line search")."""
+    """Candidate step sizes of a line search, and its conditions to accept one (THEORY.md, "Line search").
+
+    Candidates begin at a multiple b of the step that is sure to be accepted, and shrink by a factor β from each to the
+    next; c is the decrease that is asked for. The letters g and H stand for steps along gradients and along curvature.
+    """
 
     kind: ClassVar[str] = "families.second_order.ladder"
     c_g: float = number(
@@ -103,7 +109,8 @@ class Ladder(Specification):
     )
 
     def refused_with(self, constants: Constants) -> str:
-        """Return the condition that these settings and `constants` violate, as a sentence; empty if there is none."""
+        """Return a sentence that names the condition that these settings and `constants` violate; "" if there is
+        none."""
         if constants.c_1 + self.c_g >= 1:
             return "c₁ + c_g must be below 1, or the line search has no gradient step that it is sure to accept"
         if (1 - constants.c - self.c_h) ** 2 / 4 <= 2 * constants.c_2 / 3:
@@ -113,10 +120,11 @@ class Ladder(Specification):
 
 @dataclass(frozen=True)
 class Searching:
-    """Noise of the sparse vectors of a run.
+    """Noise of the line searches of a run, each of which is a sparse vector with a query for every candidate step.
 
-    epsilon : of each. sensitivity : 2B/n, of a query per length of the direction. candidates : largest number of steps
-    of one search. allowed : largest error of a query that the theorem allows, per length of the direction.
+    epsilon : ε of each search. sensitivity : 2B/n, the sensitivity of a query divided by the length of the direction,
+        where B bounds the norm of a row's gradient. candidates : largest number of candidate steps of a search.
+    allowed : largest error of a query that the theorem allows, divided by the length of the direction.
     """
 
     epsilon: float
@@ -125,26 +133,28 @@ class Searching:
     allowed: float
 
     def error(self, failure: float) -> float:
-        """Return q_f: with probability at least 1 - failure, no candidate of one search exceeds the threshold by more
-        than it should plus q_f times the length of the direction."""
+        """Return q_f: with probability at least 1 - failure, noise lets no query of one search exceed the threshold by
+        more than it does without noise plus q_f times the length of the direction."""
         return self.sensitivity / self.epsilon * search_quantile(self.candidates, failure)
 
 
 def search_quantile(candidates: int, failure: float) -> float:
-    """Return z, in units of Δ/ε, such that the noise of some of `candidates` values of a sparse vector exceeds that of
-    its threshold by more than z with probability at most `failure`: a union bound over the values.
+    """Return z such that, with probability at least 1 - failure, no noise on the `candidates` values of a sparse vector
+    exceeds the noise on its threshold by more than z Δ/ε, for values of the sensitivity Δ and the price ε.
 
-    Laplace noise of scales a = 2/ε₂ on a value and b = 1/ε₁ on the threshold, ε₁ : ε₂ = 1 : 2^{2/3}: the difference
-    exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)).
+    The sparse vector splits ε into ε₁ for the threshold and ε₂ for the values, ε₁ : ε₂ = 1 : 2^{2/3}. In units of Δ/ε
+    its Laplace noise has the scale b = ε/ε₁ on the threshold and a = 2 ε/ε₂ on a value. The difference of the two
+    exceeds z > 0 with probability (a² e^{-z/a} - b² e^{-z/b})/(2(a² - b²)); a union bound adds this up over the values.
     """
     b = 1 + 2 ** (2 / 3)
     a = 2 * b / 2 ** (2 / 3)
-    each = min(failure / candidates, 0.5)
+    failure_of_value = min(failure / candidates, 0.5)
 
     def excess(z: float) -> float:
-        return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - each
+        return (a**2 * math.exp(-z / a) - b**2 * math.exp(-z / b)) / (2 * (a**2 - b**2)) - failure_of_value
 
-    upper = a * math.log(a**2 / (a**2 - b**2) / (2 * each)) + 1  # where the first term alone is below
+    # One more than the z at which the first term alone has the probability that is allowed.
+    upper = a * math.log(a**2 / (a**2 - b**2) / (2 * failure_of_value)) + 1
     return float(brentq(excess, 0.0, upper))
 
 
@@ -152,9 +162,11 @@ Shape = Literal["goe", "upper"]
 Light = Literal["green", "amber", "red"]
 
 PAPER, USUAL = Constants(), Ladder()
-LONGEST_STEP = 12.0  # of a line search along the gradient, unless b_g is set
+# Unless b_g is set, the first candidate of a search along the gradient has at most this length, in units of the
+# gradient, and is at most LARGEST_B times the step that is sure to be accepted.
+LONGEST_STEP = 12.0
 LARGEST_B = 20.0
-GREEN = 2.0  # iterations near a flat stationary point until both tests pass
+GREEN = 2.0  # largest mean number of iterations at a flat point until both tests pass that counts as stopping at once
 
 
 # -------------------------------------------------------------------------------------------------- steps and decreases
@@ -162,10 +174,12 @@ GREEN = 2.0  # iterations near a flat stationary point until both tests pass
 
 @dataclass(frozen=True)
 class Analysis:
-    """Guaranteed decrease of one step while the noise stays within its shares (THEORY.md, "Decrease").
+    """Tolerances of the stopping test, and the decrease of f that one step guarantees while the noise stays within its
+    shares (THEORY.md, "Decrease").
 
-    curvature_target : ε_H, or None for its usual pairing √(Mα). bare : True if the test uses the targets themselves, so
-        that no part of them is left for noise.
+    smoothness : G. hessian_lipschitz : M. gradient_target : α. curvature_target : ε_H, or None for its usual pairing
+    √(Mα). constants : shares of the tolerances that noise may use up. bare : True if the test uses the targets
+    themselves, so that no part of them is left for noise.
     """
 
     smoothness: float
@@ -200,8 +214,8 @@ class Analysis:
     @cached_property
     def curvature_decrease(self) -> float:
         """D_H, the guaranteed decrease of the objective in a short curvature step."""
-        rest = 1 / 3 - self.constants.c - self.constants.c_2
-        return 2 * rest / self.hessian_lipschitz**2 * self.curvature_tolerance**3
+        remaining_share = 1 / 3 - self.constants.c - self.constants.c_2
+        return 2 * remaining_share / self.hessian_lipschitz**2 * self.curvature_tolerance**3
 
     @cached_property
     def admissible_gradient_noise(self) -> float:
@@ -217,10 +231,10 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Search:
-    """Guaranteed decrease of a line search, and the steps that it tries (THEORY.md, "Line search").
+    """Steps that a line search tries, and the decrease of f that it guarantees (THEORY.md, "Line search").
 
-    The length γ of a step is in units of the gradient for a gradient step, of the unit eigenvector for a curvature
-    step, which is in proportion to |λ̃|.
+    A gradient step is x ← x - γ g̃. A curvature step is x ← x + γ p along the unit eigenvector p of λ̃ < 0; its γ is
+    stated divided by |λ̃|, with which all its candidates grow. The condition to accept a step is that of `Ladder`.
     """
 
     analysis: Analysis
@@ -228,36 +242,39 @@ class Search:
 
     @cached_property
     def gradient_fallback(self) -> float:
-        """γ̄_g, the longest gradient step that is guaranteed to meet the condition."""
+        """Longest gradient step γ that is guaranteed to meet the condition."""
         return 2 * (1 - self.analysis.constants.c_1 - self.ladder.c_g) / self.analysis.smoothness
 
     @cached_property
     def accepted_curvature_steps(self) -> tuple[float, float]:
-        """t₁ < t₂ between which steps t|λ̃|/M are guaranteed to meet the condition."""
+        """Numbers t₁ < t₂ such that curvature steps γ = t|λ̃|/M with t between them are guaranteed to meet the
+        condition."""
         a = 1 - self.analysis.constants.c - self.ladder.c_h
         root = 3 * math.sqrt(a**2 / 4 - 2 * self.analysis.constants.c_2 / 3)
         return 1.5 * a - root, 1.5 * a + root
 
     @cached_property
     def curvature_fallback(self) -> float:
-        """t₂/M, per |λ̃| the longest curvature step that is guaranteed to meet the condition."""
+        """Longest curvature step γ/|λ̃| that is guaranteed to meet the condition, t₂/M."""
         return self.accepted_curvature_steps[1] / self.analysis.hessian_lipschitz
 
     @cached_property
     def gradient_decrease(self) -> float:
-        """Guaranteed decrease of a gradient step; half of the condition is reserved for the noise of the search."""
+        """Guaranteed decrease of f in a gradient step: half of what the condition asks for; the other half is reserved
+        for the noise of the search."""
         return self.ladder.c_g * self.gradient_fallback * self.analysis.gradient_tolerance**2 / 2
 
     @cached_property
     def curvature_decrease(self) -> float:
-        """Guaranteed decrease of a curvature step."""
-        longest = self.accepted_curvature_steps[1]
+        """Guaranteed decrease of f in a curvature step: half of what the condition asks for; the other half is reserved
+        for the noise of the search."""
+        _, t_2 = self.accepted_curvature_steps
         unit = self.analysis.curvature_tolerance**3 / self.analysis.hessian_lipschitz**2
-        return self.ladder.c_h * longest**2 * unit / 4
+        return self.ladder.c_h * t_2**2 * unit / 4
 
     @cached_property
     def gradient_steps(self) -> np.ndarray:
-        """Candidates (k,) for a gradient step, longest first."""
+        """Candidates (k,) for a gradient step, γ, longest first."""
         first = self.ladder.b_g
         if first is None:
             first = min(LARGEST_B, max(1.0, LONGEST_STEP / self.gradient_fallback))
@@ -265,23 +282,27 @@ class Search:
 
     @cached_property
     def curvature_steps(self) -> np.ndarray:
-        """Candidates (k,) for a curvature step, per |λ̃|, longest first."""
+        """Candidates (k,) for a curvature step, γ/|λ̃|, longest first."""
         return self.curvature_fallback * candidates(self.ladder.b_h, self.ladder.beta_h)
 
     def blindness(self, epsilon: float, gradient_sensitivity: float) -> float:
-        """Return v, the standard deviation of the noise on the values over the decrease that is tested, at a gradient
-        just above its tolerance; above 1 the search is blind.
+        """Return v: at a gradient just above its tolerance, the standard deviation of the noise on a query of the
+        search divided by the decrease that it tests. Above 1 the search is blind.
 
-        epsilon : of one sparse vector; 2^{2/3}/(1 + 2^{2/3}) of it is for the values, whose noise has scale 2Δ/ε₂ with
-        Δ = gradient_sensitivity ‖g̃‖, the sensitivity being 2B_g/n.
+        epsilon : ε of one search, a sparse vector. The part ε₂ = 2^{2/3}/(1 + 2^{2/3}) of it is for the queries, whose
+            Laplace noise has the scale 2Δ/ε₂ for their sensitivity Δ.
+        gradient_sensitivity : 2B/n, the sensitivity of a query divided by ‖g̃‖.
         """
         for_values = epsilon * 2 ** (2 / 3) / (1 + 2 ** (2 / 3))
         deviation = math.sqrt(2) * 2 * gradient_sensitivity / for_values
         return deviation / (self.ladder.c_g * self.analysis.gradient_tolerance)
 
     def admissible_noise(self, asks: bool) -> float:
-        """Return the largest error of a query of a search, per length of the step, that the theorem allows: half of the
-        smallest decrease that is tested (THEORY.md, 5.4). asks : True if Hessians are released."""
+        """Return the largest error of a query of a search, divided by the length of the direction, that the theorem
+        allows: half of the smallest decrease that is tested (THEORY.md, 5.4).
+
+        asks : True if Hessians are released, so that there are curvature steps.
+        """
         along_gradient = self.ladder.c_g * self.analysis.gradient_tolerance / 2
         if not asks:
             return along_gradient
@@ -290,15 +311,17 @@ class Search:
 
 
 def candidates(first: float, ratio: float) -> np.ndarray:
-    """Return (k,) first · ratio^i, i = 0, 1, ..., as long as it is above 1; the first in any case."""
-    return np.asarray(first * ratio ** np.arange(max(1, math.ceil(math.log(first) / -math.log(ratio)))))
+    """Return (k,) the multiples first · ratio^i, i = 0, 1, …, of a step, as long as they are above 1; `first` in any
+    case."""
+    count = max(1, math.ceil(math.log(first) / -math.log(ratio)))
+    return np.asarray(first * ratio ** np.arange(count))
 
 
 # ----------------------------------------------------------------------------------------------------------- iterations
 
 
 def iterations(gap: float, decrease: float) -> int:
-    """Return T, the number of steps after which nothing of the gap remains if each step takes `decrease` off it."""
+    """Return T, the number of steps after which nothing of the gap Γ remains if each step takes `decrease` off it."""
     return max(1, math.ceil(gap / decrease))
 
 
@@ -308,26 +331,30 @@ def trust_region_target(analysis: Analysis) -> float:
 
 
 def trust_region_iterations(gap: float, target: float, hessian_lipschitz: float) -> int:
-    """Return T of DP-TR: 6 √M Γ/α_TR^{3/2}."""
+    """Return T of DP-TR, 6 √M Γ/α_TR^{3/2} rounded up, for gap Γ, tolerance α_TR = target and Lipschitz constant M."""
     return max(1, math.ceil(6 * math.sqrt(hessian_lipschitz) * gap / target**1.5))
 
 
 def phase_lengths(rule: Literal["one", "two", "doubling"], iterations: int, cap: int) -> tuple[int, ...]:
     """Return the number of iterations of each phase; all together at most `cap`.
 
-    two : ⌊√T⌋, then T. doubling : ⌊√T⌋ · 2^j until that reaches T, and T.
+    rule : "one" is T. "two" is ⌊√T⌋, then T. "doubling" is ⌊√T⌋ · 2^j for j = 0, 1, … as long as that is below T, then
+        T. Here T is `iterations`, or `cap` if that is less.
     """
-    whole = min(iterations, cap)
-    lengths = [math.isqrt(whole)] if rule != "one" else []
-    while rule == "doubling" and lengths[-1] * 2 < whole:
+    last_length = min(iterations, cap)
+    lengths = [math.isqrt(last_length)] if rule != "one" else []
+    while rule == "doubling" and lengths[-1] * 2 < last_length:
         lengths.append(lengths[-1] * 2)
-    lengths.append(whole)
+    lengths.append(last_length)
     ends = np.minimum(np.cumsum(lengths), cap)
     return tuple(int(length) for length in np.diff(ends, prepend=0) if length > 0)
 
 
 def phase_shares(rule: Literal["one", "two", "doubling"], phases: int, first_share: float) -> np.ndarray:
-    """Return (phases,) the share of ρ of each: the first one's and the rest, or each half of the previous one."""
+    """Return (phases,) the share of the budget, in ρ, that each phase gets.
+
+    Of two phases the first gets `first_share`; with the rule "doubling" each gets half of what the previous one gets.
+    """
     if phases == 1:
         return np.ones(1)
     if rule == "two":
@@ -340,7 +367,8 @@ def phase_shares(rule: Literal["one", "two", "doubling"], phases: int, first_sha
 
 
 def spectral_factor(d: int, shape: Shape) -> float:
-    """Return κ_d: the spectral norm of a d × d matrix of noise is about κ_d s_H; 2√d, or √(2d) for goe."""
+    """Return κ_d, 2√d or √(2d) for the shape "goe": the spectral norm of a symmetric d × d matrix of noise of the scale
+    s_H is about κ_d s_H."""
     return math.sqrt(2 * d) if shape == "goe" else 2 * math.sqrt(d)
 
 
@@ -361,10 +389,13 @@ def hessian_quantile(d: int, failure: float, shape: Shape) -> float:
 
 @dataclass(frozen=True)
 class Stopping:
-    """Stopping test at a flat stationary point in one phase of a run: does it pass under this noise, and how soon?
+    """Forecast of the stopping test in one phase of a run: does it pass under this noise at a flat point, where
+    gradient and Hessian are zero, and how soon?
 
-    iterations : of the phase. gradient_noise, hessian_noise : s_g, s_H; hessian_noise is 0 if no Hessian is released.
-    gradient_tolerance, curvature_tolerance : of the test. in_a_row : number of successive times that it must pass.
+    iterations : of the phase. d, shape : dimension, and shape of the noise on Hessians.
+    gradient_noise, hessian_noise : s_g and s_H; hessian_noise is 0 if no Hessian is released.
+    gradient_tolerance, curvature_tolerance : the test passes if ‖g̃‖ and -λ̃_min are at most these.
+    in_a_row : number of successive times that it must pass until a run stops.
     approach : iterations reserved for the way to such a point; 0 where the analysis guarantees that there are enough.
     """
 
@@ -380,37 +411,38 @@ class Stopping:
 
     @property
     def gradient_ratio(self) -> float:
-        """r_g = √d s_g/ε_g: above 1, even a zero gradient usually looks long."""
+        """Noise of the gradient over its tolerance, r_g = √d s_g/ε_g: above 1, even a zero gradient usually looks
+        long."""
         return math.sqrt(self.d) * self.gradient_noise / self.gradient_tolerance
 
     @property
     def hessian_ratio(self) -> float:
-        """r_H = κ_d s_H/ε_H: above 1, noise alone usually looks like negative curvature."""
+        """Spectral norm of the noise of the Hessian over its tolerance, r_H = κ_d s_H/ε_H: above 1, noise alone usually
+        looks like negative curvature."""
         return spectral_factor(self.d, self.shape) * self.hessian_noise / self.curvature_tolerance
 
     @property
     def gradient_chance(self) -> float:
-        """P(‖g̃‖ ≤ ε_g) where the gradient is zero."""
+        """Probability that the noisy gradient is within its tolerance where the gradient is zero."""
         if not self.gradient_noise:
             return 1.0
         return float(gammainc(self.d / 2, (self.gradient_tolerance / self.gradient_noise) ** 2 / 2))
 
     @property
     def hessian_chance(self) -> float:
-        """P(λ̃_min ≥ -ε_H) where the Hessian is zero."""
-        return math.exp(self._log_hessian_chance)
-
-    @property
-    def _log_hessian_chance(self) -> float:
+        """Probability that the noisy Hessian is within its tolerance where the Hessian is zero."""
         if not self.hessian_noise:
-            return 0.0
-        return log_chance(self.d, self.shape, self.curvature_tolerance / self.hessian_noise)
+            return 1.0
+        return math.exp(log_chance(self.d, self.shape, self.curvature_tolerance / self.hessian_noise))
 
     @property
     def waiting_time(self) -> float:
-        """W, the mean number of iterations that a run spends near the point until both tests pass; may be infinite."""
+        """Mean number W of iterations that a run spends at the point until it stops; may be infinite.
+
+        If both tests pass together with probability p, it is 1/p + 1/p² + … + 1/p^k for k passes in a row.
+        """
         chance = self.gradient_chance * self.hessian_chance
-        if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:
+        if chance < 1e-300 or -self.in_a_row * math.log(chance) > 600:  # too large for a float
             return math.inf
         return float((1 / chance) ** np.arange(1, self.in_a_row + 1) @ np.ones(self.in_a_row))
 
@@ -427,13 +459,16 @@ class Stopping:
 
     @property
     def recognised(self) -> bool:
-        """True if a run stops at once when it is at such a point."""
+        """True if a run stops at once when it gets to such a point: it waits at most GREEN times as long as it must."""
         return self.waiting_time <= GREEN * self.in_a_row
 
     @property
     def light(self) -> Light:
-        """Forecast. green: a run reaches such a point and stops at once; amber: it stops late, by luck of the noise, or
-        only if it is there in time; red: it is not expected to stop in these iterations."""
+        """Forecast as a traffic light.
+
+        Green: a run reaches such a point and stops there at once. Amber: it stops late, by luck of the noise, or only
+        if it gets there in time. Red: it is not expected to stop within the iterations of the phase.
+        """
         if self.too_short:
             return "red"
         if self.recognised and self.iterations >= self.approach + self.waiting_time:
@@ -446,20 +481,26 @@ class Stopping:
 
     @property
     def green_at(self) -> float:
-        """Factor by which noise must fall until the forecast is green: at most 1 if it is; infinite if none does."""
+        """Factor by which noise must fall until the forecast is green: at most 1 if it is green now; infinite if no
+        factor suffices."""
         return math.inf if self.hurried or self.too_short else self._min_factor(lambda other: other.light == "green")
 
     @property
     def recognised_at(self) -> float:
-        """Factor by which noise must fall until a run stops at once when it is at such a point, no matter when."""
+        """Factor by which noise must fall until a run stops at once when it gets to such a point, no matter when that
+        is."""
         return self._min_factor(lambda other: other.recognised)
 
     def _min_factor(self, holds: Callable[["Stopping"], bool]) -> float:
-        """Return the smallest factor of `quieter` at which `holds` is true, if it stays true for less noise: by
-        bisection in the logarithm; rounded up to 1e-9."""
-        low, high = -60.0, 60.0
+        """Return the smallest factor by which noise must be divided for `holds` to be true of the test; 0 without
+        noise.
+
+        It is found by bisection in the logarithm, up to a relative error of 1e-9, and rounded up. `holds` must stay
+        true for less noise.
+        """
         if not (self.gradient_noise or self.hessian_noise):
             return 0.0
+        low, high = -60.0, 60.0  # of the logarithm
         while high - low > 1e-9:
             middle = (low + high) / 2
             if holds(self.quieter(math.exp(middle))):
@@ -471,10 +512,12 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Conditions of the theorem on the noise, with probability at least 1 - failure over a whole run of T iterations.
+    """Errors of releases against those that the theorem allows; if none is larger, a run ends at a solution with
+    probability at least 1 - failure.
 
-    gradient_error, hessian_error, search_error : q_g, q_H and q_f, which are not exceeded with that probability;
-    allowed_… : what the theorem allows.
+    gradient_error, hessian_error, search_error : norms of the errors of gradients, Hessians (spectral) and queries of
+        line searches that are not exceeded in a whole run with that probability.
+    allowed_gradient_error, allowed_hessian_error, allowed_search_error : the largest ones that the theorem allows.
     """
 
     gradient_error: float
@@ -486,7 +529,8 @@ class Guarantee:
 
     @property
     def factor(self) -> float:
-        """n_min/n, the factor of rows that the theorem needs, as noise falls with 1/n; it holds at 1 or below."""
+        """Factor n_min/n by which the number of rows must grow until the theorem holds, as noise falls with 1/n; it
+        holds now if the factor is 1 or below."""
         return max(
             self.gradient_error / self.allowed_gradient_error,
             self.hessian_error / self.allowed_hessian_error,
@@ -501,28 +545,35 @@ def guarantee(
     iterations: int | None = None,
     searching: Searching | None = None,
 ) -> Guarantee:
-    """Return the theorem's conditions by a union bound over all releases, with equal parts of the failure probability
-    for gradients, Hessians and, if any, searches.
+    """Return the errors of a plan's releases against those that the theorem allows.
 
-    stopping : of the phase with the most noise. iterations : of all phases together; None if there is only one phase.
+    The errors follow from a union bound over all releases: `failure`, the probability that any error is larger, is
+    shared equally between gradients, Hessians and, if there are any, line searches, and between iterations.
+
+    stopping : noise of the phase that has the most of it. iterations : of all phases together; None if there is one
+        phase.
+    searching : noise of line searches; None for a method without.
     """
-    each = failure / ((2 if searching is None else 3) * (iterations or stopping.iterations))
+    kinds_of_releases = 2 if searching is None else 3
+    failure_of_release = failure / (kinds_of_releases * (iterations or stopping.iterations))
     result = Guarantee(
-        stopping.gradient_noise * gradient_quantile(stopping.d, each),
-        stopping.hessian_noise * hessian_quantile(stopping.d, each, stopping.shape),
-        analysis.admissible_gradient_noise,
-        analysis.admissible_hessian_noise,
+        gradient_error=stopping.gradient_noise * gradient_quantile(stopping.d, failure_of_release),
+        hessian_error=stopping.hessian_noise * hessian_quantile(stopping.d, failure_of_release, stopping.shape),
+        allowed_gradient_error=analysis.admissible_gradient_noise,
+        allowed_hessian_error=analysis.admissible_hessian_noise,
     )
     if searching is None:
         return result
-    return replace(result, search_error=searching.error(each), allowed_search_error=searching.allowed)
+    search_error = searching.error(failure_of_release)
+    return replace(result, search_error=search_error, allowed_search_error=searching.allowed)
 
 
 def published_rows(d: int, rho: float, gradient_tolerance: float, curvature_tolerance: float) -> float:
-    """Return n_min by formula (4) of the poster, √(d/ρ) · Õ(max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2))), with 1 for the
-    factors that Õ hides.
+    """Return n_min, the number of rows from which on the theorem holds, by formula (4) of the poster.
 
-    These are constants and logarithms, and a further √d where the Hessian's noise is as published (THEORY.md, E10).
+    It is √(d/ρ) max(1/ε_g², 1/(ε_g ε_H²), ε_H^(-7/2)) for the tolerances ε_g and ε_H, with 1 for the factors that the
+    formula hides: constants and logarithms, and a further √d where the Hessian's noise is as published (THEORY.md,
+    E10).
     """
     worst = max(gradient_tolerance**-2, 1 / (gradient_tolerance * curvature_tolerance**2), curvature_tolerance**-3.5)
     return math.sqrt(d / rho) * worst

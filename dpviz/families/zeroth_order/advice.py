@@ -1,8 +1,10 @@
 """Advice before a run on the oracle, its directions and its running sums, with reasons; and bounds of an experiment's
 methods.
 
-The advice minimises the final objective of runs on generated data (`measured`); for a kind of problem that was not
-measured, the bound. The two often disagree, and then the advice says so.
+A run has K epochs of T steps. The advice recommends the way to estimate gradients, with T and K, whose runs on
+generated data ended at the lowest objective; their medians are in a table, measured.json. For a kind of problem that
+was not measured it recommends the one with the smallest bound on stationarity. The two often disagree, and then the
+advice says so.
 """
 
 import json
@@ -30,23 +32,24 @@ from dpviz.problems.values.black_box import WANTED, BentValley, BlackBox, PhaseR
 from dpviz.problems.values.value_problem import Kind, ValueFacts
 
 TABLE = Path(__file__).with_name("measured.json")
-EPOCHS = (10, 20, 40)
-REPLICATES, SEED, PRESET_RUNS = 6, 101, 16
+EPOCHS = (10, 20, 40)  # numbers of epochs K of the measured runs
+REPLICATES, SEED, PRESET_RUNS = 6, 101, 16  # of the measured runs
 EQUAL = 1.25  # medians within this factor count as equally good: the error of a median and of interpolation
 _NEAR = 1.5  # factor beyond the measured range up to which a number is not called an extrapolation
 _MIN_ROWS = 0.1  # of the measured number of rows: with fewer, at the same n μ, sampling errors decide
 
 
-Least = tuple[float, int, int]  # a median, and the T and K of its runs
+Lowest = tuple[float, int, int]  # the lowest median objective at the end of runs, with the T and K of these runs
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """Medians that are expected at some size and budget.
+    """Median objectives that are expected at the end of runs on a problem of some size, with some budget.
 
-    medians : (T, K) objective at the end of each option's runs, by name, over `lengths` and `EPOCHS`. start : objective
-    at x₀. inside : True if size, settings and kind of data are within the measured range; else the medians are the
-    nearest that were measured.
+    medians : by name of the way to estimate gradients, (len(lengths), len(EPOCHS)) for every T and K that was measured.
+    lengths : the measured T. start : objective at the starting point x₀.
+    inside : True if size, settings and kind of data are within the measured range; else the medians are the nearest
+        that were measured.
     """
 
     medians: Mapping[str, np.ndarray]
@@ -55,52 +58,60 @@ class Expectation:
     inside: bool
 
     def at(self, name: str, length: float, epochs: float) -> float | None:
-        """Return the median of an option for this length and number of epochs; None far from the measured range."""
+        """Return the median of the way `name` for epochs of this length and number, interpolated; None if one of them
+        is far from the measured range."""
         if not (_is_near(length, self.lengths) and _is_near(epochs, EPOCHS)):
             return None
         return float(between(epochs, EPOCHS, between(length, self.lengths, self.medians[name])))
 
-    def least(self, name: str, most: Callable[[int], float]) -> Least | None:
-        """Return an option's lowest median, with T and K; None if no epochs are short enough. most : function from the
-        length of epochs to the largest number of steps."""
-        medians = [
-            (float(self.medians[name][i, j]), length, epochs)
-            for i, length in enumerate(self.lengths)
-            for j, epochs in enumerate(EPOCHS)
-            if length * epochs <= most(length)
-        ]
-        return min(medians, default=None)
+    def least(self, name: str, most: Callable[[int], float]) -> Lowest | None:
+        """Return the lowest median of the way `name`, with the T and K of its runs; None if all have too many steps.
+
+        most : function from the length of epochs T to the largest number of steps K T that is allowed.
+        """
+        candidates = []
+        for length, medians_of_length in zip(self.lengths, self.medians[name], strict=True):
+            for epochs, median in zip(EPOCHS, medians_of_length, strict=True):
+                if length * epochs <= most(length):
+                    candidates.append((float(median), length, epochs))
+        return min(candidates, default=None)
 
 
 def expectation(problem: ProblemSpecification, mu: float) -> Expectation | None:
-    """Return the expected medians of every option on a problem, from facts only; None for a problem that was not
-    measured, and without privacy.
+    """Return the expected medians of every way to estimate gradients on a problem, from its public facts only; None for
+    a kind of problem that was not measured, and without privacy.
+
+    They are interpolated between the measured problems of the kind in three numbers: the size d, the radius r, and the
+    signal n μ, as the noise falls with both n and μ.
 
     mu : μ of the budget.
     """
     facts, cells = problem.facts(), table()["advice"].get(key(problem), [])
     if not cells or not isinstance(facts, ValueFacts) or not isinstance(problem, BlackBox) or not math.isfinite(mu):
         return None
-    point = (facts.d, facts.radius, facts.n * mu)  # size, radius, signal
-    axes = [sorted({cell[name] for cell in cells}) for name in ("size", "radius")]
-    axes.append(cells[0]["signals"])
+    # Each cell of the table has one size and one radius, and medians for every signal, T and K.
+    sizes = sorted({cell["size"] for cell in cells})
+    radii = sorted({cell["radius"] for cell in cells})
+    axes = [sizes, radii, cells[0]["signals"]]
+    point = (facts.d, facts.radius, facts.n * mu)
     medians = {}
     for name in cells[0]["medians"]:
         by_cell = {(cell["size"], cell["radius"]): np.array(cell["medians"][name]) for cell in cells}
-        grid = np.array([[by_cell[size, radius] for radius in axes[1]] for size in axes[0]])
+        grid = np.array([[by_cell[size, radius] for radius in radii] for size in sizes])
         for x, axis in zip(point, axes, strict=True):
-            grid = between(x, axis, grid)
+            grid = between(x, axis, grid)  # which removes the first axis of the grid
         medians[name] = grid
-    (cell, *_) = sorted(cells, key=lambda cell: abs(math.log(cell["size"] / facts.d)))
-    other = BlackBox.from_json(json.dumps(cell["problem"]))
+    nearest = min(cells, key=lambda cell: abs(math.log(cell["size"] / facts.d)))
+    measured = BlackBox.from_json(json.dumps(nearest["problem"]))
     is_near = all(_is_near(x, axis) for x, axis in zip(point, axes, strict=True))
-    is_near &= facts.n >= _MIN_ROWS * other.facts().n
-    return Expectation(medians, tuple(cell["lengths"]), cell["start"], is_near and _as_measured(problem, other))
+    is_near &= facts.n >= _MIN_ROWS * measured.facts().n
+    is_inside = is_near and _as_measured(problem, measured)
+    return Expectation(medians, tuple(nearest["lengths"]), nearest["start"], is_inside)
 
 
 def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
-    """Return the value (…) at x, linear in logarithms between k points xs with values (k, …); beyond them that at the
-    edge."""
+    """Interpolate along the first axis of `values` (k, …), which belong to the k ascending points xs; return (…) the
+    value at x. It is linear in the logarithms of both; beyond the points it is the value at the nearest one."""
     index = np.interp(math.log(x), np.log(xs), np.arange(len(xs)))
     low = min(int(index), max(len(xs) - 2, 0))
     high = min(low + 1, len(xs) - 1)
@@ -109,32 +120,40 @@ def between(x: float, xs: Sequence[float], values: np.ndarray) -> np.ndarray:
 
 
 def _is_near(x: float, xs: Sequence[float]) -> bool:
+    """Return True if x is in the range of the ascending points xs, or outside it by a factor of at most `_NEAR`."""
     return xs[0] / _NEAR <= x <= _NEAR * xs[-1]
 
 
 def key(problem: ProblemSpecification) -> str:
-    """Return the problem's name in the table: its kind, and the settings that make it another function."""
+    """Return the problem's name in the table of measured runs: the last word of its kind, and the values of those
+    settings that make it another function, joined by "_"."""
     choices = (getattr(problem, name, "") for name in ("form", "answer"))
     return "_".join(filter(None, (problem.kind.rpartition(".")[2], *choices)))
 
 
-_VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}  # in sizes and facts, or without effect on a run
+# Settings in which a problem may differ from the measured one: `expectation` takes account of them by size, radius and
+# signal, or they have no effect on a run.
+_VARIED = {"rows", "dimension", "seed", "radius", "gap", "data"}
 
 
-def _as_measured(problem: BlackBox, other: BlackBox) -> bool:
-    """Return True if all settings except sizes, seeds and the radius are those of the problem that was measured."""
-    pairs: list[tuple[Any, Any]] = [(problem, other)]
-    if isinstance(problem, TableModel) and isinstance(other, TableModel):
-        pairs.append((problem.data, other.data))
-    return all(
-        type(mine) is type(theirs)
-        and all(getattr(mine, name) == getattr(theirs, name) for name in type(mine).model_fields if name not in _VARIED)
-        for mine, theirs in pairs
-    )
+def _as_measured(problem: BlackBox, measured: BlackBox) -> bool:
+    """Return True if all settings of the problem, and of its data, except those in `_VARIED` are those of the problem
+    that was measured."""
+    pairs: list[tuple[Any, Any]] = [(problem, measured)]
+    if isinstance(problem, TableModel) and isinstance(measured, TableModel):
+        pairs.append((problem.data, measured.data))
+    for mine, theirs in pairs:
+        if type(mine) is not type(theirs):
+            return False
+        compared = [name for name in type(mine).model_fields if name not in _VARIED]
+        if any(getattr(mine, name) != getattr(theirs, name) for name in compared):
+            return False
+    return True
 
 
 def table() -> dict[str, Any]:
-    """Return the table as `measure.py` writes it; empty if there is no file."""
+    """Return the table of measured runs: "presets" has medians by name of a preset, "advice" the measured problems by
+    `key`. Both are empty if there is no file."""
     return resources.data(__package__, TABLE.name) if TABLE.exists() else {"presets": {}, "advice": {}}
 
 
@@ -143,8 +162,14 @@ NO_BOUND = "No bound holds: values jump, or move faster than L."
 
 @dataclass(frozen=True)
 class Way:
-    """Way to estimate gradients. sums : None for the naive oracle. follows : True if batches follow the moves. full :
-    True for m = d directions per row, False for one."""
+    """Way to estimate gradients from values.
+
+    name : on the page. kind : of the directions, independent or orthonormal.
+    sums : kind of running sums of the variance-reduced oracle, which adds up changes of the gradient; None for the
+        naive one, which estimates it afresh in each step.
+    follows : True if batches are larger where two points are farther apart. full : True for d directions per row, False
+        for one.
+    """
 
     name: str
     kind: Kind
@@ -153,7 +178,8 @@ class Way:
     full: bool = True
 
     def method(self, **epochs: Any) -> Conversion:
-        """Return the method of this way with the settings `epochs`; all others have their defaults."""
+        """Return the method that estimates gradients in this way, with the settings `epochs` of length and number of
+        epochs; all other settings have their defaults."""
         if self.sums is not None:
             return VarianceReduced(directions=self.kind, sums=self.sums, follow_moves=self.follows, **epochs)
         return Naive(directions=self.kind, directions_per_row=None if self.full else 1, **epochs)
@@ -171,50 +197,52 @@ WAYS: tuple[Way, ...] = (
 
 @dataclass(frozen=True)
 class Option:
-    """Way to estimate gradients, with the epochs of its smallest bound, and those of its lowest runs.
+    """Way to estimate gradients, with what bound and measured runs say about it.
 
-    mu : μ of the budget. least : the lowest median of runs, with T and K; None if the kind of problem was not measured.
-    there : the median of runs with the epochs of `best`.
+    mu : μ of the budget. best : the division into epochs with the smallest bound.
+    least : the lowest median of measured runs, with their T and K; None if the kind of problem was not measured.
+    there : the median of runs with the division of `best`; None if runs like these were not measured.
     """
 
     way: Way
     facts: ValueFacts
     mu: float
     best: Best
-    least: Least | None = None
+    least: Lowest | None = None
     there: float | None = None
 
     @property
     def epochs(self) -> tuple[int, int]:
-        """T and K of the advice: those of the lowest runs, else those of the smallest bound."""
+        """T and K that are recommended: those of the lowest runs, or of the smallest bound if no runs were measured."""
         return (self.best.length, self.best.epochs) if self.least is None else self.least[1:]
 
     @property
     def method(self) -> Conversion:
-        """The method with these epochs."""
+        """The method with the recommended T and K."""
         length, epochs = self.epochs
         return self.way.method(epoch_length=length, iterations=length * epochs)
 
     @cached_property
     def bound(self) -> float:
-        """Bound with the epochs of the advice; infinite where none is known."""
+        """Bound on stationarity with the recommended T and K; infinite where none is known."""
         result = bound(self.method, self.facts, self.mu)
         return math.inf if result is None else result.total
 
     @property
     def noise(self) -> tuple[float, float]:
-        """Deviation per coordinate of the noise of a step and of the mean of an epoch, with the epochs of the
-        advice."""
+        """Standard deviations of the noise per coordinate with the recommended T and K: in the gradient of a step, and
+        in the mean of the gradients of an epoch."""
         step, epoch = self.method.epoch_noise(self.facts, self.method.layout(self.facts))
         return step / self.mu, epoch / self.mu
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Options for one problem and budget, the smallest bound first.
+    """Advice for one problem and budget.
 
-    lipschitz : L, from which on a bound says nothing. exact : True if bounds hold. expected : medians of runs, None if
-    the kind of problem was not measured.
+    options : all ways to estimate gradients, the one with the smallest bound first. lipschitz : L, from which on a
+    bound says nothing. exact : True if bounds hold, as every row's function has the Lipschitz constant L.
+    expected : medians of measured runs; None if the kind of problem was not measured.
     """
 
     options: tuple[Option, ...]
@@ -224,31 +252,35 @@ class Advice:
 
     @property
     def smallest(self) -> Option:
-        """Option with the smallest bound; the naive oracle where values have no Lipschitz constant."""
-        return next((option for option in self.options if self.exact or option.way.sums is None), self.options[0])
+        """Option with the smallest bound; where values have no Lipschitz constant, so that no bound holds, that among
+        the options with the naive oracle."""
+        candidates = [option for option in self.options if self.exact or option.way.sums is None]
+        return (candidates or self.options)[0]
 
     @property
     def choice(self) -> Option:
-        """Option with the lowest runs; if the kind of problem was not measured, the one with the smallest bound."""
+        """The recommended option: that with the lowest median of runs, or with the smallest bound if the kind of
+        problem was not measured."""
         with_runs = [option for option in self.options if option.least is not None]
         return min(with_runs, key=lambda option: option.least or (math.inf,), default=self.smallest)
 
     @property
     def disagree(self) -> bool:
         """True if runs with the smallest bound end higher than those of `choice`, by more than their error."""
-        lowest, there = self.choice.least, self.smallest.there
-        return lowest is not None and there is not None and there > EQUAL * lowest[0]
+        lowest, median_at_bound = self.choice.least, self.smallest.there
+        return lowest is not None and median_at_bound is not None and median_at_bound > EQUAL * lowest[0]
 
     @property
     def why(self) -> str:
-        """Reasons for the choice, in sentences: results of runs, the bound, the noise."""
+        """Reasons for the recommended option, in sentences: results of runs, the bound, the noise."""
         if math.isinf(self.smallest.best.bound):
             return "There are too few rows for an epoch of two steps."
-        sentences = [self._runs(), self._bound() if self.exact else NO_BOUND]
-        return " ".join(filter(None, [*sentences, self._noise(), texts.GUESS * (self.exact and self.facts.guessed)]))
+        bound_or_none = self._bound() if self.exact else NO_BOUND
+        guess = texts.GUESS * (self.exact and self.facts.guessed)
+        return " ".join(filter(None, [self._runs(), bound_or_none, self._noise(), guess]))
 
     def _runs(self) -> str:
-        """Return a sentence on the results of runs."""
+        """Return a sentence on how the measured runs of the recommended option ended, or that there were none."""
         if self.expected is None or self.choice.least is None:
             start = "No function of the kind was measured"
             return f"{start}: this is what the bound says, and runs may end otherwise." if self.exact else f"{start}."
@@ -259,7 +291,7 @@ class Advice:
         )
 
     def _bound(self) -> str:
-        """Return sentences on the smallest bound, and on the runs with its epochs."""
+        """Return sentences on the smallest bound, and on how runs with its T and K ended."""
         smallest, best = self.smallest, self.smallest.best
         useless = " That is L or more, so no bound promises anything here." if best.bound >= self.lipschitz else ""
         if self.choice.least is None:
@@ -271,25 +303,26 @@ class Advice:
         return f"{text}: **bound and runs disagree**.{useless}" if self.disagree else f"{text}.{useless}"
 
     def _noise(self) -> str:
-        """Return sentences that compare the noise of the choice, if it has running sums, with that of fresh estimates;
-        and, where a bound holds, the terms of the bound."""
+        """Return sentences that compare the noise of the recommended option, if it has running sums, with that of
+        estimates made afresh from the same rows; and, where a bound holds, what the bound makes of it. "" otherwise."""
         choice, method = self.choice, self.choice.method
         if not isinstance(method, VarianceReduced) or math.isinf(choice.mu):
             return ""
         naive = method.afresh()
-        noise = method.epoch_noise(self.facts, method.layout(self.facts))
-        naive_noise = naive.epoch_noise(self.facts, naive.layout(self.facts))
-        step, epoch = (reduced / fresh for reduced, fresh in zip(noise, naive_noise, strict=True))
-        term = 2 * step * math.sqrt(choice.epochs[0])
-        told = (
-            f"The noise of the advised sums is {short(step, 2)} times that of fresh estimates on the same rows in "
-            f"a step, and {short(epoch, 2)} times in the mean of an epoch."
+        step_noise, epoch_noise = method.epoch_noise(self.facts, method.layout(self.facts))
+        naive_step_noise, naive_epoch_noise = naive.epoch_noise(self.facts, naive.layout(self.facts))
+        step_ratio, epoch_ratio = step_noise / naive_step_noise, epoch_noise / naive_epoch_noise
+        sentence = (
+            f"The noise of the advised sums is {short(step_ratio, 2)} times that of fresh estimates on the same rows "
+            f"in a step, and {short(epoch_ratio, 2)} times in the mean of an epoch."
         )
         if not self.exact:
-            return told
+            return sentence
+        length, _ = choice.epochs
+        ratio_in_bound = 2 * step_ratio * math.sqrt(length)  # 2e with running sums to e/√T with fresh estimates
         return (
-            f"{told} The bound makes {short(term, 2)} of that: it counts errors of running sums twice in every "
-            "step, and lets those of fresh estimates average out."
+            f"{sentence} The bound makes {short(ratio_in_bound, 2)} of that: it counts errors of running sums twice in "
+            "every step, and lets those of fresh estimates average out."
         )
 
     @property
@@ -299,9 +332,10 @@ class Advice:
 
 
 def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected: Expectation | None = None) -> Advice:
-    """Return the options for these facts and this budget.
+    """Return the advice for a problem with these facts, and this budget.
 
-    most : largest number of steps, None for any. expected : medians of runs. Raises UserError under pure ε.
+    most : largest number of steps K T, None for any. expected : medians of measured runs, None if there are none.
+    Raises UserError under pure ε, which Gaussian noise never gives.
     """
     mu = planning.total_mu(budget, facts)
     options = []
@@ -321,7 +355,8 @@ def advice(facts: ValueFacts, budget: Budget, most: int | None = None, expected:
 
 
 def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int], float]:
-    """Return a function from the length of epochs to the number of steps for which rows suffice, at most `most`."""
+    """Return a function from the length of epochs T to the largest number of steps for which the rows suffice with the
+    way `way`, at most `most`."""
     share = None if way.sums is None else 0.5
 
     def steps(length: int) -> float:
@@ -331,16 +366,18 @@ def _most_steps(facts: ValueFacts, way: Way, most: int | None) -> Callable[[int]
 
 
 def setting_of(facts: ValueFacts, mu: float) -> Setting:
-    """Return the setting of the bounds with d orthonormal directions per row."""
+    """Return the constants on which bounds depend, for a problem with these facts and d orthonormal directions per
+    row."""
     constants = facts.n, facts.d, facts.lipschitz, facts.radius, facts.gap
     return Setting(*constants, mu, "orthonormal", facts.d, value_range=facts.value_range)
 
 
 def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
-    """Return the bound on the stationarity of a method's output (THEORY.md, 5).
+    """Return the bound on the stationarity of a method's output (THEORY.md, 5), for a budget of μ; None where none is
+    known.
 
-    None where none is known: values have no Lipschitz constant, are clipped at their range or below what it allows, or
-    the learner keeps its last move between epochs.
+    None is known if the values have no Lipschitz constant, if their differences are clipped at the range of values or
+    below what the Lipschitz constant allows, or if the learner keeps its last move between epochs.
     """
     if not facts.exact or method.clipping == "range" or not method.fresh_start:
         return None
@@ -348,23 +385,27 @@ def bound(method: Conversion, facts: ValueFacts, mu: float) -> Bound | None:
         return None
     layout = method.layout(facts)
     setting = replace(setting_of(facts, mu), kind=method.directions, count=layout.directions, follows=layout.follows)
-    epochs = layout.length, layout.epochs
+    length, epochs, move = layout.length, layout.epochs, layout.move
     if not isinstance(method, VarianceReduced):
-        return theory.naive_bound(setting, *epochs, layout.batch, layout.move)
-    largest = float(method.changes(facts, layout).max())
-    variance = (method.epoch_noise(facts, layout)[0] / largest) ** 2  # each leaf pays for itself, as in the plan
-    return theory.reduced_bound(setting, *epochs, layout.first, layout.batch, layout.move, variance)
+        return theory.naive_bound(setting, length, epochs, layout.batch, move)
+    largest_change = float(method.changes(facts, layout).max())
+    step_noise, _ = method.epoch_noise(facts, layout)  # that of the plan, where each leaf has its own sensitivity
+    variance = (step_noise / largest_change) ** 2
+    return theory.reduced_bound(setting, length, epochs, layout.first, layout.batch, move, variance)
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Bounds and advice before a run.
+    """Bounds and advice for an experiment, before it runs.
 
-    mu, advice : None where the budget allows no Gaussian noise.
-    bounds : of every private method that has one. without : the private methods of which no bound is known.
-    watched : (T,) per private method with epochs, the μ of the releases of its first t steps.
-    reach : largest distance that a run with epochs may get from its start; 0 if there is none.
-    far : distance from the start to the nearest minimum, if it is known; no run with a shorter reach gets there.
+    facts : of the problem. mu : μ of the experiment's budget. advice : for it. Both are None where the budget allows no
+        Gaussian noise.
+    bounds : by label of the private methods that have one. without : labels of the private methods without.
+    watched : by label of the private methods with epochs, (T,) the μ of the releases of the first 1, …, T steps of an
+        epoch.
+    reach : largest distance that a run with epochs may get from its start; 0 if no method has epochs.
+    far : distance from the start to the nearest minimum; None if that is unknown. No run with a shorter reach gets
+        there.
     """
 
     facts: ValueFacts
@@ -378,8 +419,12 @@ class Forecast:
 
 
 def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
-    """Return the bounds of all private methods with epochs, and the advice for these facts and this budget."""
-    facts = ValueFacts.of(next(iter(plans.values())).facts)
+    """Return the bounds of an experiment's private methods, and the advice for its problem and budget.
+
+    plans : by label of the methods, at least one.
+    """
+    first_plan, *_ = plans.values()
+    facts = ValueFacts.of(first_plan.facts)
     try:
         mu = planning.total_mu(experiment.budget, facts)
         recommendation = advice(facts, experiment.budget, MOST_STEPS, expectation(experiment.problem, mu))
@@ -390,45 +435,50 @@ def forecast(experiment: Experiment, plans: Mapping[str, Plan]) -> Forecast:
         for arm in experiment.arms
         if not arm.reference and arm.label in plans and isinstance(arm.algorithm, Conversion)
     }
-    bounds = {
-        label: result
-        for label, method in methods.items()
-        if (result := bound(method, facts, planning.total_mu(plans[label].budget, facts))) is not None
-    }
+    bounds = {}
+    for label, method in methods.items():
+        result = bound(method, facts, planning.total_mu(plans[label].budget, facts))
+        if result is not None:
+            bounds[label] = result
     private = [arm.label for arm in experiment.arms if not arm.reference and arm.label in plans]
     return Forecast(
-        facts,
-        mu,
-        bounds,
-        tuple(label for label in private if label not in bounds),
-        {} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
-        reach(plans),
-        distance(experiment.problem),
-        recommendation,
+        facts=facts,
+        mu=mu,
+        bounds=bounds,
+        without=tuple(label for label in private if label not in bounds),
+        watched={} if mu is None else {label: watched(method, facts, mu) for label, method in methods.items()},
+        reach=reach(plans),
+        far=distance(experiment.problem),
+        advice=recommendation,
     )
 
 
 def reach(plans: Mapping[str, Plan]) -> float:
-    """Return the largest distance that a run with epochs may get from its start; 0 if there is none."""
+    """Return the largest distance from its start that a run of any of these plans may get; 0 if none has epochs, as
+    only for such plans the distance is bounded."""
     return max((plan.resolved.get("reach", 0.0) for plan in plans.values()), default=0.0)
 
 
 def watched(method: Conversion, facts: ValueFacts, mu: float) -> np.ndarray:
-    """Return (T,) the largest μ of the releases of the first t steps, for an observer that stops then (THEORY.md, 4).
+    """Return (T,) the μ-Gaussian DP that an observer has of the row with the worst place who watches the first t = 1..T
+    steps of an epoch only (THEORY.md, 4); the whole run has `mu`.
 
-    A row's leaf i enters the releases j ≤ t with C_ji s_i; fresh estimates release every leaf at once.
+    With running sums a row of leaf i, which has the sensitivity s_i, moves release j by up to C_ji s_i, where C is the
+    encoder of the sums. So its μ after t releases is √(Σ_{j≤t} (C_ji s_i)²)/σ. A fresh estimate releases all of a row
+    at once.
     """
     layout = method.layout(facts)
     if not isinstance(method, VarianceReduced):
         return np.full(layout.length, mu)
     changes, sums = method.changes(facts, layout)[: layout.length], method.epoch_sums(facts, layout)
-    released = np.sqrt(np.cumsum((sums.encoder() * changes) ** 2, axis=0).max(axis=1))
-    return np.asarray(mu * released / theory.charged(method.sums, sums, changes))
+    squared_moves = np.cumsum((sums.encoder() * changes) ** 2, axis=0)  # (releases t, leaves i)
+    largest_move = np.sqrt(squared_moves.max(axis=1))
+    return np.asarray(mu * largest_move / theory.charged(method.sums, sums, changes))
 
 
 def reduced_of(experiment: Experiment) -> VarianceReduced:
-    """Return the experiment's first method with running sums; if there is none, the published one with the settings of
-    the first method."""
+    """Return a method with running sums, for figures about these: the experiment's first one, or if it has none, one
+    with default running sums and otherwise the settings of the experiment's first method with epochs."""
     methods = [arm.algorithm for arm in experiment.arms if isinstance(arm.algorithm, Conversion)]
     reduced = next((method for method in methods if isinstance(method, VarianceReduced)), None)
     if reduced is not None:
@@ -438,8 +488,8 @@ def reduced_of(experiment: Experiment) -> VarianceReduced:
 
 
 def distance(problem: ProblemSpecification) -> float | None:
-    """Return the distance from the start to the nearest minimum of a simulated function; None if no minimum is
-    known."""
+    """Return the distance from the start to the nearest minimum of a simulated function; None for a function whose
+    minima are not known."""
     if isinstance(problem, PhaseRetrieval):
         minima = np.full(problem.dimension, problem.dimension**-0.5) * np.array([[1], [-1]])
     elif isinstance(problem, Votes):

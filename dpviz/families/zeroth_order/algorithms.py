@@ -1,5 +1,12 @@
-"""Two oracles of the conversion: `VarianceReduced` adds up changes of the gradient along the path, as a private running
-sum, and `Naive` estimates it afresh at every point (Zhang, Tran, Cutkosky 2024)."""
+"""The two methods of Zhang, Tran, Cutkosky (2024), which optimise a function from its values alone.
+
+Both follow the path of `conversion.Conversion`, in K epochs of T steps, and differ in the oracle, which estimates the
+gradient at each point of the path from differences of values along random directions: `Naive` estimates it afresh at
+every point; `VarianceReduced` adds up changes of the gradient along the path, as a private running sum.
+
+Notation: d parameters, L Lipschitz constant, r smoothing radius, m directions per row, D the longest move, μ the
+budget.
+"""
 
 import math
 from typing import Any, ClassVar, Literal, Self
@@ -20,7 +27,7 @@ from dpviz.specification import choice, number, switch
 
 
 class Naive(Conversion):
-    """Algorithm 6: every step estimates the gradient afresh, from different rows."""
+    """Naive oracle (Algorithm 6): every step estimates the gradient afresh, from rows that no other step uses."""
 
     kind: ClassVar[str] = "families.zeroth_order.naive"
     title: ClassVar[str] = "Naive oracle"
@@ -29,35 +36,47 @@ class Naive(Conversion):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines in charts, as numbers; the directions change the dash."""
         return self.hue, int(self.directions == "orthonormal")
 
     @property
     def _first_share(self) -> float | None:
+        """Share of an epoch's rows that its first step gets: None, as all steps get the same number."""
         return None
 
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Return the sizes at which differences f(x + ru) - f(x - ru) are clipped, in the first step of an epoch and,
+        the same, in later ones."""
         clip = self._slope_clip(facts)
         return clip, clip
 
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
+        """Return (K T,) the sensitivity of every step's estimate of the gradient."""
         clip, _ = self._clips(facts, layout)
         change = theory.slope_sensitivity(self.directions, layout.directions, facts.d, clip, facts.radius)
         return np.full(layout.steps, change / layout.batch)
 
     def evaluations(self, layout: Layout) -> np.ndarray:
+        """Return (K T,) the number of function values that every step takes of each of its rows: two per direction."""
         return np.full(layout.steps, 2.0 * layout.directions)
 
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
-        step = float(self.changes(facts, layout)[0])
-        return step, step / math.sqrt(layout.length)
+        """Return two standard deviations of the noise per coordinate at μ = 1: of the gradient of a step, and of the
+        mean of the T gradients of an epoch, whose noise is independent."""
+        noise_of_step = float(self.changes(facts, layout)[0])  # at μ = 1 it is the sensitivity
+        return noise_of_step, noise_of_step / math.sqrt(layout.length)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
-        event = Parallel((Gaussian(mu),) * layout.steps)
+        """Return the events that spend the budget μ, and the noise scale of every step, as arguments of
+        `Plan.fixed`."""
+        event = Parallel((Gaussian(mu),) * layout.steps)  # on different rows: together they cost what one costs
         return {"events": (event,), "noise": {"gradient": self.changes(facts, layout) / mu}}
 
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
     ) -> Oracle:
+        """Charge the plan's event, and return the oracle: a function from a step and its replicates to noisy
+        gradients."""
         (event,) = plan.events
         assert isinstance(event, Parallel)
         clip, _ = self._clips(problem.facts, layout)
@@ -74,8 +93,9 @@ class Naive(Conversion):
 
 
 class VarianceReduced(Conversion):
-    """Algorithms 1 to 5: a gradient at the first point of an epoch, then its changes from point to point, on different
-    rows, added up as a private running sum that begins anew in every epoch."""
+    """Variance-reduced oracle (Algorithms 1 to 5): it estimates the gradient at the first point of an epoch, then its
+    changes from point to point, each from rows that no other step uses. The gradient at a point is the sum of these
+    estimates so far, released as a private running sum that begins anew in every epoch."""
 
     kind: ClassVar[str] = "families.zeroth_order.variance_reduced"
     title: ClassVar[str] = "Variance-reduced oracle"
@@ -125,59 +145,76 @@ class VarianceReduced(Conversion):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines in charts, as numbers; directions and running sums change the dash."""
         return self.hue, int(self.directions == "orthonormal") + 2 * int(self.sums not in ("tree", "independent"))
 
     @property
     def accounting(self) -> Literal["tight", "paper"]:
-        """Noise that is drawn, tight or the paper's, which may cost less than the budget and is booked at its cost."""
+        """Name of the rule for the noise scale: "tight", or "paper" for the published formula, whose noise may be
+        larger than the budget asks for. It is booked at what it costs."""
         return "paper" if self.sums == "published" else "tight"
 
     @property
     def _first_share(self) -> float | None:
+        """Share of an epoch's rows that its first step gets, which estimates a whole gradient."""
         return self.first_share
 
     @property
     def _follows(self) -> bool:
+        """True if batches are larger where two points are farther apart."""
         return self.follow_moves
 
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
-        narrow = 1.0 if self.concentration is None else min(1.0, self.concentration / math.sqrt(facts.d))
-        first = self._slope_clip(facts) * narrow
-        if layout.follows:  # of a batch of B₂ rows; that of others is larger or smaller with them
+        """Return the sizes at which differences of two values are clipped: in the first step of an epoch those of f(x +
+        ru) - f(x - ru), in later ones those of f(x + ru) - f(y + ru) for the point y before x."""
+        share = 1.0 if self.concentration is None else min(1.0, self.concentration / math.sqrt(facts.d))
+        first = self._slope_clip(facts) * share
+        if layout.follows:  # for points that are D apart, with a batch of `layout.batch` rows; both grow in proportion
             return first, layout.move * facts.lipschitz
+        # Points of successive steps are up to 2 D apart.
         later = math.inf if self.clipping == "range" else 2 * layout.move * facts.lipschitz
         return first, min(later, facts.value_range)
 
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
-        first, later = self._clips(facts, layout)
+        """Return (K T,) the sensitivity of every step's estimate: of the gradient in the first step of an epoch, of its
+        change in later ones."""
+        first_clip, later_clip = self._clips(facts, layout)
         directions = (self.directions, layout.directions, facts.d)
-        return layout.each(
-            theory.slope_sensitivity(*directions, first, facts.radius) / layout.first,
-            theory.change_sensitivity(*directions, later, facts.radius) / layout.batch,
+        return layout.per_step(
+            theory.slope_sensitivity(*directions, first_clip, facts.radius) / layout.first,
+            theory.change_sensitivity(*directions, later_clip, facts.radius) / layout.batch,
         )
 
     def evaluations(self, layout: Layout) -> np.ndarray:
-        return layout.each(2.0, 4.0 if self.symmetric else 2.0) * layout.directions
+        """Return (K T,) the number of function values that every step takes of each of its rows."""
+        return layout.per_step(2.0, 4.0 if self.symmetric else 2.0) * layout.directions
 
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
+        """Return two standard deviations of the noise per coordinate at μ = 1: of a running sum, as the root mean
+        square over the steps of an epoch, and of the mean of the T sums of an epoch."""
         sums = self.epoch_sums(facts, layout)
-        scale = theory.charged(self.sums, sums, self.changes(facts, layout)[: layout.length])
-        return scale * math.sqrt(float((sums.row_norms**2).mean())), scale * theory.epoch_norm(sums)
+        sensitivity = theory.charged(self.sums, sums, self.changes(facts, layout)[: layout.length])
+        noise_of_step = sensitivity * math.sqrt(float((sums.row_norms**2).mean()))
+        return noise_of_step, sensitivity * theory.epoch_norm(sums)
 
     def afresh(self) -> Naive:
-        """Return the naive oracle with the same epochs, directions and clips."""
+        """Return the naive oracle with the same settings, which estimates the gradient afresh in every step."""
         return Naive(**{name: getattr(self, name) for name in Naive.model_fields})
 
     def factorisation(self, facts: ValueFacts, layout: Layout) -> Factorisation:
-        """Return the running sums of all epochs, as one factorisation."""
+        """Return the factorisation of the running sums of a run: those of one epoch, begun anew in each."""
         return restarted(self.epoch_sums(facts, layout), layout.epochs)
 
     def epoch_sums(self, facts: ValueFacts, layout: Layout, sums: theory.Sums | None = None) -> Factorisation:
-        """Return the running sums of one epoch. sums : a kind in place of this method's, on the same leaves."""
-        first, later = self.changes(facts, layout)[:2]
-        return theory.factorisation(sums or self.sums, layout.length, float(first / later))
+        """Return the factorisation of the running sums of one epoch, which says how their noise is correlated.
+
+        sums : another kind of sums than this method's, for the same steps.
+        """
+        first_change, later_change = self.changes(facts, layout)[:2]
+        return theory.factorisation(sums or self.sums, layout.length, float(first_change / later_change))
 
     def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
+        """Return warnings for the plan, in sentences. private : True if there is noise, which is then compared."""
         notes = [*super()._notes(facts, layout, private)]
         if not facts.exact:
             notes.append(
@@ -189,12 +226,11 @@ class VarianceReduced(Conversion):
             return tuple(notes)
         changes = self.changes(facts, layout)[: layout.length]
         if self.sums in ("published", "tree", "honaker"):
-            noise, independent_noise = (
-                theory.charged(sums, factors, changes) * float(factors.row_norms.mean())
-                for sums in (self.sums, "independent")
-                for factors in [theory.factorisation(sums, layout.length)]
-            )
-            if noise >= independent_noise:
+            mean_noise = {}
+            for sums in (self.sums, "independent"):
+                factors = theory.factorisation(sums, layout.length)
+                mean_noise[sums] = theory.charged(sums, factors, changes) * float(factors.row_norms.mean())
+            if mean_noise[self.sums] >= mean_noise["independent"]:
                 notes.append("With so few steps per epoch a tree has no less noise than sums of independent noise.")
         if self.sums == "optimal" and layout.length > theory.OPTIMAL_LIVE:
             far = (
@@ -205,8 +241,11 @@ class VarianceReduced(Conversion):
         return tuple(notes)
 
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
+        """Return the event that pays for the running sums of all epochs, and the noise scale of every sum, as arguments
+        of `Plan.fixed`. mu : μ of the budget."""
         sums, changes = self.epoch_sums(facts, layout), self.changes(facts, layout)[: layout.length]
         sensitivity = float(sums.sensitivity(changes))
+        # The published formula makes noise for a sensitivity that may be too large; then the event costs less than μ.
         event = Gaussian(mu * sensitivity / theory.charged(self.sums, sums, changes))
         scale = sensitivity / event.mu
         return {"events": (event,), "noise": {"prefix": np.tile(scale * sums.row_norms, layout.epochs)}}
@@ -214,23 +253,27 @@ class VarianceReduced(Conversion):
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
     ) -> Oracle:
+        """Charge the plan's event, and return the oracle: a function from a step and its replicates to noisy gradients,
+        the running sums of this epoch."""
         facts = problem.facts
-        first, later = self._clips(facts, layout)
+        first_clip, later_clip = self._clips(facts, layout)
         leaves = mechanisms.leaves(sizes.tolist(), facts.n)
         changes = self.changes(facts, layout)
         sums = mechanisms.prefix_sums(plan.events[0], self.factorisation(facts, layout), leaves, changes, (facts.d,))
         directions = self._directions(layout, facts, mechanisms)
 
         def estimate(t: int, rows: np.ndarray, path: Path) -> np.ndarray:
-            leaf, x, of_step = leaves.next(rows), path.point[rows], directions(t, rows)
+            leaf, x, step_directions = leaves.next(rows), path.point[rows], directions(t, rows)
             if layout.begins(t):
-                query = problem.slope(x, leaf, of_step, first)
+                query = problem.slope(x, leaf, step_directions, first_clip)
             else:
                 previous = path.previous[rows]
-                clips = np.full(len(rows), min(later * float(sizes[t - 1]) / layout.batch, facts.value_range))
+                # A batch that follows the moves is larger where the points may be farther apart, and so is its clip.
+                clip = min(later_clip * float(sizes[t - 1]) / layout.batch, facts.value_range)
+                clips = np.full(len(rows), clip)
                 if self.clipping == "lipschitz":
                     clips = np.minimum(clips, facts.lipschitz * np.linalg.norm(x - previous, axis=1))
-                query = problem.change(x, previous, leaf, of_step, clips, self.symmetric)
+                query = problem.change(x, previous, leaf, step_directions, clips, self.symmetric)
             return sums.add(query)
 
         return estimate

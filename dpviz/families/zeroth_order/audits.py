@@ -1,8 +1,10 @@
 """Tiny worst cases of methods that use values only, for audits.
 
-All rows but the first have the feature 0 and the target 1. The first has the feature 1, and a target that is 1 on D and
--1 on D', so that its loss rises along every direction along which it fell. The order of the rows is public, and a
-guarantee holds for each: here that row is in the first leaf. The ordinary row has the feature 0 on D', as all others.
+An audit runs a method many times on two data sets D and D', which differ in one row, the canary, and measures how well
+its releases tell them apart. All rows but the first have the feature 0 and the target 1. The first is the canary: it
+has the feature 1, and a target that is 1 on D and -1 on D', so that on D' its loss rises along every direction along
+which it falls on D. The guarantee holds for every order in which rows are dealt to the steps, so the canary may come
+first. The ordinary canary has the feature 0 on D', as all other rows.
 """
 
 from functools import partial
@@ -23,7 +25,7 @@ PROBLEM = CappedRegression(data=DATA, cap=2.0, radius=0.5, lipschitz=0.3)
 
 
 def neighbours(other: Row = (1.0, -1.0)) -> Neighbours:
-    """Return D and D' that differ in the first row, which is `other`, feature and target, on D'."""
+    """Return D and D' that differ in the first row: (1, 1), feature and target, on D, and `other` on D'."""
     return Neighbours.of(PROBLEM, IDENTITY, np.tile([0.0, 1.0], (ROWS, 1)), (1.0, 1.0), other)
 
 
@@ -31,7 +33,7 @@ CANARY = "One row has the target 1 on D and -1 on D': its loss rises along every
 ORDINARY = "One row is 1 on D and 0 on D', as all others are: on D' its loss is the same in every direction."
 BUDGETS = (GaussianDP(mu=1.0), GaussianDP(mu=3.0))
 TITLES = {"optimal_sums": f"{VarianceReduced.title}, optimal sums"}
-FIRST: tuple[Case, ...] = tuple(
+WORST_CASES: tuple[Case, ...] = tuple(
     Case(
         name,
         TITLES.get(name, method.title),
@@ -49,4 +51,7 @@ FIRST: tuple[Case, ...] = tuple(
         "first_order": FirstOrder(descent_steps=3),
     }.items()
 )
-CASES: tuple[Case, ...] = (*FIRST, *(case.ordinary(ORDINARY, partial(neighbours, (0.0, 1.0))) for case in FIRST))
+CASES: tuple[Case, ...] = (
+    *WORST_CASES,
+    *(case.ordinary(ORDINARY, partial(neighbours, (0.0, 1.0))) for case in WORST_CASES),
+)

@@ -1,5 +1,8 @@
-"""Descent with one pass over the rows: along random directions (DPZero, Zhang et al.; DP-ZO, Tang et al.), and with
-subgradients, where they are available."""
+"""Descent with one pass over the rows, to compare with: along random directions (DPZero, Zhang et al.; DP-ZO, Tang et
+al.), and with subgradients, where they are available.
+
+L is the Lipschitz constant of a row's function, d the number of parameters.
+"""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -22,12 +25,14 @@ from dpviz.specification import choice, number
 
 
 def _steps(default: int) -> Any:
+    """Return the field for the number of steps S, with this default."""
     return number(
         default, 2, 20_000, label="Steps of a single pass", symbol="S", scale="log", help="Each has rows of its own."
     )
 
 
 def _step_size(default: float) -> Any:
+    """Return the field for the step size a of the first step, in units of 1/L, with this default."""
     return number(
         default,
         0.001,
@@ -41,25 +46,31 @@ def _step_size(default: float) -> Any:
 
 
 class SinglePass(Algorithm[ValueProblem, ValueFacts]):
-    """Descent x ← x - a_t g̃ with steps a_t that decay to 0, each on different rows."""
+    """Descent x ← x - a_t g̃ with noisy estimates g̃ of a slope, and step sizes a_t that decay to 0.
 
-    values: ClassVar[float] = 2.0  # of one row, per step
+    Each step uses rows that no other step uses, so every step may spend the whole budget.
+    """
+
+    values: ClassVar[float] = 2.0  # function values that a step takes of each of its rows
     descent_steps: int = _steps(200)
     relative_step_size: float = _step_size(0.1)
 
     @abstractmethod
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
-        """Return the event of the release on each batch."""
+        """Return the event of the release on one batch, which spends the whole budget."""
 
     @abstractmethod
     def _change(self, facts: ValueFacts) -> float:
-        """Return B times the sensitivity of a release on a batch of B rows."""
+        """Return the largest change of the sum over a batch if one row is replaced: B times the sensitivity of the
+        mean of B rows that is released."""
 
     @abstractmethod
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
-        """Return g̃ (R, d), from the rows of a leaf that is paid for."""
+        """Return g̃ (R, d), estimated at the points x (R, d) from the rows of one batch, whose release is paid for."""
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: the steps, the rows of each, and the event that pays for
+        all."""
         _, batch = planning.shared_out(facts.n, self.descent_steps, 1, None)
         event = self._event(facts, budget)
         decay = 1 - np.arange(self.descent_steps) / self.descent_steps
@@ -76,12 +87,14 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         )
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Estimate the bytes that a run takes, without the problem's table."""
         return planning.memory(plan, replicates, problem)
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates of the plan; yield a snapshot of their points at the start and after every step."""
         check_facts(problem, plan.facts)
         count = mechanisms.replicates
-        x, used, lost = problem.facts.starting_point(count), np.zeros(count), np.zeros(count, dtype=bool)
+        x, used, diverged = problem.facts.starting_point(count), np.zeros(count), np.zeros(count, dtype=bool)
         yield Snapshot(0, {"x": x}, {ROWS_USED.name: used, EVALUATIONS.name: self.values * used})
         (event,) = plan.events
         assert isinstance(event, Parallel)
@@ -89,15 +102,18 @@ class SinglePass(Algorithm[ValueProblem, ValueFacts]):
         mechanisms.parallel(event, leaves)
         for t, step in enumerate(plan.schedule["step_size"].tolist(), 1):
             new = x - step * self._estimate(problem, x, leaves.next(), mechanisms)
-            lost = lost | ~(np.abs(new).max(axis=1) < DIVERGED)
-            x, used = np.where(lost[:, None], x, new), used + plan.rows[t - 1]
+            diverged = diverged | ~(np.abs(new).max(axis=1) < DIVERGED)  # true for nan, too
+            x = np.where(diverged[:, None], x, new)  # a diverged replicate stays at its last finite point
+            used = used + plan.rows[t - 1]
             released = {ROWS_USED.name: used, EVALUATIONS.name: self.values * used}
-            yield Snapshot(t, {"x": x}, released, status=divergence_status(lost))
+            yield Snapshot(t, {"x": x}, released, status=divergence_status(diverged))
 
 
 class DirectionalDescent(SinglePass):
-    """Single pass with g̃ = ṽ u, where u is random and ṽ a noisy slope along u. One number is released per step, in any
-    dimension; the point moves along u only."""
+    """Single pass with g̃ = ṽ u, where u is a random direction and ṽ the noisy mean slope along u.
+
+    A step releases one number ṽ, in any dimension, and moves the point along u only.
+    """
 
     kind: ClassVar[str] = "families.zeroth_order.directional_descent"
     title: ClassVar[str] = "DP-ZO: one direction per step"
@@ -131,6 +147,7 @@ class DirectionalDescent(SinglePass):
 
     @property
     def look(self) -> tuple[int, int]:
+        """Hue and dash of the method's lines in charts, as numbers; the noise changes the dash."""
         return self.hue, int(self.noise == "laplace")
 
     def _event(self, facts: ValueFacts, budget: Budget) -> Gaussian | Laplace:
@@ -144,15 +161,18 @@ class DirectionalDescent(SinglePass):
 
     def _estimate(self, problem: ValueProblem, x: np.ndarray, leaf: Batch, mechanisms: Mechanisms) -> np.ndarray:
         facts = problem.facts
-        u, clip = singles(self.law, facts.d, mechanisms.public), self.clip * facts.lipschitz
+        u = singles(self.law, facts.d, mechanisms.public)
+        clip = self.clip * facts.lipschitz
         if self.noise == "gaussian":
             return leaf.gaussian(problem.directional(x, u, leaf, clip, self.distance)) * u
         return leaf.laplace(problem.directional(x, u, leaf, clip, self.distance, "l1")) * u
 
 
 class FirstOrder(SinglePass):
-    """DP-SGD: noisy means of clipped subgradients, where more than values is available. The derivative of a step
-    function is 0, and useless."""
+    """DP-SGD: single pass with noisy means of clipped subgradients.
+
+    It needs more than values; on a step function, whose derivative is 0, it is useless.
+    """
 
     kind: ClassVar[str] = "families.zeroth_order.first_order"
     title: ClassVar[str] = "DP-SGD: with derivatives"

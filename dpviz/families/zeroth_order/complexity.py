@@ -1,6 +1,7 @@
-"""Number of rows that a stationary point needs, by inverting the planner; and ν_T for epochs of any length.
+"""Number of rows that a stationary point needs, with all constants, by inverting the bounds of `theory`.
 
-The rates of papers leave out constants and logarithms, which are a factor of several hundred here.
+The rates of papers leave out constants and logarithms, which are a factor of several hundred here. For this, the noise
+of running sums is needed for epochs of up to 2²⁰ steps, where `theory`, which builds the matrices, would be too slow.
 """
 
 import math
@@ -16,16 +17,21 @@ from dpviz.families.zeroth_order.theory import Setting
 from dpviz.problems.values.value_problem import Kind
 
 Growing = Literal["published", "tree", "square_root", "independent"]  # sums whose noise is known for any T
+# The grid over which bounds are minimised: steps of an epoch T, numbers of epochs K, and numbers of rows n.
 LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 21))
-_EPOCHS = 60  # of the grid
-_RANGE = (2.0, 11.0)  # powers of ten of the numbers of rows in the grid
-_ROWS = 73
+_EPOCHS = 60  # numbers of epochs
+_RANGE = (2.0, 11.0)  # powers of ten of the smallest and the largest number of rows
+_ROWS = 73  # numbers of rows
 
 
 @dataclass(frozen=True)
 class Way:
-    """Way to estimate gradients. sums : of the variance-reduced oracle, None for the naive one. full : True for m = d
-    directions per row, False for one."""
+    """Way to estimate gradients from values.
+
+    name : for legends. kind : of the directions. sums : running sums of the variance-reduced oracle, which adds up
+        changes of the gradient; None for the naive one, which estimates it afresh. full : True for m = d directions per
+        row, False for one.
+    """
 
     name: str
     kind: Kind
@@ -42,61 +48,78 @@ WAYS: tuple[Way, ...] = (
 
 
 def mean_variances(sums: Growing, lengths: Sequence[int]) -> np.ndarray:
-    """Return (k,) ν_T as in `theory.mean_variance`, for epochs of any length."""
-    first, _, rows = leaf_norms(sums, lengths)
-    return np.asarray(first**2 * rows)
+    """Return (k,) for each of k lengths T of an epoch the noise variance ν_T of a running sum, mean over the T steps,
+    per coordinate, at sensitivity 1 and μ = 1; as `theory.mean_variance`, for any length."""
+    first_norm, _, mean_square = leaf_norms(sums, lengths)  # the first leaf's norm is the largest
+    return np.asarray(first_norm**2 * mean_square)
 
 
 def leaf_norms(sums: Growing, lengths: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return `theory.leaf_norms`, (k,) each, for epochs of any length: in closed form, or by one sum for all."""
+    """Return three numbers on the running sums of an epoch, (k,) each for k lengths T of the epoch, in closed form.
+
+    They are those of `theory.leaf_norms`: the sensitivity of all T sums per unit of change in the first leaf (the
+    rows of the first step), the largest one per unit of change in a later leaf, and the mean over the steps of the
+    noise variance of a sum, for noise of scale σ = 1.
+    """
     T = np.array(lengths, dtype=np.int64)
     ones = np.ones(T.shape)
     if sums == "independent":
         return ones, ones, (T + 1) / 2
     if sums == "square_root":
-        first, later, rows = np.array(_square_root(tuple(lengths))).T
-        return np.sqrt(first), np.sqrt(later), rows
-    published = sums == "published"
-    levels = np.ceil(np.log2(T)) + 1 if published else np.floor(np.log2(T)) + 1
+        first_squared, later_squared, mean_square = np.array(_square_root(tuple(lengths))).T
+        return np.sqrt(first_squared), np.sqrt(later_squared), mean_square
+    # A binary tree: the first leaf enters a node of every level, any other leaf at least one fewer. The published noise
+    # counts ⌈log₂ T⌉ + 1 levels for every leaf.
+    is_published = sums == "published"
+    levels = np.ceil(np.log2(T)) + 1 if is_published else np.floor(np.log2(T)) + 1
+    # Sum t adds up one node for each bit that is set in t; `bits` counts those of 1, …, T together.
     bits = np.zeros(T.shape)
-    for bit in range(int(T.max()).bit_length()):  # number of times that it is set in 1, …, T
+    for bit in range(int(T.max()).bit_length()):  # number of times that this bit is set in 1, …, T
         period = 2 << bit
         bits += (T + 1) // period * (period // 2) + np.maximum((T + 1) % period - period // 2, 0)
-    return np.sqrt(levels), np.sqrt(levels - (not published)), bits / T
+    return np.sqrt(levels), np.sqrt(levels - (not is_published)), bits / T
 
 
 @lru_cache(maxsize=8)
 def _square_root(lengths: tuple[int, ...]) -> tuple[tuple[float, float, float], ...]:
-    """Return, for each length T, S_T, S_(T-1) and the mean of S_1, …, S_T, where S_t = Σ_{k<t} c_k².
+    """Return three numbers for each length T of an epoch whose sums have the square-root factorisation.
 
-    As (k + 1)² c²_{k+1} - k² c²_k = (k + 1/4) c²_k, the sum of the S_t is (T + 1/4) S_T - T² c²_T.
+    Its matrices B and C are Toeplitz, with the entries c_0 = 1, c_k = c_{k-1} (2k-1)/(2k). The numbers are S_T and
+    S_{T-1}, the squared norms of the first two columns of C, and the mean of S_1, …, S_T, the squared norms of the rows
+    of B, where S_t = Σ_{k<t} c_k². As (k + 1)² c²_{k+1} - k² c²_k = (k + 1/4) c²_k, the sum of S_1, …, S_T is
+    (T + 1/4) S_T - T² c²_T.
     """
     k = np.arange(1, max(lengths) + 1)
-    squares = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))) ** 2
+    c_squared = np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k))) ** 2
+    S = np.cumsum(c_squared)  # S[t - 1] is S_t
     T = np.array(lengths)
-    sums = np.cumsum(squares)
-    total = sums[T - 1]
-    parts = total, sums[T - 2], (1 + 1 / (4 * T)) * total - T * squares[T]
-    return tuple(zip(*(part.tolist() for part in parts), strict=True))
+    first, later = S[T - 1], S[T - 2]
+    mean = (1 + 1 / (4 * T)) * first - T * c_squared[T]
+    return tuple(zip(first.tolist(), later.tolist(), mean.tolist(), strict=True))
 
 
 @lru_cache(maxsize=64)
 def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows n (k,), ascending, and (k,) the smallest bound with each, over epochs of up to 2²⁰ steps; D = r/T.
+    """Return numbers of rows n (k,), ascending, and the smallest bound on stationarity (k,) with each.
 
-    Its radius is r + R_w ≤ 2r. The directions are those of `way`, not of the setting. 5 ms; read-only and cached.
+    It is the smallest over a grid of T steps per epoch, up to 2²⁰, and K epochs, with moves of at most D = r/T, where r
+    is the smoothing radius. Such a bound holds within a radius r + R_w ≤ 2r of the result (R_w: `theory.path_radius`).
+    The directions are those of `way`, not of the setting. Both arrays are read-only and cached; they take 5 ms.
     """
     s = replace(setting, kind=way.kind, count=setting.d if way.full else 1)
     rows = np.geomspace(10 ** _RANGE[0], 10 ** _RANGE[1], _ROWS)
+    # The axes of the grid: rows n, steps T, epochs K.
     T = np.array(LENGTHS, dtype=float)[None, :, None]
     max_epochs = rows / 2 if way.sums else rows
     K = np.rint(max_epochs[:, None, None] ** np.linspace(0, 1, _EPOCHS))
     rows_per_epoch = np.floor(rows[:, None, None] / K)
     if way.sums:
-        first, later, variance = (part[None, :, None] for part in leaf_norms(way.sums, LENGTHS))
-        bound = theory.reduced_grid(s, rows_per_epoch, K, T, (first, later, variance))[0]
+        first, later, mean_square = leaf_norms(way.sums, LENGTHS)
+        norms = first[None, :, None], later[None, :, None], mean_square[None, :, None]
+        bound, _, _ = theory.reduced_grid(s, rows_per_epoch, K, T, norms)
     else:
-        bound = theory.naive_grid(s, rows_per_epoch, K, T)[0]
+        bound, _ = theory.naive_grid(s, rows_per_epoch, K, T)
+    # More rows never hurt, as rows may be left unused.
     smallest = np.minimum.accumulate(bound.min(axis=(1, 2)))
     for array in (rows, smallest):
         array.flags.writeable = False
@@ -104,9 +127,12 @@ def bounds(setting: Setting, way: Way) -> tuple[np.ndarray, np.ndarray]:
 
 
 def rows_needed(setting: Setting, way: Way, accuracy: float) -> float:
-    """Return M, the smallest number of rows with which the bound is at most ε = accuracy; inf if 10¹¹ are too few."""
+    """Return M, the smallest number of rows with which the bound is at most ε = accuracy; inf if 10¹¹ are too few.
+
+    Between the numbers of rows of `bounds` it is interpolated in logarithms.
+    """
     rows, smallest = bounds(setting, way)
     if smallest[-1] > accuracy:
         return math.inf
-    ascending = np.log(smallest[::-1])
-    return float(np.exp(np.interp(math.log(accuracy), ascending, np.log(rows[::-1]))))
+    log_bounds, log_rows = np.log(smallest[::-1]), np.log(rows[::-1])  # bounds fall with n; interpolation wants them up
+    return float(np.exp(np.interp(math.log(accuracy), log_bounds, log_rows)))

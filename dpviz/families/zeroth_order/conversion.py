@@ -1,8 +1,9 @@
 """Online-to-nonconvex conversion with gradients that are estimated from values (Zhang, Tran, Cutkosky 2024).
 
-A learner chooses moves of length at most D; gradients are estimated at random points of the moves; the output of an
-epoch of T steps is the average of its points. The methods in `algorithms` estimate the gradients. Every row is used
-once.
+A point x moves in steps. An online learner chooses each move Δ, of length at most D, and learns from a noisy gradient
+at a random point w = x + s Δ of the move, s uniform in [0, 1] (Algorithm 3). A run has K epochs of T steps; the output
+of an epoch is the average of its points w. This module has the path and the base class; its subclasses in `algorithms`
+estimate the gradients, with an oracle. Every row is used in one step at most.
 """
 
 import math
@@ -30,10 +31,18 @@ NOISY_NORM = Metric("noisy_gradient_norm", "Norm of the noisy gradient ‖g_t‖
 
 
 class Path:
-    """Path of Algorithm 3: x moves by Δ, which a learner updates with the gradient at a random point of the move.
+    """State of the paths of R replicates in Algorithm 3: x moves by Δ, which a learner updates with the noisy gradient
+    at a random point of the move.
 
-    start : (R, d) x₀. fresh_start : True if the learner forgets its last move between epochs. mix : (R, K T) uniform
-    numbers s, the position of each point in its move. last : (R,) the last step of each replicate, if they stop early.
+    layout : epochs, batches, longest move and the learner's step size. start : (R, d) x₀.
+    fresh_start : True if the learner forgets its last move between epochs.
+    mix : (R, K T) uniform numbers s, the position of each step's point in its move.
+    last : (R,) the step after which each replicate stops; None if all take part to the end.
+
+    Attributes, all over R replicates: x, move : (R, d) x and Δ. point, previous : (R, d) the points w of this step and
+    of the step before. total : (R, d) sum of the points of this epoch so far. output : (R, d) average of the points of
+    the last whole epoch; x₀ before. lost : True for those that have diverged. active : True for those that take part in
+    further steps. used, evaluations : rows and function values used so far. norm : ‖g_t‖ of the last noisy gradient.
     """
 
     def __init__(
@@ -48,7 +57,7 @@ class Path:
         self.norm = np.full(len(start), np.nan)
 
     def begin(self, t: int) -> np.ndarray:
-        """Go to the points of step t, from 1; return (R',) the replicates that take part."""
+        """Move on to the points of step t, from 1; return (R',) the numbers of the replicates that take part in it."""
         rows = np.flatnonzero(self.active)
         if self.layout.begins(t):
             self.total = np.zeros_like(self.x)
@@ -61,10 +70,14 @@ class Path:
         return rows
 
     def learn(self, t: int, rows: np.ndarray, gradient: np.ndarray, size: int, evaluations: float) -> None:
-        """Update the learner with noisy gradients (R', d) from `size` rows; replicates that diverge stay where they
-        are. evaluations : values of one row."""
+        """Update the learner's moves with the noisy gradients of step t; replicates that diverge stay where they are.
+
+        rows : (R',) numbers of the replicates that take part. gradient : (R', d) at their points. size : rows of data
+        that the step used. evaluations : function values that it took of each of them.
+        """
+        # Snapshots hold the old arrays, so copies are changed.
         self.norm, self.used, self.evaluations = self.norm.copy(), self.used.copy(), self.evaluations.copy()
-        diverges = ~(np.abs(gradient).max(axis=1) < DIVERGED)
+        diverges = ~(np.abs(gradient).max(axis=1) < DIVERGED)  # true for nan, too
         self.lost[rows[diverges]] = True
         gradient = np.where(diverges[:, None], 0.0, gradient)
         self.norm[rows] = np.linalg.norm(gradient, axis=1)
@@ -80,7 +93,7 @@ class Path:
             self.active = self.active & (t < self.last) & ~self.lost
 
     def snapshot(self, t: int) -> Snapshot:
-        """Return the snapshot of all replicates after step t."""
+        """Return the snapshot of all replicates after step t; t = 0 is the start."""
         released = {ROWS_USED.name: self.used, EVALUATIONS.name: self.evaluations, NOISY_NORM.name: self.norm}
         if self.last is None:
             return Snapshot(t, {"x": self.output}, released, status=divergence_status(self.lost))
@@ -91,16 +104,18 @@ class Path:
 
 
 def shortened(moves: np.ndarray, longest: float) -> np.ndarray:
-    """Return the moves (R, d), shortened where they are longer than `longest`."""
+    """Return the moves (R, d), each shortened to the length `longest` if it is longer."""
     return np.asarray(moves / np.maximum(1.0, np.linalg.norm(moves, axis=1, keepdims=True) / longest))
 
 
 MOST_STEPS = 20_000  # the upper limit of the setting
-Oracle = Callable[[int, np.ndarray, Path], np.ndarray]  # step, replicates (R',) and their path; returns (R', d)
+# Function from a step t, from 1, the numbers of the replicates that take part (R',), and the path, to the noisy
+# gradients (R', d) at their points.
+Oracle = Callable[[int, np.ndarray, Path], np.ndarray]
 
 
 def directions_field(default: int | None) -> Any:
-    """Return the field for the number of directions per row."""
+    """Return the field for the number of directions per row, with this default; None means one per parameter."""
     return number(
         default,
         1,
@@ -113,7 +128,11 @@ def directions_field(default: int | None) -> Any:
 
 
 class Conversion(Algorithm[ValueProblem, ValueFacts]):
-    """Base of both methods: epochs, the learner, and directions."""
+    """Base of the methods in `algorithms`: settings of epochs, learner and directions, the plan, and the run.
+
+    A subclass says how many rows the steps get, at which size differences of values are clipped, and what the estimates
+    cost; and it makes the oracle.
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (ROWS_USED, EVALUATIONS, NOISY_NORM)
     if_diverged: ClassVar[str] = "The noise is beyond all bounds. Use a larger budget or more rows."
@@ -173,7 +192,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
     @property
     @abstractmethod
     def _first_share(self) -> float | None:
-        """Share of an epoch's rows for its first step; None: all steps have the same number."""
+        """Share of an epoch's rows that its first step gets; None if all steps get the same number."""
 
     @property
     def _follows(self) -> bool:
@@ -182,34 +201,44 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
 
     @abstractmethod
     def _clips(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
-        """Return the clips on differences of values, in the first step of an epoch and in the later ones."""
+        """Return the sizes at which differences of two values are clipped, in the first step of an epoch and in later
+        ones."""
 
     @abstractmethod
     def changes(self, facts: ValueFacts, layout: Layout) -> np.ndarray:
-        """Return (K T,) the sensitivity of every step's estimate."""
+        """Return (K T,) the L2 sensitivity of every step's estimate: its largest change if one row is replaced."""
 
     @abstractmethod
     def evaluations(self, layout: Layout) -> np.ndarray:
-        """Return (K T,) the number of values of one row in every step."""
+        """Return (K T,) the number of function values that every step takes of each of its rows."""
 
     @abstractmethod
     def epoch_noise(self, facts: ValueFacts, layout: Layout) -> tuple[float, float]:
-        """Return the exact standard deviation of the noise at μ = 1, per coordinate: the root mean square over the
-        steps of an epoch, and that of the mean of these steps."""
+        """Return two standard deviations of the noise per coordinate at μ = 1, both exact: of the gradient of a step,
+        as the root mean square over the steps of an epoch; and of the mean of the gradients of an epoch."""
 
     @abstractmethod
     def _priced(self, facts: ValueFacts, budget: Budget, layout: Layout, mu: float) -> dict[str, Any]:
-        """Return the plan's events and its noise, as arguments of `Plan.fixed`."""
+        """Return the events that spend the budget, and the noise scales of all steps, as arguments of `Plan.fixed`.
+
+        mu : the μ of the budget.
+        """
 
     @abstractmethod
     def _oracle(
         self, problem: ValueProblem, plan: Plan, layout: Layout, sizes: np.ndarray, mechanisms: Mechanisms
     ) -> Oracle:
-        """Pay for all estimates and return the function that makes them. sizes : (K T,) rows of every step."""
+        """Charge the plan's events, and return the oracle, the function that makes the noisy estimates they pay for.
+
+        sizes : (K T,) numbers of rows of the steps.
+        """
 
     def layout(self, facts: ValueFacts) -> Layout:
-        """Return epochs, batches, moves and directions on a problem with these facts. Raise UserError if there are too
-        few rows."""
+        """Return the sizes of epochs, batches, moves and directions on a problem with these facts.
+
+        The learner's step size is D/(g₀ L √T), where g₀ L is the expected norm of a gradient. Raises UserError if there
+        are too few rows.
+        """
         length = min(self.epoch_length, self.iterations)
         epochs = self.iterations // length
         first, batch = planning.shared_out(facts.n, length, epochs, self._first_share, self._follows)
@@ -219,11 +248,15 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         return Layout(length, epochs, first, batch, move, step, directions, self._follows)
 
     def stationarity_radius(self, facts: ValueFacts, layout: Layout) -> float:
-        """Return r + R_w, the radius around the average of an epoch in which the bounds guarantee a short combination
-        of gradients."""
+        """Return r + R_w, the radius to which bounds on the stationarity of an epoch's average refer: within it some
+        convex combination of gradients is as short as the bound says.
+
+        r is the smoothing radius, R_w the largest distance of a point of the epoch from the average.
+        """
         return facts.radius + theory.path_radius(layout.length, layout.move, self.fresh_start)
 
     def plan(self, facts: ValueFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: epochs, batches, and the events that spend the budget."""
         layout = self.layout(facts)
         if self.clipping == "range" and not math.isfinite(facts.value_range):
             raise UserError(
@@ -235,7 +268,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
             facts,
             budget,
             iterations=layout.steps,
-            charged_at=np.ones(1, dtype=int),
+            charged_at=np.ones(1, dtype=int),  # all at step 1, as every row is in one step only
             stops=self.one_epoch,
             batch_size=layout.sizes,
             sizes_vary=layout.follows,
@@ -257,27 +290,31 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         )
 
     def _notes(self, facts: ValueFacts, layout: Layout, private: bool) -> tuple[str, ...]:
+        """Return warnings for the plan, in sentences: here, one if fewer steps are taken than set."""
         if layout.steps == self.iterations:
             return ()
         return (f"{short(layout.steps)} of {short(self.iterations)} steps: epochs are whole.",)
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
+        """Estimate the bytes that a run takes, without the problem's table."""
         return planning.memory(plan, replicates, problem, self.layout(ValueFacts.of(plan.facts)).directions)
 
     # -------------------------------------------------------------------------------------------------------------- run
 
     def run(self, problem: ValueProblem, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all R replicates of the plan; yield a snapshot at the start and after every step. Random numbers that the
+        data do not enter, such as the positions of points in their moves, are drawn first."""
         check_facts(problem, plan.facts)
         layout, generators = self.layout(problem.facts), mechanisms.public
-        if layout.follows:  # batches are of one size for all replicates
+        if layout.follows:  # positions set the sizes of batches, which must be the same for all replicates
             mix = np.tile(mechanisms.shared.random(layout.steps), (len(generators), 1))
         else:
             mix = np.array([generator.random(layout.steps) for generator in generators])
         sizes = layout.drawn_sizes(mix[0])
         last = None
         if self.one_epoch:
-            epochs = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
-            last = layout.length * epochs
+            epoch_returned = np.array([generator.integers(1, layout.epochs + 1) for generator in mechanisms.common])
+            last = layout.length * epoch_returned
         path = Path(problem.facts.starting_point(mechanisms.replicates), layout, self.fresh_start, mix, last)
         yield path.snapshot(0)
         estimate = self._oracle(problem, plan, layout, sizes, mechanisms)
@@ -290,7 +327,8 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
                 return
 
     def _directions(self, layout: Layout, facts: ValueFacts, mechanisms: Mechanisms) -> Callable[..., Directions]:
-        """Return a function from step t and replicates (R',) to their directions, which do not depend on the data."""
+        """Return a function from a step t and the numbers of the replicates that take part (R',) to the directions
+        along which their step compares values. They do not depend on the data."""
         starts = mechanisms.shared.random(layout.steps)
 
         def of_step(t: int, rows: np.ndarray) -> Directions:
@@ -300,6 +338,7 @@ class Conversion(Algorithm[ValueProblem, ValueFacts]):
         return of_step
 
     def _slope_clip(self, facts: ValueFacts) -> float:
-        """Return the clip on f(x + ru) - f(x - ru)."""
+        """Return the size at which differences f(x + ru) - f(x - ru) are clipped: 2 r L by the Lipschitz constant, and
+        never above the range of values."""
         clip = math.inf if self.clipping == "range" else 2 * facts.radius * facts.lipschitz
         return min(clip, facts.value_range)

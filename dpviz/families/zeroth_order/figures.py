@@ -1,5 +1,10 @@
-"""Figures that only this family has: noise along an epoch, what was seen of it, the parts of the bound, readings of
-the budget, and of a run how long its gradients were and how stationary it became."""
+"""Figures that only the page of the zeroth-order methods has.
+
+Before a run: rows that a target needs, noise of running sums and along an epoch, the parts of the bound, the tree of
+the running sums, readings of the budget. After it: how long the gradients were, and how stationary the results are.
+
+Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, μ the budget.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -30,17 +35,17 @@ from dpviz.privacy.budgets import Budget
 from dpviz.privacy.matrix_factorisation import tree_nodes
 from dpviz.problems.values.value_problem import ValueFacts
 
-STYLES = (  # of `complexity.WAYS`
+STYLES = (  # lines of the ways to estimate gradients in `complexity.WAYS`
     ArmStyle(style.PALETTE["private"], "solid"),
     ArmStyle(style.PALETTE["private"], "dash"),
     ArmStyle(style.PALETTE["spent"], "solid"),
     ArmStyle(style.PALETTE["spent"], "dash"),
 )
-RATES = (  # published, without constants and logarithms
+RATES = (  # published rates, without constants and logarithms: name, function, line
     ("published rate alone", theory.published_rows, ArmStyle(style.GREY, "dot")),
     ("naive rate alone", theory.naive_rows, ArmStyle(style.GREY, "dash")),
 )
-OPTIONS = dict(  # of `advice.WAYS`
+OPTIONS = dict(  # lines of the ways in `advice.WAYS`, by name
     zip(
         (way.name for way in advice.WAYS),
         (
@@ -54,24 +59,28 @@ OPTIONS = dict(  # of `advice.WAYS`
         strict=True,
     )
 )
+# Curves against the length of an epoch: kind of running sums, name, True if batches follow the moves, line.
 CURVES: tuple[tuple[complexity.Growing, str, bool, ArmStyle], ...] = (
     ("published", "Tree, as published", False, STYLES[0]),
     ("square_root", "Square root", False, STYLES[1]),
     ("square_root", "Square root, batches follow moves", True, ArmStyle(style.PALETTE["theory"], "solid")),
 )
-FREE = (STYLES[0], STYLES[3])
+FREE = (STYLES[0], STYLES[3])  # lines of `free_privacy`: independent and orthonormal directions
 _FINER = 10  # ratio of the stationarity that is marked and the smallest that is drawn
-LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))
-LONGEST = 1024  # steps of an epoch, in the settings
+LENGTHS: tuple[int, ...] = tuple(2**j for j in range(1, 16))  # steps of an epoch, in curves
+LONGEST = 1024  # largest number of steps of an epoch in the settings
 
 
 def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, float]]:
-    """Draw M, the rows for (2r, ε)-stationarity at the setting's μ, against ε; return also M for `accuracy`, by name.
+    """Draw the number of rows M that a target needs against the target ε; return also M at ε = `accuracy`, by the names
+    of the curves.
 
-    There is a curve by the planner for each of `complexity.WAYS`, and the published rates of the paper's oracle and of
-    the naive one, without constants and logarithms. M is inf where 10¹¹ rows are too few. setting : its n is drawn; its
-    directions do not matter. accuracy : ε, marked. From ε = L on a bound says nothing: the curves end there, and begin
-    at a tenth of `accuracy`.
+    The target is a convex combination of gradients of length at most ε within 2r of the result. There is a curve for
+    each way to estimate gradients in `complexity.WAYS`, by the bounds with all constants, and one for each published
+    rate, without constants and logarithms. M is inf where 10¹¹ rows are too few. From ε = L on a bound says nothing:
+    the curves end there, and begin at a tenth of `accuracy`.
+
+    setting : its μ is the budget, its n is drawn as a line; its directions do not matter. accuracy : is marked.
     """
     lines, marks, needed = [], [], {}
     finest = min(accuracy, setting.lipschitz) / _FINER
@@ -80,10 +89,11 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
         is_drawn = (bound < setting.lipschitz) & (bound > finest)
         is_drawn &= np.append(bound[:-1] > bound[1:], True)  # rows without effect on the bound are not needed
         lines.append(Line(bound[is_drawn][::-1], rows[is_drawn][::-1], way.name, arm_style))
-        needed[way.name] = complexity.rows_needed(setting, way, accuracy)
-        if needed[way.name] < math.inf:
-            text = f"{way.name}: M = {short_up(needed[way.name], 2)} at ε = {short(accuracy)}"
-            marks.append(Mark(accuracy, needed[way.name], text, arm_style.color))
+        count = complexity.rows_needed(setting, way, accuracy)
+        needed[way.name] = count
+        if count < math.inf:
+            text = f"{way.name}: M = {short_up(count, 2)} at ε = {short(accuracy)}"
+            marks.append(Mark(accuracy, count, text, arm_style.color))
     grid = np.geomspace(finest, setting.lipschitz, 40)
     constants = setting.d, setting.lipschitz, setting.gap, 2 * setting.radius
     for name, rate, arm_style in RATES:
@@ -110,11 +120,13 @@ def rows_needed(setting: Setting, accuracy: float) -> tuple[Chart, dict[str, flo
 
 
 def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
-    """Draw the budgets μ from which on privacy is free against ε: there, the private term of the rate of the
-    variance-reduced oracle is the smaller one.
+    """Draw the region of budgets μ for which privacy is free, against the target ε.
 
-    The regions are above √d ε/L as published, and above ε/L with orthonormal directions; the point (accuracy, mu) is
-    marked. mu : inf without privacy; then there is no point.
+    Privacy is free where it costs no more than a constant factor of rows: the term with μ is the smaller one in the
+    published rate of rows of the variance-reduced oracle. That holds above √d ε/L as published, and above ε/L with
+    orthonormal directions.
+
+    accuracy, mu : ε and μ of the settings, a point that is marked; none if mu is inf, without privacy.
     """
     is_finite = 0 < mu < math.inf
     grid = np.geomspace(min(0.01 * lipschitz, accuracy / 2), max(lipschitz, 2 * accuracy), 40)
@@ -142,6 +154,8 @@ def free_privacy(d: int, lipschitz: float, accuracy: float, mu: float) -> Chart:
 
 
 def _verdict(mu: float, thresholds: list[float]) -> str:
+    """Return in words whether privacy is free at μ, given the thresholds for independent and for orthonormal
+    directions."""
     is_free, is_free_orthonormal = (mu >= threshold for threshold in thresholds)
     if is_free:
         return "free"
@@ -149,16 +163,19 @@ def _verdict(mu: float, thresholds: list[float]) -> str:
 
 
 def crossover(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
-    """Draw the private term of the bound with running sums over that with fresh estimates, on the same rows, in the
-    same directions, against the steps T of an epoch; below 1 the bound favours running sums. It is no ratio of noise.
+    """Draw a ratio against the steps T of an epoch: the term of the bound that comes from noise, with running sums over
+    that with estimates made afresh, on the same rows, in the same directions.
 
-    length : T of the settings, at most 1,024; marked for `sums`, those of the settings, or for each curve if there are
-    none. follows : True if batches follow the moves in the settings.
+    Below 1 the bound favours running sums. It is no ratio of noise: the bound counts the errors of running sums twice.
+
+    length : T of the settings, at most 1,024, which is marked. sums : kind of running sums of the settings, for which
+        there is one mark; None if they have none: then each curve has a mark.
+    follows : True if batches follow the moves in the settings.
     """
     grid = sorted({*LENGTHS, length})
     lines, marks = [], []
     for kind, name, following, arm_style in CURVES:
-        ratios = _terms(kind, following, grid)
+        ratios = _ratios_in_bound(kind, following, grid)
         lines.append(Line(np.array(grid), ratios, name, arm_style, value=False))
         if sums is None:
             ratio = float(ratios[grid.index(length)])
@@ -173,7 +190,7 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
         marks=marks,
         turns=[Turn(length, f"T = {length:,}")],
     )
-    published, root, with_moves = (f"{favoured_from(kind, moves):,}" for kind, _, moves, _ in CURVES)
+    published, root, with_moves = (f"{favoured_from(kind, following):,}" for kind, _, following, _ in CURVES)
     return chart(
         figure,
         "What does the bound make of it?",
@@ -185,23 +202,30 @@ def crossover(length: int, sums: theory.Sums | None = None, follows: bool = Fals
     )
 
 
-def _terms(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
-    """Return (k,) `theory.crossover` for epochs of each length."""
+def _ratios_in_bound(kind: complexity.Growing, follows: bool, lengths: Sequence[int]) -> np.ndarray:
+    """Return (k,) for each of k lengths of an epoch the ratio of what noise contributes to the bound, with running sums
+    over fresh estimates: that of `theory.crossover`, for epochs of any length."""
     return (4 if follows else 8) * np.sqrt(complexity.mean_variances(kind, lengths) / np.array(lengths))
 
 
 @cache
 def favoured_from(kind: complexity.Growing, follows: bool) -> int:
-    """Return the shortest length of epochs from which on the bound always favours these running sums."""
+    """Return the length of epochs from which on, for all longer ones too, the bound favours these running sums over
+    fresh estimates."""
     lengths = range(2, LENGTHS[-1])
-    return lengths[int(np.flatnonzero(_terms(kind, follows, lengths) >= 1)[-1]) + 1]
+    is_not_favoured = _ratios_in_bound(kind, follows, lengths) >= 1
+    last_not_favoured = int(np.flatnonzero(is_not_favoured)[-1])
+    return lengths[last_not_favoured + 1]
 
 
 def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = False) -> Chart:
-    """Draw the standard deviation of the noise of running sums over that of fresh estimates, on the same rows, in the
-    same directions, against the steps T of an epoch: of the mean of an epoch, and thin of a step. Exact.
+    """Draw a ratio against the steps T of an epoch: the standard deviation of the noise of running sums over that of
+    estimates made afresh, on the same rows, in the same directions; exact.
 
-    length, sums, follows : those of the settings, which are marked; as in `crossover`.
+    Each kind of sums has a line for the mean of the estimates of an epoch, and a thin one for the estimate of a step.
+
+    length : T of the settings, which is marked. sums : kind of running sums of the settings; None if they have none,
+        then there is no mark. follows : True if batches follow the moves in the settings.
     """
     grid = [T for T in sorted({*LENGTHS, length}) if T <= LONGEST]
     lines, marks = [], []
@@ -209,9 +233,11 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
         step, mean = np.array([theory.noise_ratios(kind, T, following) for T in grid]).T
         lines.append(Line(np.array(grid), mean, name, arm_style, value=False))
         lines.append(Line(np.array(grid), step, f"{name}, a step", arm_style, width=1.0, group=name, legend=False))
-    ratios = () if sums is None else theory.noise_ratios(sums, length, follows)
-    for which, ratio in zip(("a step", "an epoch's mean"), ratios, strict=False):
-        marks.append(Mark(length, ratio, f"yours, {which}, T = {length}: {short(ratio)}", style.PALETTE["second"]))
+    if sums is not None:
+        ratios = theory.noise_ratios(sums, length, follows)
+        for estimate, ratio in zip(("a step", "an epoch's mean"), ratios, strict=True):
+            text = f"yours, {estimate}, T = {length}: {short(ratio)}"
+            marks.append(Mark(length, ratio, text, style.PALETTE["second"]))
     figure = line_figure(
         lines,
         Axes("Steps per epoch T", "Noise, running sums over naive", log_x=True, log_y=True),
@@ -231,8 +257,8 @@ def noise_ratio(length: int, sums: theory.Sums | None = None, follows: bool = Fa
 
 
 def measured_ends(expected: Expectation) -> Chart:
-    """Draw the median objective at the end of runs against the steps T of an epoch, for each option with its best
-    number of epochs."""
+    """Draw the median objective at the end of measured runs against the steps T of an epoch, a line for each way to
+    estimate gradients, with the number of epochs that was best for it."""
     lengths = np.array(expected.lengths)
     lines = [
         Line(lengths, medians.min(axis=1), name, OPTIONS[name], value=False)
@@ -259,8 +285,8 @@ PARTS = (
     ("oracle's error", style.PALETTE["second"], "x"),
 )
 BOUND = "Bound on ‖∇F(w̄)‖ within r + R_w"
-ERRORS = 2.0  # standard errors on both sides
-FACTORS = (1 / 16, 1, 64)  # of the present dimension: between them, the noise is a power of it
+ERRORS = 2.0  # half the width of a band, in standard errors
+FACTORS = (1 / 16, 1, 64)  # multiples of the present dimension that are drawn: in between, the noise is a power of it
 
 
 AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
@@ -277,21 +303,22 @@ AT_EPOCHS = {  # headings and captions of diagnostics at a few epochs
         "0.",
     ),
 }
-STATIONARITY = {  # what is looked at, and the metric of its standard error
+STATIONARITY = {  # metric of how stationary a point is, and the metric that holds its standard error
     "stationarity_bound": "stationarity_error",
     "smoothed_gradient_norm": "smoothed_gradient_error",
 }
 
 
 def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """Standard deviation of the noise on each coordinate of g_t, for the steps t of one epoch; all epochs are alike.
+    """Draw the standard deviation of the noise on a coordinate of the gradient g_t against the steps t of an epoch, a
+    line per method; all epochs are alike.
 
-    Methods without epochs, and without privacy, are left out.
+    Methods without epochs, and those without privacy, are left out.
     """
     lines = []
     for label, plan in plans.items():
         if plan.private and "epoch_length" in plan.resolved:
-            noise = next(iter(plan.noise.values()))[: int(plan.resolved["epoch_length"])]
+            noise = _noise_scales(plan)[: int(plan.resolved["epoch_length"])]
             lines.append(Line(np.arange(1, len(noise) + 1), noise, label, styles[label], value=False))
     drawn = line_drawing(
         lines,
@@ -309,18 +336,24 @@ def noise_of_an_epoch(plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle])
 
 
 def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle]) -> Chart:
-    """The noise of a step, root mean square over the steps, against the number of parameters, all else as it is: of a
-    plan for each. A dot marks the present number."""
+    """Draw the noise scale of a step, root mean square over the steps, against the number of parameters d, a line per
+    private method, with all other settings as they are. A dot marks the present d.
+
+    Each point is that of the plan that the method would have with this d.
+    """
     lines, marks = [], []
     for arm in arms:
         plan = plans[arm.label]
         if not plan.private:
             continue
-        facts, sizes = ValueFacts.of(plan.facts), {max(1, round(plan.facts.d * factor)) for factor in FACTORS}
-        noise = {d: _noise(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget)) for d in sorted(sizes)}
+        facts = ValueFacts.of(plan.facts)
+        noise = {}  # by dimension
+        for d in sorted({max(1, round(facts.d * factor)) for factor in FACTORS}):
+            scales = _noise_scales(arm.algorithm.plan(replace(facts, d=d, start=()), plan.budget))
+            noise[d] = float(np.sqrt((scales**2).mean()))
         lines.append(Line(np.array([*noise]), np.array([*noise.values()]), arm.label, styles[arm.label], value=False))
-        now = f"{arm.label}, d = {facts.d:,}: {short(noise[facts.d])}"
-        marks.append(Mark(facts.d, noise[facts.d], now, styles[arm.label].color, symbol="circle"))
+        text = f"{arm.label}, d = {facts.d:,}: {short(noise[facts.d])}"
+        marks.append(Mark(facts.d, noise[facts.d], text, styles[arm.label].color, symbol="circle"))
     drawn = line_drawing(
         lines,
         Axes("Parameters d", "Noise of a step, σ", log_x=True, log_y=True),
@@ -329,23 +362,28 @@ def noise_by_dimension(arms: Sequence[Arm], plans: Mapping[str, Plan], styles: M
         if_empty="No method adds noise.",
         height=style.SMALL,
     )
-    words = (
+    caption = (
         "Noise on each coordinate of the gradient estimate (of DP-ZO: on the one slope), root mean square over the "
         "steps, if there were so many parameters and all else stayed. All privacy is charged at the first step, as "
         "every row is in one step only."
     )
     alt = "Noise of a step against the number of parameters, one line per method; a dot at the present number"
-    return Chart(drawn, "Noise and dimension", alt, f"{words} {SETTINGS_ONLY}")
+    return Chart(drawn, "Noise and dimension", alt, f"{caption} {SETTINGS_ONLY}")
 
 
-def _noise(plan: Plan) -> float:
-    return float(np.sqrt((next(iter(plan.noise.values())) ** 2).mean()))
+def _noise_scales(plan: Plan) -> np.ndarray:
+    """Return (K T,) the noise scale of every step; plans of this family have one kind of noise."""
+    (scales,) = plan.noise.values()
+    return scales
 
 
 def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu: float) -> Chart:
-    """μ of what the first t steps of an epoch release, (T,) per method: less than the whole where sums are
-    correlated."""
-    lines = [Line(np.arange(1, len(seen) + 1), seen, label, styles[label]) for label, seen in curves.items()]
+    """Draw the μ of what the first t steps of an epoch release against t, a line per method with epochs.
+
+    Where the noise of running sums is correlated, it is less than the μ of the whole run, `mu`.
+    curves : by label, (T,) μ after t = 1..T steps.
+    """
+    lines = [Line(np.arange(1, len(curve) + 1), curve, label, styles[label]) for label, curve in curves.items()]
     figure = line_figure(
         lines,
         Axes("Steps t of an epoch that were watched", "μ of what was released", from_zero=True, bound="upper"),
@@ -361,6 +399,7 @@ def watched(curves: Mapping[str, np.ndarray], styles: Mapping[str, ArmStyle], mu
     )
 
 
+# By name, a function from the μ and the δ of a guarantee to an ε for which (ε, δ)-DP follows.
 READINGS: Mapping[str, Callable[[float, float], float]] = {
     "exact": gdp_epsilon,
     "through zCDP": lambda mu, delta: zcdp_epsilon(mu**2 / 2, delta),
@@ -370,21 +409,25 @@ _DELTAS = np.geomspace(1e-10, 1e-2, 33)
 
 
 def readings(mu: float, delta: float) -> Chart:
-    """ε of μ-GDP against δ: exactly (Dong, Roth, Su 2019), through zCDP (Canonne, Kamath, Steinke 2020), and by the
-    formula that the paper takes, ε = μ²/2 + μ√(2 ln 1/δ) (Mironov 2017). The present δ is marked."""
-    looks = (
+    """Draw the ε of μ-Gaussian DP against δ, read in three ways; the present `delta` is marked.
+
+    They are the exact ε (Dong, Roth, Su 2019), that through zCDP (Canonne, Kamath, Steinke 2020), and the paper's
+    formula ε = μ²/2 + μ√(2 ln 1/δ) (Mironov 2017).
+    """
+    line_styles = (
         ArmStyle(style.PALETTE["private"], "solid"),
         ArmStyle(style.PALETTE["theory"], "dash"),
         ArmStyle(style.PALETTE["spent"], "dashdot"),
     )
-    lines = [
-        Line(_DELTAS, np.array([read(mu, one) for one in _DELTAS.tolist()]), name, look, value=False)
-        for (name, read), look in zip(READINGS.items(), looks, strict=True)
-    ]
+    lines = []
+    for (name, epsilon_of), line_style in zip(READINGS.items(), line_styles, strict=True):
+        epsilons = np.array([epsilon_of(mu, delta_on_axis) for delta_on_axis in _DELTAS.tolist()])
+        lines.append(Line(_DELTAS, epsilons, name, line_style, value=False))
     figure = line_figure(
         lines, Axes("δ", "ε", log_x=True, from_zero=True, bound="upper"), turns=[Turn(delta, f"δ = {short(delta)}")]
     )
-    figure.update_xaxes(tickvals=_DELTAS[::8], ticktext=[short(one) for one in _DELTAS[::8].tolist()])
+    ticks = _DELTAS[::8]
+    figure.update_xaxes(tickvals=ticks, ticktext=[short(tick) for tick in ticks.tolist()])
     return chart(
         figure,
         "ε of the whole run, read in three ways",
@@ -395,20 +438,24 @@ def readings(mu: float, delta: float) -> Chart:
 
 
 def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
-    """How long the noisy gradients of a run were, median over the runs, and thin how long their noise alone is by the
-    plan, √d σ_t; both at the recorded steps. Methods without privacy are left out.
+    """Draw the length of the noisy gradients g_t at the recorded steps t, median over the runs, a line per private
+    method with epochs; and thin the length of their noise alone by the plan, √d σ_t with the noise scale σ_t.
 
-    privacy : what may be published, for the caption.
+    privacy : sentence for the caption that says what of it may be published.
     """
     lines = []
-    for label in (label for label, lane in trace.lanes.items() if lane.private):
-        steps, values = trace.lanes[label].series("noisy_gradient_norm")
-        known = np.isfinite(values).all(axis=1) if len(values) else np.empty(0, dtype=bool)
-        if known.any():
-            steps, look = steps[known], styles[label]
-            lines.append(Line(steps, np.median(values[known], axis=1), label, look))
-            noise = math.sqrt(plans[label].facts.d) * next(iter(plans[label].noise.values()))[steps - 1]
-            lines.append(Line(steps, noise, f"{label}, noise alone", look, width=1.0, group=label, legend=False))
+    for label, arm_trace in trace.lanes.items():
+        if not arm_trace.private:
+            continue
+        steps, values = arm_trace.series("noisy_gradient_norm")
+        if not len(values):
+            continue
+        has_gradient = np.isfinite(values).all(axis=1)  # the start has none
+        if has_gradient.any():
+            steps, line_style = steps[has_gradient], styles[label]
+            lines.append(Line(steps, np.median(values[has_gradient], axis=1), label, line_style))
+            noise = math.sqrt(plans[label].facts.d) * _noise_scales(plans[label])[steps - 1]
+            lines.append(Line(steps, noise, f"{label}, noise alone", line_style, width=1.0, group=label, legend=False))
     figure = line_figure(
         lines, Axes("Step t", "Length of g_t; thin: of its noise", log_y=True), if_empty="No method with epochs."
     )
@@ -424,8 +471,10 @@ def norms(trace: Trace, plans: Mapping[str, Plan], styles: Mapping[str, ArmStyle
 
 
 def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequence[str] = ()) -> Chart:
-    """The three parts of each method's bound, stacked; from the line at L on a bound says nothing. without : the
-    methods that have none."""
+    """Draw the three parts of each method's bound as stacked bars, and a line at L, from which on a bound says nothing.
+
+    bounds : by label. without : labels of the methods that have none.
+    """
     guess = f" {texts.GUESS}" * (bool(bounds) and facts.guessed)
     left_out = f" Without a bound: {', '.join(without)}." if without else ""
     figure = _stacked(bounds, facts.lipschitz, texts.rests_on(facts.guessed))
@@ -441,15 +490,18 @@ def bound_parts(bounds: Mapping[str, Bound], facts: ValueFacts, without: Sequenc
 
 
 def _stacked(bounds: Mapping[str, Bound], lipschitz: float, condition: str) -> go.Figure:
-    """condition : what bounds rest on, to be said behind their name."""
+    """Draw the three parts of each bound as stacked bars, a bar per method, with a line at L = `lipschitz`.
+
+    condition : words that follow the name of the axis, under which the bounds hold.
+    """
     if not bounds:
         empty = "No bound is known for these methods and this function."
         return line_figure([], Axes(BOUND, ""), if_empty=empty)
     names = list(bounds)[::-1]  # the first on top
-    each = [(one.travel, one.regret, one.oracle) for one in (bounds[name] for name in names)]
-    traces = [_bars(names, np.array([parts[i] for parts in each]), *look) for i, look in enumerate(PARTS)]
+    parts = np.array([(bounds[name].travel, bounds[name].regret, bounds[name].oracle) for name in names])
+    traces = [_bars(names, values, *appearance) for values, appearance in zip(parts.T, PARTS, strict=True)]
     totals = [f"{name} {short_up(bounds[name].total)}" for name in bounds]
-    pairs = [", ".join(totals[at : at + 2]) for at in range(0, len(totals), 2)]  # one line each, on a phone, too
+    pairs = [", ".join(totals[i : i + 2]) for i in range(0, len(totals), 2)]  # each fits on a line, on a phone, too
     notes = [f"in all: {pairs[0]}", *pairs[1:], f"beyond the line at L = {short(lipschitz)} a bound says nothing"]
     frame = style.layout(Axes(f"{BOUND}{condition}", ""), notes=notes, legend_entries=len(PARTS))
     frame["xaxis"] |= {"rangemode": "tozero"}
@@ -459,11 +511,12 @@ def _stacked(bounds: Mapping[str, Bound], lipschitz: float, condition: str) -> g
 
 
 def nothing(why: str) -> go.Figure:
-    """A figure that says why there is none."""
+    """Return an empty figure with a sentence that says why there is nothing to draw."""
     return line_figure([], Axes("", ""), if_empty=why)
 
 
 def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: str) -> dict[str, Any]:
+    """Return the trace of one part, `word`, of all bars: the values (k,) of this part for k methods by name."""
     return {
         "type": "bar",
         "orientation": "h",
@@ -476,16 +529,22 @@ def _bars(names: list[str], values: np.ndarray, word: str, color: str, pattern: 
 
 
 def stationarity(trace: Trace, metric: str, styles: Mapping[str, ArmStyle], privacy: str) -> Chart:
-    """How stationary the averages of epochs are, where that was looked at: a metric, median over the runs, with a band
-    of two of its standard errors, which another metric holds; median over the runs, too. Reads the raw data.
-    privacy : that it does, for the caption."""
+    """Draw how stationary the averages of epochs are at the few epochs where that was computed, a line per method; it
+    reads the raw data.
+
+    The line is the median of `metric` over the runs, with a band of two standard errors, the median over the runs of
+    the metric that holds them.
+
+    metric : a key of STATIONARITY. privacy : sentence for the caption that says that this is not private.
+    """
     lines = []
-    for label in trace.lanes:
-        steps, values = trace.lanes[label].series(metric)
+    for label, arm_trace in trace.lanes.items():
+        steps, values = arm_trace.series(metric)
         if len(values):
             middle = np.median(values, axis=1)
-            beside = ERRORS * np.median(trace.lanes[label].series(STATIONARITY[metric])[1], axis=1)
-            lines.append(Line(steps, middle, label, styles[label], middle - beside, middle + beside))
+            _, standard_errors = arm_trace.series(STATIONARITY[metric])
+            half_width = ERRORS * np.median(standard_errors, axis=1)
+            lines.append(Line(steps, middle, label, styles[label], middle - half_width, middle + half_width))
     title = trace.metrics[metric].label if metric in trace.metrics else metric
     figure = line_figure(
         lines,
@@ -514,12 +573,13 @@ SUMS: dict[theory.Sums, tuple[str, ArmStyle]] = {
     "optimal": ("Optimal", ArmStyle(style.PALETTE["private"], "solid")),
 }
 NAIVE = ("Naive, same rows", ArmStyle(style.PALETTE["second"], "longdash"))
-_LONG = 32  # steps; from here on t is on a log axis
-_OWN = 4.0  # pixels, width of the plan's own line
+_LONG = 32  # number of steps of an epoch from which on t is on a log axis
+_OWN = 4.0  # width of the line of the method's own sums, in pixels
 
 
 def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> Chart:
-    """The noise in the running sums of an epoch, for every way to add up; or why the method has no plan."""
+    """Draw the noise in the running sums of an epoch, for every kind of sums, or write the reason why the method has no
+    plan: with the facts of the problem and the budget."""
     try:
         figure = _noise_of_sums(method, facts, budget)
     except UserError as error:
@@ -535,23 +595,25 @@ def running_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: 
 
 
 def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget: Budget) -> go.Figure:
-    """Standard deviation of the noise in the estimate of step t of an epoch, per coordinate, for every way to add up
-    changes, all with the rows, directions and clips of this method; its own is drawn wide. And what estimating afresh
-    at every step costs with the same rows.
+    """Draw the standard deviation of the noise in the gradient of step t of an epoch, per coordinate, against t.
 
-    UserError where the method has no plan. About 3 ms for T = 16; the dense factorisations are kept.
+    There is a line for every kind of running sums, with the rows, directions and clips of this method; its own is drawn
+    wide. One more line is for estimating the gradient afresh in each step, from the same rows.
+
+    Raises UserError where the method has no plan. It takes about 3 ms for T = 16; the factorisations are cached.
     """
     layout, mu = method.layout(facts), planning.total_mu(budget, facts)
     steps = np.arange(1, layout.length + 1)
     changes = method.changes(facts, layout)[: layout.length]
     lines = []
-    for sums, (name, look) in SUMS.items():
-        added = method.epoch_sums(facts, layout, sums)
-        deviations = theory.charged(sums, added, changes) * added.row_norms / mu
-        own = sums == method.sums
-        lines.append(Line(steps, deviations, name, look, width=_OWN if own else 1.5))
-    fresh = method.afresh().epoch_noise(facts, method.afresh().layout(facts))[0] / mu
-    lines.append(Line(steps, np.full(layout.length, fresh), NAIVE[0], NAIVE[1], width=1.5))
+    for sums, (name, line_style) in SUMS.items():
+        factors = method.epoch_sums(facts, layout, sums)
+        deviations = theory.charged(sums, factors, changes) * factors.row_norms / mu
+        lines.append(Line(steps, deviations, name, line_style, width=_OWN if sums == method.sums else 1.5))
+    naive = method.afresh()
+    naive_noise, _ = naive.epoch_noise(facts, naive.layout(facts))  # at μ = 1
+    naive_name, naive_style = NAIVE
+    lines.append(Line(steps, np.full(layout.length, naive_noise / mu), naive_name, naive_style, width=1.5))
     return line_figure(
         lines if mu < math.inf else [],
         Axes("Step t of an epoch", "Noise in the estimate, std", log_x=layout.length >= _LONG, log_y=True),
@@ -561,8 +623,9 @@ def _noise_of_sums(method: algorithms.VarianceReduced, facts: ValueFacts, budget
 
 
 @dataclass(frozen=True)
-class _Look:
-    """Of a kind of nodes: name, colour, marker. Colour is never alone."""
+class _NodeStyle:
+    """Appearance of a kind of nodes in the tree: its name in the legend, and its marker, which differs not only in
+    colour."""
 
     name: str
     color: str
@@ -570,47 +633,61 @@ class _Look:
     size: int
 
 
-_OTHER = _Look("other nodes", style.GREY, "triangle-up", 1)
-_ENTERED = _Look("the row enters", style.PALETTE["private"], "circle", 8)
-_SUMMED = _Look("summed for step t", style.PALETTE["spent"], "diamond", 9)
-_BOTH = _Look("both", style.PALETTE["second"], "square", 10)
+_OTHER = _NodeStyle("other nodes", style.GREY, "triangle-up", 1)
+_ENTERED = _NodeStyle("the row enters", style.PALETTE["private"], "circle", 8)
+_SUMMED = _NodeStyle("summed for step t", style.PALETTE["spent"], "diamond", 9)
+_BOTH = _NodeStyle("both", style.PALETTE["second"], "square", 10)
 
 
 def nodes_of(leaf: int, length: int) -> tuple[tuple[int, int], ...]:
-    """The nodes (first, last) of an epoch's tree that a row in this leaf (step, from 1) enters, the shortest first: at
-    most ⌊log₂ T⌋ + 1. Right children are never released and do not count."""
-    found, size = [], 1
+    """Return the nodes of the binary tree of an epoch that a row of one step enters, the shortest first.
+
+    A node sums the estimates of the steps from `first` to `last`, both from 1, a block of 2^j steps; it is returned as
+    (first, last). There are at most ⌊log₂ T⌋ + 1. Right children of other nodes are never released and do not count.
+
+    leaf : the step, from 1, in whose batch the row is. length : T, the steps of the epoch.
+    """
+    nodes, size = [], 1
     while size <= length:
         first = (leaf - 1) // size * size + 1
-        if (first - 1) // size % 2 == 0 and first + size - 1 <= length:
-            found.append((first, first + size - 1))
+        last = first + size - 1
+        is_left_child = (first - 1) // size % 2 == 0
+        if is_left_child and last <= length:
+            nodes.append((first, last))
         size *= 2
-    return tuple(found)
+    return tuple(nodes)
 
 
 def tree(layout: Layout, row: int, step: int) -> Chart:
-    """The binary tree of one epoch of T steps: a bar for each released node, over the steps whose changes it sums. What
-    one row enters lights up, and what is summed for the estimate of step t; if the row counts there, one node is both.
+    """Draw the binary tree of the running sums of an epoch of T steps: a bar for each released node, over the steps
+    whose estimates it sums.
 
-    row : its place in the public order of a run, from 1; epochs and batches take rows in that order. step : t, to T.
+    The nodes that one row enters stand out, and those that are summed for the gradient of step t. If the row counts in
+    that gradient, exactly one node is both.
+
+    row : its place, from 1, in the public order in which batches take rows. step : t, from 1 to T.
     """
-    length, found = layout.length, layout.found(row)
-    epoch, leaf = found or (0, 0)
-    entered, summed = set(nodes_of(leaf, length) if found else ()), set(tree_nodes(step))
-    every = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}
+    length, position = layout.length, layout.step_of_row(row)
+    entered, summed = set[tuple[int, int]](), set(tree_nodes(step))
+    released = {(last - (last & -last) + 1, last) for last in range(1, length + 1)}  # one node ends at each step
+    if position is None:
+        notes = [f"row {row:,} is not used"]
+    else:
+        epoch, leaf = position
+        entered = set(nodes_of(leaf, length))
+        notes = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}"]
+        if layout.follows:
+            notes.append("where batches have their mean size; a run draws theirs")
+        entries = f"{len(entered)} of {_nodes_in_words(len(released))}, at most {length.bit_length()}"
+        notes.append(f"it enters {entries}")
+    notes.append(f"step {step:,} sums {_nodes_in_words(len(summed))}")
     kinds = (
-        (_OTHER, every - entered - summed),
+        (_OTHER, released - entered - summed),
         (_ENTERED, entered - summed),
         (_SUMMED, summed - entered),
         (_BOTH, entered & summed),
     )
-    traces = [_nodes(look, sorted(nodes)) for look, nodes in kinds if nodes]
-    notes = [f"row {row:,} is not used", f"step {step:,} sums {_nodes_in_words(len(summed))}"]
-    if found:
-        entries = f"{len(entered)} of {_nodes_in_words(len(every))}, at most {length.bit_length()}"
-        notes[:1] = [f"row {row:,} is in step {leaf:,} of epoch {epoch:,}", f"it enters {entries}"]
-        if layout.follows:
-            notes.insert(1, "where batches have their mean size; a run draws theirs")
+    traces = [_nodes(node_style, sorted(nodes)) for node_style, nodes in kinds if nodes]
     frame = style.layout(
         Axes("Step of the epoch", "Steps in a node", log_y=True),
         notes=notes,
@@ -623,9 +700,14 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
     frame["yaxis"] |= {"range": [-0.2, 1.15 * math.log10(sizes[-1]) + 0.3]}
     frame["xaxis"] |= {"range": [0.4, length + 0.6]}
     frame["legend"] = frame["legend"] | {"itemsizing": "constant"}
-    labels, shapes = turned([*([Turn(leaf, "row")] if found else []), Turn(step + 0.5, f"t = {step:,}")])
-    for text in labels:  # that of a line far to the right stands on its left
-        text |= {"xanchor": "right", "xshift": -3} if text["x"] > 0.8 * length else {}
+    turns = [Turn(step + 0.5, f"t = {step:,}")]
+    if position is not None:
+        _, leaf = position
+        turns.insert(0, Turn(leaf, "row"))
+    labels, shapes = turned(turns)
+    for label in labels:  # the label of a line far to the right goes to its left
+        if label["x"] > 0.8 * length:
+            label |= {"xanchor": "right", "xshift": -3}
     frame["annotations"] += labels
     frame["shapes"] += shapes
     return chart(
@@ -638,23 +720,31 @@ def tree(layout: Layout, row: int, step: int) -> Chart:
 
 
 def _nodes_in_words(count: int) -> str:
+    """Return "1 node", "2 nodes", …"""
     return f"{count:,} node{'s' if count != 1 else ''}"
 
 
-def _nodes(look: _Look, nodes: list[tuple[int, int]]) -> dict[str, Any]:
-    """Markers in the middle of nodes, and bars over their steps."""
+def _nodes(node_style: _NodeStyle, nodes: list[tuple[int, int]]) -> dict[str, Any]:
+    """Return the trace of nodes (first, last) of one kind: a marker in the middle of each, and a bar over its steps, at
+    the height of their number."""
     ends = np.array(nodes, dtype=float)
     sizes = ends[:, 1] - ends[:, 0] + 1
-    bar = {"type": "data", "array": (sizes / 2).astype(np.float32), "color": look.color, "thickness": 7, "width": 0}
+    bar = {
+        "type": "data",
+        "array": (sizes / 2).astype(np.float32),
+        "color": node_style.color,
+        "thickness": 7,
+        "width": 0,
+    }
     return {
         "type": "scatter",
         "mode": "markers",
-        "name": look.name,
+        "name": node_style.name,
         "x": ends.mean(axis=1).astype(np.float32),
         "y": sizes.astype(np.int32),
         "error_x": bar,
-        "marker": {"color": look.color, "symbol": look.symbol, "size": look.size},
-        "opacity": 0.35 if look is _OTHER else 1.0,
+        "marker": {"color": node_style.color, "symbol": node_style.symbol, "size": node_style.size},
+        "opacity": 0.35 if node_style is _OTHER else 1.0,
         "text": [f"steps {first:,} to {last:,}" if last > first else f"step {first:,}" for first, last in nodes],
-        "hovertemplate": f"%{{text}}: {look.name}<extra></extra>",
+        "hovertemplate": f"%{{text}}: {node_style.name}<extra></extra>",
     }

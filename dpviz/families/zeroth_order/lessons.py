@@ -1,4 +1,8 @@
-"""A lesson with black boxes: more directions per row make the noise of an estimated gradient smaller."""
+"""A lesson with black boxes: more directions per row make the noise of an estimated gradient smaller.
+
+A lesson runs an experiment twice, before and after one setting changes. Its texts are in lessons.toml; the keys of the
+numbers here are those between braces in these texts.
+"""
 
 from dpviz.families.zeroth_order.presets import FRESH
 from dpviz.lessons.lesson import Ends, Numbers, Side, load
@@ -6,14 +10,14 @@ from dpviz.numbers import short
 
 
 def _directions(before: Side, after: Side) -> Numbers:
-    """Return the directions per row on both sides, the dimension, and the ratio of the noise scales."""
-    plan, other = before.plan, after.plan
-    few, many = (int(side.resolved["directions"]) for side in (plan, other))
+    """Return the numbers that the lesson's text names: the directions per row before and after the change, the number
+    of unknowns d, and the factor by which the noise scale falls."""
+    plan_before, plan_after = before.plan, after.plan
     return {
-        "few": few,
-        "many": many,
-        "unknowns": plan.facts.d,
-        "quieter": short(float(plan.noise["gradient"][0] / other.noise["gradient"][0]), 2),
+        "few": int(plan_before.resolved["directions"]),
+        "many": int(plan_after.resolved["directions"]),
+        "unknowns": plan_before.facts.d,
+        "quieter": short(float(plan_before.noise["gradient"][0] / plan_after.noise["gradient"][0]), 2),
     }
 
 

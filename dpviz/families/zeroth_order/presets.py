@@ -14,7 +14,7 @@ PUBLISHED, PAPER, IMPROVED, NAIVE, FRESH = "Published", "Published noise", "Impr
 DIRECTIONAL, DERIVATIVES = "DP-ZO", "DP-SGD"
 METHODS: Mapping[str, AnyAlgorithm] = preset.methods(__package__)
 DEFAULT_METHODS = (PUBLISHED, IMPROVED, NAIVE, FRESH)
-# The settings that the name of a method says.
+# Settings that follow from the name of a method.
 BY_NAME = ("directions", "directions_per_row", "sums", "descent_steps", "relative_step_size")
 REFERENCE = "Published, no privacy"
 REPLICATES = 5  # at first: a run takes half a million values in each
@@ -29,23 +29,23 @@ def arms(labels: Sequence[str], *, references: bool = False, **settings: Any) ->
     return preset.arms(private, {REFERENCE: METHODS[PUBLISHED].adopting(settings)} if references else {})
 
 
-def label_of(option: advice.Way) -> str:
-    """Return the label of the method for an option of the advice."""
-    if option.sums is None:
-        return FRESH if option.kind == "orthonormal" else NAIVE
-    return IMPROVED if option.kind == "orthonormal" else PUBLISHED
+def label_of(way: advice.Way) -> str:
+    """Return the label of the method of this page for a way to estimate gradients that the advice recommends."""
+    if way.sums is None:  # the naive oracle
+        return FRESH if way.kind == "orthonormal" else NAIVE
+    return IMPROVED if way.kind == "orthonormal" else PUBLISHED
 
 
 def _numbers(name: str) -> str:
-    """Return a sentence on the results of a preset's runs; empty if they have not been measured."""
-    medians = dict(advice.table()["presets"].get(name, {}))
+    """Return sentences on the results of a preset's runs, from the table of measured runs; "" if it has none."""
+    medians = dict(advice.table()["presets"].get(name, {}))  # by the label of each method, and that of the start
     if not medians:
         return ""
     start = medians.pop("start")
-    told = ", ".join(f"{label} {short(value, 2)}" for label, value in medians.items())
+    results = ", ".join(f"{label} {short(value, 2)}" for label, value in medians.items())
     return (
         f"Not in the paper, which has no experiments. Median objective of the last epoch, {advice.PRESET_RUNS} "
-        f"runs: {told}. All start at {short(start, 2)}."
+        f"runs: {results}. All start at {short(start, 2)}."
     )
 
 

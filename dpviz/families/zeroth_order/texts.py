@@ -1,4 +1,7 @@
-"""What the page says about the family: names of methods, what is assumed, and where tool and paper differ."""
+"""Sentences of the family's page: names of methods, assumptions, and differences between tool and paper.
+
+Texts without numbers are in texts.toml; `phrase` fills the values in braces into one of its phrases.
+"""
 
 from dpviz import resources
 from dpviz.numbers import short, short_up
@@ -13,23 +16,27 @@ MEASURED_ELSEWHERE = f"{TEXTS['MEASURED']} {TEXTS['ELSEWHERE']}"
 
 
 def rests_on(guessed: bool) -> str:
-    """What bounds rest on, to be said behind their name."""
+    """Return the condition under which bounds hold, to follow their name; "" if the gap F* is not guessed."""
     return " if F* holds" * guessed
 
 
 def constants(exact: bool, missing: str = "", guessed: bool = False) -> str:
-    """What L and the gap are, and what became of missing values.
+    """Return sentences on the Lipschitz constant L, on the gap F* = F(x₀) - inf F, and on missing values.
 
-    exact : whether L holds for every row. missing : "fill" or "drop", of an upload. guessed : whether the gap is less
-    than what holds for every data set.
+    exact : True if L holds for every row. missing : treatment of missing values in an upload, "fill" or "drop"; "" if
+    there are none. guessed : True if the gap is set below the value that holds for every data set.
     """
-    held = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
-    said = f"L {held}. The gap F* is for the bounds only.{f' {GUESS}' * guessed}"
-    return f"{said} {phrase(f'missing_{missing}')}" if missing else said
+    claim = "holds for every row, whatever it is" if exact else "is no promise here: differences beyond it are clipped"
+    sentences = f"L {claim}. The gap F* is for the bounds only.{f' {GUESS}' * guessed}"
+    return f"{sentences} {phrase(f'missing_{missing}')}" if missing else sentences
 
 
 def clipped(share: float, mass: float, label: str) -> str:
-    """How often, and how much, differences of values were clipped where a run ended."""
+    """Return a sentence on the clipping of differences of values at the end of the runs of the method `label`.
+
+    share : of the differences that are beyond the clip, in [0, 1]. mass : share of the sum of their sizes that the clip
+    takes away.
+    """
     if not share:
         return "no difference of values over 2r at the end of any run: L holds there."
     return (
@@ -39,5 +46,5 @@ def clipped(share: float, mass: float, label: str) -> str:
 
 
 def renyi(mu: float) -> str:
-    """The guarantee of a run as the paper states it."""
+    """Return the guarantee of a run with μ-Gaussian DP as the paper states it, as a Rényi divergence."""
     return phrase("renyi", mu=short_up(mu, 4), rho=short_up(mu**2 / 2))

@@ -1,7 +1,14 @@
 """Formulas that need no run: variances of estimates, noise of running sums, bounds on stationarity, rates.
 
 Notation: d parameters, L Lipschitz constant, r smoothing radius, K epochs of T steps, D the longest move, m directions
-per row, μ the budget, B₁ and B₂ rows of the first and of every later step of an epoch.
+per row, μ the budget, B₁ and B₂ rows of the first and of every later step of an epoch. F is the mean of a row's
+function f. Its smoothed version at x is the mean of F over the ball of radius r around x; estimates are of its
+gradient.
+
+The naive oracle estimates a gradient afresh in each step. The variance-reduced one estimates it in the first step of an
+epoch and then its changes, and releases their running sums with correlated noise: the sums of the estimates y are A y =
+B C y, with A, B, C lower-triangular; noise of scale σ is added to C y, so that sum t has the noise variance σ² times
+the squared norm of row t of B. The estimate of a step, a leaf of these sums, enters through a column of C.
 """
 
 import math
@@ -17,23 +24,26 @@ from dpviz.privacy.optimal_sums import optimal_mean
 from dpviz.problems.values.value_problem import Kind, spread
 
 Sums = Literal["published", "tree", "square_root", "normalised", "optimal", "honaker", "independent"]
-OPTIMAL_LIVE = 512  # steps, 20 ms; above, the normalised square root is within 3 % of the optimum and takes no time
-_PER_OCTAVE = 32  # sensitivities of the first leaf for which optimal sums are computed
-# ‖w_t - w_{t-1}‖ is at most D c, c = 1 - s + s', s and s' uniform. Here are the largest c and E c²; where batches have
-# B₂ c rows, c/(B₂ c) and c²/(B₂ c) count instead, hence 1 and E c = 1.
+# Largest number of steps for which the optimal sums are computed, which takes 20 ms; for more steps the normalised
+# square root, which takes no time, is within 3 % of the optimum.
+OPTIMAL_LIVE = 512
+_PER_OCTAVE = 32  # number of sensitivities of the first leaf, per factor of two, for which optimal sums are computed
+# Two points w of successive steps are at most D c apart, c = 1 - s + s', with s and s' uniform in [0, 1]. Here are the
+# largest c and E c². Where batches follow the moves they have B₂ c rows, so c/(B₂ c) and c²/(B₂ c) count: 1 and E c =
+# 1.
 _APART, _APART_FOLLOWED = (2.0, 7 / 6), (1.0, 1.0)
 
 # ------------------------------------------------------------------------------------------------------------ smoothing
 
 
 def smoothness_factor(d: int) -> float:
-    """Return κ_d: the smoothed function has a gradient with Lipschitz constant κ_d L/r. At most √d, about √(2d/π);
-    exact."""
+    """Return κ_d, exactly: the gradient of the smoothed function has the Lipschitz constant κ_d L/r. It is at most √d,
+    and about √(2d/π)."""
     return float(2 / math.sqrt(math.pi) * math.exp(gammaln(d / 2 + 1) - gammaln((d + 1) / 2)))
 
 
 def smoothing_bias(d: int, lipschitz: float, radius: float) -> float:
-    """Return rL d/(d+1), the largest difference between the smoothed function and the function."""
+    """Return r L d/(d+1), the largest difference between the smoothed function and the function itself."""
     return radius * lipschitz * d / (d + 1)
 
 
@@ -41,35 +51,44 @@ def smoothing_bias(d: int, lipschitz: float, radius: float) -> float:
 
 
 def single_moment(d: int, lipschitz: float) -> float:
-    """Return E_a, the largest second moment of (d/2r)(f(x + ru) - f(x - ru)); by Poincaré's inequality on the
-    sphere."""
+    """Return an upper bound E_a on the mean square of (d/2r)(f(x + ru) - f(x - ru)), the slope estimate along one
+    random direction u, by Poincaré's inequality on the sphere."""
     return lipschitz**2 * (d**2 / (d - 1) if d > 1 else 1.0)
 
 
 def slope_variance(kind: Kind, count: int, d: int, lipschitz: float) -> float:
-    """Return an upper bound on the variance of one row's estimate of a gradient from m directions (Lemma 3.1).
+    """Return an upper bound on the variance of one row's estimate of a gradient from m = `count` directions (Lemma
+    3.1).
 
-    count : m.
+    Products of different directions contribute only if these are independent ("iid"); orthonormal ones have none.
     """
-    cross = lipschitz**2 * (1 - 1 / count) if kind == "iid" else 0.0
-    return single_moment(d, lipschitz) / count + cross
+    cross_terms = lipschitz**2 * (1 - 1 / count) if kind == "iid" else 0.0
+    return single_moment(d, lipschitz) / count + cross_terms
 
 
 def change_variance(kind: Kind, count: int, d: int, lipschitz: float, radius: float) -> float:
-    """Return an upper bound on the variance of one row's estimate of a change of the gradient (Lemma 3.2), per squared
-    distance of the two points."""
-    cross = smoothness_factor(d) ** 2 * (1 - 1 / count) if kind == "iid" else 0.0
-    return (lipschitz / radius) ** 2 * (d**2 / count + cross)
+    """Return an upper bound on the variance of one row's estimate of a change of the gradient between two points from m
+    = `count` directions (Lemma 3.2), divided by the squared distance of the points."""
+    cross_terms = smoothness_factor(d) ** 2 * (1 - 1 / count) if kind == "iid" else 0.0
+    return (lipschitz / radius) ** 2 * (d**2 / count + cross_terms)
 
 
 def slope_sensitivity(kind: Kind, count: int, d: int, clip: float, radius: float) -> float:
-    """Return B times the sensitivity of the estimate of a gradient on B rows, with differences clipped at `clip`."""
+    """Return B times the sensitivity of the estimate of a gradient on B rows, where differences f(x + ru) - f(x - ru)
+    are clipped at the size `clip`.
+
+    A row contributes (1/m) Σ_j (d/2r) h_j u_j with |h_j| ≤ clip, whose length is at most (d/2r) clip ς, ς = `spread`;
+    replacing it can change that by twice as much.
+    """
     return d / radius * clip * spread(kind, count)
 
 
 def change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float) -> Any:
-    """Return B times the sensitivity of the estimate of a change of the gradient on B rows, with differences clipped at
-    `clip`."""
+    """Return B times the sensitivity of the estimate of a change of the gradient on B rows, where differences f(x + ru)
+    - f(y + ru) of values at the two points are clipped at the size `clip`, a number or an array.
+
+    A row contributes (1/m) Σ_j (d/r) h_j u_j with |h_j| ≤ clip; otherwise as for `slope_sensitivity`.
+    """
     return 2 * d / radius * clip * spread(kind, count)
 
 
@@ -77,13 +96,17 @@ def change_sensitivity(kind: Kind, count: int, d: int, clip: Any, radius: float)
 
 
 def path_radius(length: int, move: float, fresh_start: bool = True) -> float:
-    """Return R_w = D (T-1)(T+2)/2T, the largest distance of a point of an epoch from the epoch's average; D/T less if
-    the epoch begins at rest. Attained."""
+    """Return R_w, the largest distance of a point of an epoch from the average of the epoch's points, which is
+    attained: D (T-1)(T+2)/2T, or D/T less if the epoch begins at rest.
+
+    length : T. move : D. fresh_start : True if the epoch begins at rest.
+    """
     return move * ((length - 1) * (length + 2) / (2 * length) - fresh_start / length)
 
 
 def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> float:
-    """Return the largest distance of a run from its start; with a fresh start the first step of every epoch stays."""
+    """Return the largest distance that a run of K = `epochs` epochs of T = `length` steps can get from its start, with
+    moves of at most D = `move`. With a fresh start the first step of every epoch does not move."""
     return epochs * (length - 1 if fresh_start else length) * move
 
 
@@ -91,15 +114,16 @@ def reach(length: int, epochs: int, move: float, fresh_start: bool = True) -> fl
 
 
 def factorisation(sums: Sums, length: int, first: float = 1.0) -> matrix_factorisation.Factorisation:
-    """Return the running sums of an epoch.
+    """Return the factorisation A = B C of the running sums of an epoch of T = `length` steps, for a kind of sums.
 
-    first : sensitivity of the first leaf relative to the others', on which the optimal sums depend. It is rounded, by
-    2 % at most, so that few have to be computed; and up, because sums made for a larger first leaf cost at most 2 %,
-    while a leaf larger than they are made for costs noise in every step.
+    first : sensitivity of the first leaf divided by that of a later one, on which the optimal sums depend. It is
+        rounded, by 2 % at most, so that few have to be computed. It is rounded up, because sums made for a larger first
+        leaf cost at most 2 %, while a leaf larger than they are made for costs noise in every step.
     """
     if sums == "optimal" and length <= OPTIMAL_LIVE:
-        is_positive = 0 < first < math.inf
-        ratio = 2 ** (math.ceil(_PER_OCTAVE * math.log2(first)) / _PER_OCTAVE) if is_positive else 1.0
+        ratio = 1.0
+        if 0 < first < math.inf:
+            ratio = 2 ** (math.ceil(_PER_OCTAVE * math.log2(first)) / _PER_OCTAVE)
         return optimal_mean(length, ratio)
     constructors = {
         "published": matrix_factorisation.binary_tree,
@@ -114,10 +138,12 @@ def factorisation(sums: Sums, length: int, first: float = 1.0) -> matrix_factori
 
 
 def charged(sums: Sums, factors: matrix_factorisation.Factorisation, changes: np.ndarray | float = 1.0) -> float:
-    """Return μ σ, the sensitivity that the noise of running sums is made for.
+    """Return the sensitivity that the noise of running sums is made for: its scale is σ = sensitivity/μ.
 
-    It is the exact one; as published √(⌈log₂ T⌉ + 1) times the largest change of a leaf, which is larger than the exact
-    one unless T is a power of two. changes : (T,) of the leaves.
+    It is the exact sensitivity of all released sums. For the published sums it is √(⌈log₂ T⌉ + 1) times the largest
+    sensitivity of a leaf, which is more than the exact one unless T is a power of two.
+
+    factors : of these sums. changes : sensitivities of the leaves, (T,) or the same for all.
     """
     if sums == "published":
         return math.sqrt(math.ceil(math.log2(factors.length)) + 1) * float(np.max(changes))
@@ -126,16 +152,20 @@ def charged(sums: Sums, factors: matrix_factorisation.Factorisation, changes: np
 
 @lru_cache(maxsize=1024)
 def mean_variance(sums: Sums, length: int) -> float:
-    """Return ν_T, the variance of the noise on a prefix, mean over the T steps, per coordinate, for sensitivity 1 and
-    μ = 1."""
-    first, later, rows = leaf_norms(sums, length)
-    return max(first, later) ** 2 * rows
+    """Return ν_T, the noise variance of a running sum per coordinate, mean over the T = `length` steps of an epoch, if
+    every leaf has the sensitivity 1 and μ = 1."""
+    first_norm, later_norm, mean_square = leaf_norms(sums, length)
+    return max(first_norm, later_norm) ** 2 * mean_square
 
 
 @lru_cache(maxsize=1024)
 def leaf_norms(sums: Sums, length: int) -> tuple[float, float, float]:
-    """Return the sensitivity of the sums per unit change of the first leaf, the largest one per unit change of a later
-    leaf, and the mean square of the noise on a prefix for σ = 1."""
+    """Return three numbers that give the noise of the running sums of an epoch of T = `length` steps.
+
+    They are the sensitivity of all sums per unit of change in the first leaf, the largest one per unit of change in a
+    later leaf, and the noise variance of a sum for σ = 1, mean over the steps. With leaves of the sensitivities s₁ and
+    s the mean noise variance is (max(first s₁, later s)/μ)² times the third.
+    """
     factors = factorisation(sums, length)
     norms = factors.column_norms if sums != "published" else np.full(length, charged(sums, factors))
     return float(norms[0]), float(norms[1:].max()), float((factors.row_norms**2).mean())
@@ -143,20 +173,23 @@ def leaf_norms(sums: Sums, length: int) -> tuple[float, float, float]:
 
 @lru_cache(maxsize=1024)
 def epoch_norm(factors: matrix_factorisation.Factorisation) -> float:
-    """Return ‖1ᵀB‖/T, the exact standard deviation of the mean over an epoch of the noise on its prefixes, for
-    σ = 1."""
+    """Return ‖1ᵀB‖/T: the exact standard deviation, per coordinate for σ = 1, of the mean over an epoch of the noise on
+    its T running sums."""
     return float(np.linalg.norm(factors.decoder().sum(axis=0)) / factors.length)
 
 
 def noise_ratios(sums: Sums, length: int, follows: bool = False) -> tuple[float, float]:
-    """Return the noise of the running sums over that of the naive oracle at equal rows and directions, D = r/T, equal
-    leaves: in a step (root mean square), and in the mean over an epoch.
+    """Return two ratios of the noise of running sums to that of the naive oracle: in the gradient of a step, root mean
+    square over the steps, and in the mean of the gradients of an epoch.
 
-    Exact: 4 √ν_T/T and 4 ω_T/√T, ω_T = ‖C‖ ‖1ᵀB‖/T; half of that if batches follow the moves.
+    Both oracles have the same rows and directions, D = r/T, and all leaves have the same sensitivity. The ratios are
+    exact: 4 √ν_T/T and 4 ω_T/√T, with ν_T = `mean_variance` and ω_T = ‖C‖ ‖1ᵀB‖/T, where ‖C‖ is the largest norm of a
+    column; half of that if batches follow the moves.
     """
     factor, factors = (2 if follows else 4), factorisation(sums, length)
+    step = factor * math.sqrt(mean_variance(sums, length)) / length
     epoch = factor * charged(sums, factors) * epoch_norm(factors) / math.sqrt(length)
-    return factor * math.sqrt(mean_variance(sums, length)) / length, epoch
+    return step, epoch
 
 
 # --------------------------------------------------------------------------------------------------------------- bounds
@@ -166,8 +199,10 @@ def noise_ratios(sums: Sums, length: int, follows: bool = False) -> tuple[float,
 class Setting:
     """Constants on which a bound depends.
 
-    gap : bound on F(x₀) - inf F. kind, count : the directions of a row. follows : True if batches of the variance-
-    reduced oracle follow the moves. value_range : largest difference of two values of a row.
+    n : rows. d : parameters. lipschitz : L. radius : r. gap : bound on F(x₀) - inf F. mu : μ of the budget.
+    kind, count : the directions of a row, "iid" or "orthonormal", and their number m.
+    follows : True if batches of the variance-reduced oracle follow the moves.
+    value_range : largest difference of two values of a row's function.
     """
 
     n: int
@@ -182,29 +217,38 @@ class Setting:
     value_range: float = math.inf
 
     def changes(self, first: Any, batch: Any, move: Any) -> tuple[Any, Any]:
-        """Return s₁ and s, the sensitivities of the first estimate of an epoch and of a later one.
+        """Return s₁ and s, the sensitivities of the estimate of a gradient in the first step of an epoch, and of its
+        change in a later step, with differences of values clipped at what L allows.
 
-        first, batch : rows of these estimates. move : D, the longest move. Numbers or arrays.
+        first, batch : rows of these steps, B₁ and B₂. move : D. All three are numbers or arrays.
         """
-        L, reach = self.lipschitz, self.apart[0] * self.lipschitz * move
-        later = reach if self.follows else np.minimum(reach, self.value_range)
+        first_clip = min(2 * self.radius * self.lipschitz, self.value_range)
+        later_clip = self.apart[0] * self.lipschitz * move
+        if not self.follows:
+            later_clip = np.minimum(later_clip, self.value_range)
         directions = (self.kind, self.count, self.d)
         return (
-            slope_sensitivity(*directions, min(2 * self.radius * L, self.value_range), self.radius) / first,
-            change_sensitivity(*directions, later, self.radius) / batch,
+            slope_sensitivity(*directions, first_clip, self.radius) / first,
+            change_sensitivity(*directions, later_clip, self.radius) / batch,
         )
 
     @property
     def apart(self) -> tuple[float, float]:
-        """Distance of two points in D: the largest, and the mean of the square, per row of a batch of B₂."""
+        """Distance of the points of two successive steps, in units of D: the largest one, and the mean of its square.
+
+        If batches follow the moves, both are divided by the size of the batch in units of B₂.
+        """
         return _APART_FOLLOWED if self.follows else _APART
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Bound on E ‖∇F(w̄)‖ within a radius of r + R_w, the sum of three terms (THEORY.md, 5).
+    """Bound on the stationarity of a random epoch's average w̄, the sum of three terms (THEORY.md, 5).
 
-    error : e, the root mean square error of the oracle's gradients.
+    It bounds the expected length of the shortest convex combination of gradients of F within r + R_w of w̄.
+
+    travel : the decrease of F that is possible, divided by the length of the path. regret : that of the learner.
+    oracle : contribution of errors in the oracle's gradients. error : e, their root mean square.
     """
 
     travel: float
@@ -214,12 +258,12 @@ class Bound:
 
     @property
     def total(self) -> float:
-        """The bound; from L on it says nothing."""
+        """The bound, the sum of its terms. A bound of L or more says nothing: no gradient is longer than L."""
         return self.travel + self.regret + self.oracle
 
 
 def _travel(setting: Setting, length: int, epochs: int, move: float) -> float:
-    """Return the first term of the bound: the decrease that is possible, over the length of the path."""
+    """Return the first term of the bound: the decrease that is possible, divided by the length of the path, D K T."""
     bias = smoothing_bias(setting.d, setting.lipschitz, setting.radius)
     return (setting.gap + bias) / (move * epochs * length)
 
@@ -229,42 +273,54 @@ def reduced_bound(
 ) -> Bound:
     """Return the bound of the variance-reduced oracle with running sums (Lemma 4.6, Theorem 4.9).
 
-    variance : mean over the steps of the variance of their noise, in units of (max(s₁, s)/μ)²: `mean_variance`, or less
-    where the leaves differ. Errors depend on the past, so they count twice in full: Cauchy-Schwarz per step.
+    length, epochs : T and K. first, batch : B₁ and B₂. move : D.
+    variance : noise variance of a running sum, mean over the steps, in units of (max(s₁, s)/μ)², where s₁ and s are the
+        sensitivities of the first and of the later leaves: `mean_variance`, or less where these differ.
+
+    Errors of running sums depend on the past, so that they do not average out; by the Cauchy-Schwarz inequality in each
+    step they count twice, in full.
     """
-    s, d, L, squared = setting, setting.d, setting.lipschitz, setting.apart[1]
-    sampling = slope_variance(s.kind, s.count, d, L) / first
-    steps = change_variance(s.kind, s.count, d, L, s.radius) * squared * move**2 / batch
-    largest = max(s.changes(first, batch, move))
-    error = math.sqrt(sampling + (length - 1) / 2 * steps + d * (largest / s.mu) ** 2 * variance)
-    return Bound(_travel(s, length, epochs, move), (L + error) / math.sqrt(length), 2 * error, error)
+    s, d, L = setting, setting.d, setting.lipschitz
+    _, mean_squared_distance = setting.apart
+    first_variance = slope_variance(s.kind, s.count, d, L) / first  # sampling error of the first step's estimate
+    change_variance_of_step = change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
+    noise = d * (max(s.changes(first, batch, move)) / s.mu) ** 2 * variance
+    # Step t adds up t - 1 changes: (T - 1)/2 in the mean over the steps.
+    error = math.sqrt(first_variance + (length - 1) / 2 * change_variance_of_step + noise)
+    return Bound(
+        travel=_travel(s, length, epochs, move), regret=(L + error) / math.sqrt(length), oracle=2 * error, error=error
+    )
 
 
 def naive_bound(setting: Setting, length: int, epochs: int, batch: int, move: float) -> Bound:
     """Return the bound of the naive oracle (Algorithm 6), whose gradients have the right mean given the past, so that
-    errors average out."""
+    their errors average out over an epoch.
+
+    length, epochs : T and K. batch : rows of every step. move : D.
+    """
     s, d, L = setting, setting.d, setting.lipschitz
-    change, _ = s.changes(batch, batch, move)
-    squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
-    root = math.sqrt(length)
+    sensitivity, _ = s.changes(batch, batch, move)
+    squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
     return Bound(
-        _travel(s, length, epochs, move),
-        math.sqrt(L**2 + squared) / root,
-        math.sqrt(squared) / root,
-        math.sqrt(squared),
+        travel=_travel(s, length, epochs, move),
+        regret=math.sqrt(L**2 + squared_error) / math.sqrt(length),
+        oracle=math.sqrt(squared_error) / math.sqrt(length),
+        error=math.sqrt(squared_error),
     )
 
 
 # -------------------------------------------------------------------------------------------------------------- planner
 
+# The grid over which the planner minimises bounds: steps T of an epoch, and numbers of epochs K.
 _SHORTER = (2, 3, 4, 6, 7, 8, 12, 15, 16, 24, 31, 32, 48, 63, 64, 96, 127, 128, 192, 255, 256, 384, 511, 512, 768)
 LENGTHS: tuple[int, ...] = (*_SHORTER, 1023, 1024)
-_EPOCHS = 40  # of the grid
+_EPOCHS = 40
 
 
 @dataclass(frozen=True)
 class Best:
-    """Epochs with the smallest bound: K of T steps, with batches of `first` and then `batch` rows."""
+    """Division into epochs with the smallest bound: K = `epochs` epochs of T = `length` steps, with `first` rows for
+    the first step of an epoch and `batch` rows for every later one."""
 
     bound: float
     length: int
@@ -274,39 +330,47 @@ class Best:
 
 
 def best_reduced(setting: Setting, sums: Sums, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
-    """Return the epochs with the smallest bound over T × K, with D = r/T and half of an epoch's rows for its first
-    step.
+    """Return the division into epochs with the smallest bound of the variance-reduced oracle, over a grid of T and K.
 
-    For optimal sums T and K are those of the normalised square root, which is as good to 3 % and needs no search; the
-    bound is that of the optimal sums. most : largest number of steps, but at least one epoch.
+    Moves are at most D = r/T, and the first step of an epoch gets half of its rows. For optimal sums T and K are those
+    of the normalised square root, which is as good to 3 % and needs no search; the bound is that of the optimal sums.
+
+    lengths : the values of T. most : largest number of steps K T, but one epoch is always allowed; None for any.
     """
     T, K = _grid(max(1, setting.n / 2), lengths, most)
-    table: Sums = "normalised" if sums == "optimal" else sums
-    norms = np.array([leaf_norms(table, length) for length in lengths]).T[:, :, None]
-    bound, *sizes = reduced_grid(setting, setting.n // K, K, T, (norms[0], norms[1], norms[2]))
-    best = _best(bound, T, K, *sizes)
+    sums_of_grid: Sums = "normalised" if sums == "optimal" else sums
+    norms = np.array([leaf_norms(sums_of_grid, length) for length in lengths]).T[:, :, None]
+    bound, first, batch = reduced_grid(setting, setting.n // K, K, T, (norms[0], norms[1], norms[2]))
+    best = _best(bound, T, K, first, batch)
     if sums != "optimal" or math.isinf(best.bound):
         return best
     move = setting.radius / best.length
     s1, s = setting.changes(best.first, best.batch, move)
     changes = np.append(s1, np.full(best.length - 1, s))
     deviations = factorisation(sums, best.length, float(s1 / s)).rms_error(changes) / changes.max()
-    epochs = best.length, best.epochs, best.first, best.batch, move
-    return replace(best, bound=reduced_bound(setting, *epochs, float((deviations**2).mean())).total)
+    variance = float((deviations**2).mean())
+    bound_of_optimal_sums = reduced_bound(setting, best.length, best.epochs, best.first, best.batch, move, variance)
+    return replace(best, bound=bound_of_optimal_sums.total)
 
 
 def best_naive(setting: Setting, lengths: tuple[int, ...] = LENGTHS, most: int | None = None) -> Best:
-    """Return the epochs with the smallest bound of the naive oracle, whose batches have equal sizes."""
+    """Return the division into epochs with the smallest bound of the naive oracle, whose batches have equal sizes;
+    arguments as for `best_reduced`."""
     T, K = _grid(setting.n, lengths, most)
     bound, batch = naive_grid(setting, setting.n // K, K, T)
     return _best(bound, T, K, batch, batch)
 
 
 def _grid(epochs: float, lengths: tuple[int, ...], most: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return T (t, 1), and K (t, k) up to `epochs`; with at most `most` steps, but at least one epoch."""
+    """Return a grid of steps per epoch T (t, 1) and numbers of epochs K (t, k) from 1 to `epochs`.
+
+    most : largest number of steps K T, to which K is cut, but not below one epoch; None for any.
+    """
     T = np.array(lengths)[:, None]
     K = np.unique(np.rint(np.geomspace(1, epochs, _EPOCHS)).astype(int))[None]
-    return T, np.broadcast_to(K, (len(T), K.size)) if most is None else np.minimum(K, np.maximum(1, most // T))
+    if most is None:
+        return T, np.broadcast_to(K, (len(T), K.size))
+    return T, np.minimum(K, np.maximum(1, most // T))
 
 
 def reduced_grid(
@@ -316,49 +380,68 @@ def reduced_grid(
     T: np.ndarray,
     norms: tuple[np.ndarray, np.ndarray, np.ndarray],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return `reduced_bound` for arrays that broadcast, inf where there are too few rows; and the rows of the first and
-    of every later step.
+    """Return the bounds of `reduced_bound` for arrays that broadcast, with moves of at most D = r/T, inf where there
+    are too few rows; and the rows of the first and of every later step of an epoch.
 
-    norms : `leaf_norms` of epochs of T steps; a row enters only one leaf.
+    epoch_rows, K, T : rows of an epoch, of which half go to the first step, numbers of epochs, and steps of an epoch.
+    norms : the three numbers of `leaf_norms` for epochs of T steps.
     """
-    s, d, L, squared = setting, setting.d, setting.lipschitz, setting.apart[1]
+    s, d, L = setting, setting.d, setting.lipschitz
+    _, mean_squared_distance = setting.apart
+    first_norm, later_norm, mean_square = norms
+    # As `planning.shared_out` shares rows out, where batches that follow the moves need some in reserve.
     batch = (epoch_rows // 2 + 1) // T - 1 if s.follows else epoch_rows // (2 * T)
-    first, move = epoch_rows - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch), s.radius / T
+    first = epoch_rows - (T * (batch + 1) - 1 if s.follows else (T - 1) * batch)
+    move = s.radius / T
     with np.errstate(divide="ignore", invalid="ignore"):
-        sampling = slope_variance(s.kind, s.count, d, L) / first
-        steps = change_variance(s.kind, s.count, d, L, s.radius) * squared * move**2 / batch
+        first_variance = slope_variance(s.kind, s.count, d, L) / first
+        change_variance_of_step = (
+            change_variance(s.kind, s.count, d, L, s.radius) * mean_squared_distance * move**2 / batch
+        )
         s1, later = s.changes(first, batch, move)
-        noise = (np.maximum(s1 * norms[0], later * norms[1]) / s.mu) ** 2 * norms[2]
-        error = np.sqrt(sampling + (T - 1) / 2 * steps + d * noise)
+        # A row enters one leaf only, so the larger of the two sensitivities counts.
+        noise = (np.maximum(s1 * first_norm, later * later_norm) / s.mu) ** 2 * mean_square
+        error = np.sqrt(first_variance + (T - 1) / 2 * change_variance_of_step + d * noise)
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
         bound = np.where(batch >= 1, travel + (L + error) / np.sqrt(T) + 2 * error, np.inf)
     return bound, first, batch
 
 
 def naive_grid(setting: Setting, epoch_rows: np.ndarray, K: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return `naive_bound` for arrays that broadcast, inf where there are too few rows; and the rows of every step."""
+    """Return the bounds of `naive_bound` for arrays that broadcast, with moves of at most D = r/T, inf where there are
+    too few rows; and the rows of every step.
+
+    epoch_rows, K, T : rows of an epoch, numbers of epochs, and steps of an epoch.
+    """
     s, d, L = setting, setting.d, setting.lipschitz
     batch = epoch_rows // T
     with np.errstate(divide="ignore", invalid="ignore"):
-        change, _ = s.changes(batch, batch, s.radius / T)
-        squared = slope_variance(s.kind, s.count, d, L) / batch + d * (change / s.mu) ** 2
+        sensitivity, _ = s.changes(batch, batch, s.radius / T)
+        squared_error = slope_variance(s.kind, s.count, d, L) / batch + d * (sensitivity / s.mu) ** 2
         travel = (s.gap + smoothing_bias(d, L, s.radius)) / (s.radius * K)
-        bound = travel + (np.sqrt(L**2 + squared) + np.sqrt(squared)) / np.sqrt(T)
+        bound = travel + (np.sqrt(L**2 + squared_error) + np.sqrt(squared_error)) / np.sqrt(T)
     return np.where(batch >= 1, bound, np.inf), batch
 
 
 def _best(bound: np.ndarray, T: np.ndarray, K: np.ndarray, first: np.ndarray, batch: np.ndarray) -> Best:
-    """Return the epochs at the smallest bound (t, k) of a grid."""
+    """Return the division into epochs at the smallest entry of `bound` (t, k), of a grid with steps T (t, 1), numbers
+    of epochs K (t, k), and rows of the first and of later steps."""
     i, j = np.unravel_index(int(bound.argmin()), bound.shape)
-    rows = (int(np.broadcast_to(sizes, bound.shape)[i, j]) for sizes in (first, batch))
-    return Best(float(bound[i, j]), int(T[i, 0]), int(K[i, j]), *rows)
+    return Best(
+        bound=float(bound[i, j]),
+        length=int(T[i, 0]),
+        epochs=int(K[i, j]),
+        first=int(np.broadcast_to(first, bound.shape)[i, j]),
+        batch=int(np.broadcast_to(batch, bound.shape)[i, j]),
+    )
 
 
 def crossover(sums: Sums, length: int, follows: bool = False) -> float:
-    """Return the private term of the bound with running sums, 2e, over that of the naive oracle, e/√T, at equal rows
-    and directions, D = r/T: 8 √(ν_T/T), or 4 √(ν_T/T) if batches follow the moves.
+    """Return the ratio of what noise contributes to the two bounds: 2e with running sums to e/√T with the naive oracle,
+    where e is the oracle's error from noise alone.
 
-    Below 1 the bound favours running sums. It is no ratio of noise: that is `noise_ratios`.
+    At equal rows and directions, and D = r/T, it is 8 √(ν_T/T) with ν_T = `mean_variance`, or 4 √(ν_T/T) if batches
+    follow the moves. Below 1 the bound favours running sums. It is no ratio of noise: that is `noise_ratios`.
     """
     return (4 if follows else 8) * math.sqrt(mean_variance(sums, length) / length)
 
@@ -367,18 +450,19 @@ def crossover(sums: Sums, length: int, follows: bool = False) -> float:
 
 
 def published_rows(d: int, lipschitz: float, gap: float, radius: float, accuracy: float, mu: float) -> float:
-    """Return M, the rows by the paper's rate, without constants and logarithms: dL²F*/(δε³) + d^1.5 LF*/(μδε²)."""
-    rate = d * lipschitz**2 * gap / (radius * accuracy**3)
-    return rate + d**1.5 * lipschitz * gap / (mu * radius * accuracy**2)
+    """Return M, the number of rows by the paper's rate, without constants and logarithms:
+    d L² F*/(δ ε³) + d^1.5 L F*/(μ δ ε²), for stationarity ε = accuracy within δ = radius, and the gap F*."""
+    rows_without_privacy = d * lipschitz**2 * gap / (radius * accuracy**3)
+    return rows_without_privacy + d**1.5 * lipschitz * gap / (mu * radius * accuracy**2)
 
 
 def naive_rows(d: int, lipschitz: float, gap: float, radius: float, accuracy: float, mu: float) -> float:
-    """Return M by the paper's rate for the naive oracle with one direction (Appendix E): dL²F*/(δε³) +
-    d^1.5 L²F*/(μδε³)."""
+    """Return M, the number of rows by the paper's rate for the naive oracle with one direction (Appendix E):
+    d L² F*/(δ ε³) + d^1.5 L² F*/(μ δ ε³), for stationarity ε = accuracy within δ = radius, and the gap F*."""
     return lipschitz**2 * gap * (d + d**1.5 / mu) / (radius * accuracy**3)
 
 
 def free_privacy(d: int, lipschitz: float, accuracy: float, kind: Kind = "iid") -> float:
-    """Return the μ from which on the private term of the rate is the smaller one: √d ε/L; with orthonormal directions
-    ε/L."""
+    """Return the μ from which on privacy costs no more rows than a constant factor, as the term with μ is the smaller
+    one in the rate of the rows: √d ε/L, or ε/L with orthonormal directions, for stationarity ε = accuracy."""
     return (math.sqrt(d) if kind == "iid" else 1.0) * accuracy / lipschitz

@@ -1,8 +1,12 @@
 """Methods that release noisy gradients and noisy Hessians and stop at second-order solutions (Gao and Wright 2023).
 
-One iteration: release a gradient; where it is long, step along it; where it is short, release the Hessian, and step
-along its most negative curvature, or stop where there is none. The methods differ in the length of their steps
-(`steps`) and in the way they pay for releases (`releases`).
+One iteration releases a noisy gradient. Where that is long, the run steps against it; where it is short, the run
+releases a noisy Hessian, and steps along its most negative curvature, or stops if there is none. The methods differ in
+the length of their steps (`steps`) and in the way they pay for releases (`releases`).
+
+Symbols: f is the objective; G is an upper bound on its curvature, M the Lipschitz constant of its Hessian, Γ a bound on
+how far f can fall; α and ε_H are the targets of a solution, ‖∇f‖ ≤ α and λ_min(∇²f) ≥ -ε_H; g̃, H̃ and λ̃ are the noisy
+gradient, Hessian and smallest eigenvalue.
 """
 
 import math
@@ -42,12 +46,12 @@ from dpviz.problems.nonconvex.nonconvex_risk import MOST_COLUMNS, NonconvexFacts
 from dpviz.problems.nonconvex.symmetric import Shape
 from dpviz.specification import choice, number, switch
 
-CERTIFICATE_SHARE = 0.1  # of what the curvature test of an iteration may spend
+CERTIFICATE_SHARE = 0.1  # share of the smallest eigenvalue in what the curvature test of an iteration may spend
 # Probability that a run is stopped wrongly: by the noise of all its scalar certificates; by all its tests of Hessians
 # through products.
 CERTIFICATE_FAILURE, LANCZOS_FAILURE = 0.01, 0.01
 
-EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)
+EVEN, HESSIAN_LIMITS = 0.5, (0.05, 0.95)  # default and range of the share of Hessians
 HESSIAN_SHARE: Any = number(
     EVEN,
     *HESSIAN_LIMITS,
@@ -71,6 +75,7 @@ BATCH: Any = number(
     help="Share of the rows in each iteration, drawn afresh without replacement. 1 = all rows, no sampling.",
 )
 
+# Settings that share the budget of an iteration out, with their defaults.
 SHARES: Mapping[str, float | None] = {"hessian_share": EVEN, "search_share": None}
 
 SERIES = (NOISY_GRADIENT, NOISY_CURVATURE, KIND)
@@ -80,8 +85,11 @@ ITERATIONS_CHARGED = Metric("iterations_charged", "Iterations charged", released
 
 
 class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
-    """Base of the family: two targets, a number of iterations that follows from them, and a loop that replicates leave
-    when they have met the targets. payment : class that pays for the releases."""
+    """Base of the family: two targets, a number of iterations that follows from them, and a loop that a replicate
+    leaves when its tests say that it has met the targets.
+
+    payment : class that pays for the releases, each by itself or all of an iteration together.
+    """
 
     payment: ClassVar[type[Separate | Together]]
     iterations: int = number(
@@ -115,17 +123,21 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
     def released_settings(self) -> str:
         """Return the settings as JSON, without shares of the budget that have their default."""
-        return self.settings_without([name for name, even in SHARES.items() if getattr(self, name, even) == even])
+        defaults = [name for name, default in SHARES.items() if getattr(self, name, default) == default]
+        return self.settings_without(defaults)
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
-        """Return the analysis of a step on a problem with these facts."""
+        """Return the tolerances and guaranteed decreases of a step on a problem with these facts."""
         return theory.Analysis(
             facts.smoothness, facts.hessian_lipschitz, self.gradient_target, self.curvature_target, self.constants
         )
 
     def memory(self, plan: Plan, replicates: int, problem: Memory) -> float:
-        """Return the bytes of a run. Add those that the problem does not count: Hessians of more columns than the
-        diagnostics form, or the rows' curvatures for products."""
+        """Return the bytes that a run takes.
+
+        To those that the problem counts it adds, for each replicate, Hessians if they have more columns than the
+        diagnostics form anyway; or, where Hessians are used by products only, the curvature of every row.
+        """
         n, d, hessians = plan.facts.n, plan.facts.d, 0.0
         if "hessian" in plan.noise and "hessian_products" in plan.resolved:
             hessians = 8.0 * n
@@ -135,9 +147,12 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
     @abstractmethod
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
-        """Return the update rule, a function of the state and of its replicates (R',) that are to move."""
+        """Return the function that performs one iteration: it changes the state, given the numbers (R',) of the
+        replicates that take part."""
 
     def run(self, problem: NonconvexRisk, plan: Plan, mechanisms: Mechanisms) -> Iterator[Snapshot]:
+        """Run all replicates of the plan until each has ended; yield a snapshot at the start and after every
+        iteration."""
         check_facts(problem, plan.facts)
         releases = self.payment(plan, mechanisms)
         iteration = self._iteration(problem, plan, releases)
@@ -155,8 +170,8 @@ class NonconvexMethod(Algorithm[NonconvexRisk, NonconvexFacts]):
 
 
 class Descent(NonconvexMethod):
-    """Gradient steps where the noisy gradient is long, curvature steps where it is short and the noisy Hessian has an
-    eigenvalue below -ε_H; else a replicate has arrived."""
+    """Base of methods that step against a noisy gradient where it is long; where it is short they test the curvature,
+    step along a direction of negative curvature if the test finds one, and stop if it does not."""
 
     curvature: Literal["auto", "always", "never"] = choice(
         "auto",
@@ -181,9 +196,10 @@ class Descent(NonconvexMethod):
         return (3, 2) if self.curvature == "never" else (self.hue, int(self.phases != "one"))
 
     def asks(self, facts: NonconvexFacts) -> bool:
-        """Return True if Hessians are released on a problem with these facts."""
-        possible = facts.curvature_floor < -self.analysis(facts).curvature
-        return self.curvature == "always" or (self.curvature == "auto" and possible)
+        """Return True if Hessians are released on a problem with these facts: by default, if some data set can have a
+        curvature below -ε_H, so that the test can fail."""
+        can_fail = facts.curvature_floor < -self.analysis(facts).curvature
+        return self.curvature == "always" or (self.curvature == "auto" and can_fail)
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
         """Return D_g and D_H, the guaranteed decreases of a gradient step and of a curvature step."""
@@ -191,9 +207,11 @@ class Descent(NonconvexMethod):
         return analysis.gradient_decrease, analysis.curvature_decrease
 
     def by_theory(self, facts: NonconvexFacts) -> int:
-        """Return T by the analysis, the number of steps after which nothing of the gap remains."""
+        """Return T by the analysis: the number of steps after which f cannot fall any further, if each takes the
+        smaller of the guaranteed decreases off the gap Γ."""
         by_gradient, by_curvature = self.decreases(facts)
-        return theory.iterations(facts.gap, min(by_gradient, by_curvature) if self.asks(facts) else by_gradient)
+        decrease = min(by_gradient, by_curvature) if self.asks(facts) else by_gradient
+        return theory.iterations(facts.gap, decrease)
 
     def lengths(self, facts: NonconvexFacts) -> tuple[int, ...]:
         """Return the number of iterations of each phase."""
@@ -204,14 +222,19 @@ class Descent(NonconvexMethod):
         return theory.phase_shares(self.phases, len(self.lengths(facts)), self.first_share)
 
     def products(self, facts: NonconvexFacts) -> int | None:
-        """Return the number of products with a noisy Hessian in a curvature test; None: all entries are released."""
+        """Return the number of products with a noisy Hessian that a curvature test takes; None if it takes all entries
+        of the matrix."""
         return None
 
     def _resolved(self, facts: NonconvexFacts) -> dict[str, float]:
+        """Return by name the numbers of a plan that follow from the settings and the facts."""
         by_gradient, by_curvature = self.decreases(facts)
-        lengths, products = self.lengths(facts), self.products(facts) if self.asks(facts) else None
-        return {
-            **({} if products is None else {"hessian_products": products}),
+        lengths = self.lengths(facts)
+        resolved: dict[str, float] = {}
+        products = self.products(facts) if self.asks(facts) else None
+        if products is not None:
+            resolved["hessian_products"] = products
+        return resolved | {
             "iterations": sum(lengths),
             "iterations_by_theory": self.by_theory(facts),
             "first_phase": lengths[0],
@@ -220,6 +243,8 @@ class Descent(NonconvexMethod):
         }
 
     def _notes(self, facts: NonconvexFacts) -> tuple[str, ...]:
+        """Return notes for the plan, in sentences: if it has fewer iterations than the analysis asks for, and if the
+        curvature test is left out because it cannot fail."""
         notes = [*planning.cut_short(self.by_theory(facts), max(self.lengths(facts)))]
         if self.curvature != "never" and not self.asks(facts):
             notes.append(
@@ -229,39 +254,43 @@ class Descent(NonconvexMethod):
         return tuple(notes)
 
     def _measured(self, problem: NonconvexRisk, releases: Releases) -> steps.Measured:
+        """Return the releases of gradients and Hessians of the problem."""
         return steps.Measured(problem, releases, self.hessian_noise, at_state=False)
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> steps.StepRule:
+        """Return the rule for the length of a step: short steps, unless a method has another one."""
         return steps.ShortSteps(self.analysis(problem.facts))
 
     def _test(self, measured: steps.Measured, plan: Plan) -> steps.CurvatureTest:
-        """Return the curvature test: of whole Hessians, or of products with them if the plan has a number of these."""
+        """Return the curvature test of a plan, which looks at whole Hessians, or only at products with them if the plan
+        has a number of these; preceded by a test of the smallest eigenvalue alone if the plan has noise for that."""
         analysis, products = self.analysis(measured.problem.facts), plan.resolved.get("hessian_products")
         noise = plan.noise.get("certificate")
         certificate = None if noise is None else steps.Certificate(noise, analysis.curvature, CERTIFICATE_FAILURE)
         if products is None:
             return steps.CurvatureTest(measured, analysis.curvature_tolerance, certificate)
-        each = LANCZOS_FAILURE / plan.iterations
-        return steps.KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), each)
+        failure_of_test = LANCZOS_FAILURE / plan.iterations
+        return steps.KrylovTest(measured, analysis.curvature_tolerance, certificate, int(products), failure_of_test)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
         analysis = self.analysis(problem.facts)
-        measured, step = self._measured(problem, releases), self._step_rule(problem, releases)
-        stopping = self._test(measured, plan) if self.asks(problem.facts) else steps.Anywhere()
+        measured, step_rule = self._measured(problem, releases), self._step_rule(problem, releases)
+        test = self._test(measured, plan) if self.asks(problem.facts) else steps.Anywhere()
 
         def move(state: State, rows: np.ndarray) -> None:
+            """Perform one iteration for the replicates `rows` (R',)."""
             rows, gradients = measured.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
-            step.gradient(state, rows[is_long], gradients[is_long])
-            rows, size, direction = stopping.failing(state, rows[~is_long], gradients[~is_long])
-            step.curvature(state, rows, size, direction)
+            step_rule.gradient(state, rows[is_long], gradients[is_long])
+            rows, size, direction = test.failing(state, rows[~is_long], gradients[~is_long])
+            step_rule.curvature(state, rows, size, direction)
 
         return move
 
 
 class WholeTable(Descent):
-    """Descent on all rows in every iteration, in which each release is paid for on its own: fewer releases spend
-    less."""
+    """Base of descent on all rows in every iteration, in which each release is paid for on its own; so a run with fewer
+    releases spends less."""
 
     payment: ClassVar[type[Separate | Together]] = Separate
     carry_over: bool = CARRY_OVER
@@ -277,7 +306,8 @@ class WholeTable(Descent):
 
 
 class ShortStep(WholeTable):
-    """OPT, and 2OPT in two phases: steps of length 1/G along gradients and 2|λ̃|/M along curvature, all rows."""
+    """OPT, called 2OPT in two phases: on all rows, with steps -g̃/G against a noisy gradient, and of length 2|λ̃|/M
+    along a direction of negative curvature λ̃."""
 
     kind: ClassVar[str] = "families.second_order.short_step"
     title: ClassVar[str] = "OPT"
@@ -302,13 +332,15 @@ class ShortStep(WholeTable):
     )
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts, in which every release is paid for by itself."""
         budget_split = BudgetSplit.gaussian(budget, facts)
         phases = self._phases(budget_split, facts)
         plan = planning.filtered(budget_split, phases, facts, budget, self._resolved(facts), self._notes(facts))
         return replace(plan, noise_varies=plan.noise_varies or self.at_state)
 
     def _certifies(self, facts: NonconvexFacts) -> bool:
-        """Return True if the smallest eigenvalue is released first. Raise UserError with too many columns for it."""
+        """Return True if the smallest eigenvalue is released before the Hessian. Raises UserError if there are too many
+        columns for that."""
         if not (self.certificate and self.asks(facts)):
             return False
         if facts.d > MOST_COLUMNS:
@@ -319,24 +351,30 @@ class ShortStep(WholeTable):
         return True
 
     def _phases(self, budget_split: BudgetSplit, facts: NonconvexFacts) -> tuple[Phase, ...]:
-        """Return the phases, with the budget of an iteration split as `split` and `hessian_share` state."""
+        """Return the phases of a plan, with the budget of an iteration split between gradient and curvature test.
+
+        It is split in the proportion `hessian_share`, or, if `split` is "decrease", so that each step costs in
+        proportion to the decrease of f that it guarantees.
+        """
         lengths, shares = self.lengths(facts), self.shares(facts)
         certificate_share = CERTIFICATE_SHARE if self._certifies(facts) else 0.0
-        tests: dict[Purpose, float] = {"hessian": 1 - certificate_share}
+        test_shares: dict[Purpose, float] = {"hessian": 1 - certificate_share}  # parts of what the test may spend
         if certificate_share:
-            tests["certificate"] = certificate_share
+            test_shares["certificate"] = certificate_share
         if not self.asks(facts):
             return planning.split_into_phases(budget_split, lengths, shares, {"gradient": 1.0}, False)
         by_gradient, by_curvature = self.decreases(facts)
         if self.split == "decrease" and self.phases == "one" and by_curvature > by_gradient:
             (length,) = lengths
-            # Steps with a guaranteed decrease D take at most Γ/D iterations, or those that the cap leaves.
+            # If every step costs at most `unit` times its guaranteed decrease, the steps until the gap is used up cost
+            # at most `unit` times the gap, and one more step its own. If the cap leaves fewer iterations than that may
+            # take, gradient steps in all of them are paid for instead.
             unit = budget_split.amount / (min(facts.gap, length * by_gradient) + by_curvature)
-            rest = unit * (by_curvature - by_gradient)
-            costs = {purpose: rest * part for purpose, part in tests.items()}
+            cost_of_test = unit * (by_curvature - by_gradient)
+            costs = {purpose: cost_of_test * share for purpose, share in test_shares.items()}
             return (Phase(length, {"gradient": unit * by_gradient, **costs}),)
         weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share)}
-        weights |= {purpose: 2 * self.hessian_share * part for purpose, part in tests.items()}
+        weights |= {purpose: 2 * self.hessian_share * share for purpose, share in test_shares.items()}
         carry_over = self.carry_over and not certificate_share
         return planning.split_into_phases(budget_split, lengths, shares, weights, carry_over)
 
@@ -345,9 +383,10 @@ class ShortStep(WholeTable):
 
 
 class MiniBatch(Descent):
-    """OPT-B, and 2OPT-B in two phases: short steps, gradient and Hessian of an iteration on one batch of rows.
+    """OPT-B, called 2OPT-B in two phases: the steps of OPT, where gradient and Hessian of an iteration are computed on
+    one batch of rows, drawn afresh.
 
-    The batch is paid for in full when it is drawn, Hessian included. Nothing is left over for a later phase.
+    All releases on a batch are paid for when it is drawn, used or not. So nothing is left over for a later phase.
     """
 
     kind: ClassVar[str] = "families.second_order.mini_batch"
@@ -358,6 +397,7 @@ class MiniBatch(Descent):
     batch_fraction: float = BATCH
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: a batch in every iteration, paid for as a whole."""
         lengths = self.lengths(facts)
         weights = np.repeat(self.shares(facts) / lengths, lengths)
         share = self.hessian_share if self.asks(facts) else 0.0
@@ -366,12 +406,14 @@ class MiniBatch(Descent):
         )
 
 
-UNLUCKY = 10.0  # times closer to the ridge than on average, as 1 perturbation in 12 is
+# The patience of `PerturbedDescent` allows for a perturbation that ends this many times closer to the ridge than on
+# average, as 1 in 12 does.
+UNLUCKY = 10.0
 
 
 class PerturbedDescent(NonconvexMethod):
-    """DP-GD with perturbations (after Jin, Ge, Netrapalli, Kakade, Jordan 2017): x ← x - g̃/G; where g̃ is short, one
-    random step, uniform in a ball.
+    """DP-GD with perturbations (after Jin, Ge, Netrapalli, Kakade, Jordan 2017): steps x ← x - g̃/G, and where the
+    noisy gradient g̃ gets short, one random step aside, uniform in a ball.
 
     Along a curvature below -ε_H the perturbation grows by the factor 1 + ε_H/G per step. A run stops where gradients
     stay short for the number of steps in which such growth would have made them long: there is no such curvature,
@@ -396,24 +438,33 @@ class PerturbedDescent(NonconvexMethod):
     )
 
     def patience(self, facts: NonconvexFacts) -> int:
-        """Return the number of successive short gradients after which a run stops: with an UNLUCKY perturbation, a
-        curvature of -ε_H has made them as long as ε_g by then."""
+        """Return the number of successive short gradients, after a step aside, at which a run stops.
+
+        By then a curvature of -ε_H would have made gradients as long as their tolerance, even if the step aside was an
+        unlucky one: the distance from the ridge grows by the factor 1 + ε_H/G per step.
+        """
         growth = self.analysis(facts).curvature_tolerance / facts.smoothness
-        return max(1, math.ceil(math.log(UNLUCKY * math.sqrt(facts.d) / (self.radius * growth)) / math.log1p(growth)))
+        factor_to_grow = UNLUCKY * math.sqrt(facts.d) / (self.radius * growth)
+        return max(1, math.ceil(math.log(factor_to_grow) / math.log1p(growth)))
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts, which releases a gradient in every iteration.
+
+        By theory there are as many descent steps as the gap Γ allows, each followed by the short gradients of a step
+        aside.
+        """
         budget_split, patience = BudgetSplit.gaussian(budget, facts), self.patience(facts)
         decrease = self.analysis(facts).gradient_decrease
         by_theory = (1 + patience) * theory.iterations(facts.gap, decrease)
-        lengths = (min(by_theory, self.iterations),)
+        iterations = min(by_theory, self.iterations)
         resolved = {
-            "iterations": lengths[0],
+            "iterations": iterations,
             "iterations_by_theory": by_theory,
             "gradient_decrease": decrease,
             "patience": patience,
         }
-        phases = planning.split_into_phases(budget_split, lengths, np.ones(1), {"gradient": 1.0}, False)
-        notes = planning.cut_short(by_theory, lengths[0])
+        phases = planning.split_into_phases(budget_split, (iterations,), np.ones(1), {"gradient": 1.0}, False)
+        notes = planning.cut_short(by_theory, iterations)
         return planning.filtered(budget_split, phases, facts, budget, resolved, notes)
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
@@ -421,9 +472,12 @@ class PerturbedDescent(NonconvexMethod):
         patience, radius = int(plan.resolved["patience"]), self.radius * analysis.gradient_tolerance / facts.smoothness
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
         assert isinstance(releases, Separate)
-        counts: dict[int, int] = {}  # short gradients since a replicate stepped aside
+        # By replicate, the number of successive short gradients since it stepped aside; 0 at the first short one, where
+        # it does so. Without an entry the last gradient was long.
+        counts: dict[int, int] = {}
 
         def move(state: State, rows: np.ndarray) -> None:
+            """Perform one iteration for the replicates `rows` (R',)."""
             rows, gradients = measured.gradient(state, rows)
             is_long = state.released[NOISY_GRADIENT.name][rows] > analysis.gradient_tolerance
             for r in rows[is_long]:
@@ -441,7 +495,9 @@ class PerturbedDescent(NonconvexMethod):
 
 
 def in_ball(releases: Separate, d: int, rows: np.ndarray, radius: float) -> np.ndarray:
-    """Draw (R', d) points uniform in a ball, independent of the data: the first d of d + 2 normal numbers scaled to
-    norm 1 are uniform in the unit ball."""
+    """Draw (R', d) points, uniform in a ball of this radius around 0 and independent of the data.
+
+    The first d of d + 2 normal numbers that are scaled to norm 1 together are uniform in the unit ball.
+    """
     normal = releases.directions(d + 2, rows)
     return np.asarray(radius * normal[:, :d] / np.linalg.norm(normal, axis=1, keepdims=True))

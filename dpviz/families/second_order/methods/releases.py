@@ -1,4 +1,8 @@
-"""State of a run, and payment for its releases: one by one under a filter, or all of an iteration with its batch."""
+"""State of a run, and payment for its releases: one by one under a filter, or all of an iteration with its batch.
+
+A run has R replicates. Arguments `rows` (R',) are the numbers of those concerned, ascending; other arguments with the
+leading axis R' belong to them in this order.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, get_args
@@ -24,9 +28,11 @@ KIND = Metric(
 
 
 class State:
-    """Points x (R, d), status (R,), and the last released values, by metric, (R,) each.
+    """State of R replicates between two iterations.
 
-    `noisy_curvature` is NaN for replicates that released none in this iteration.
+    x : (R, d) their points. iteration : number of the last iteration, 0 at the start. status : (R,) of each replicate:
+    "running", or the word for how it ended. released : by metric, (R,) the values released last; the noisy smallest
+    eigenvalue is nan for replicates that released none in this iteration.
     """
 
     def __init__(self, x: np.ndarray) -> None:
@@ -41,7 +47,10 @@ class State:
         return np.flatnonzero(self.status == "running")
 
     def begin(self) -> np.ndarray:
-        """Begin the next iteration and return its replicates; copy the arrays, because snapshots refer to them."""
+        """Begin the next iteration and return (R',) the numbers of the replicates that take part in it.
+
+        The arrays are copied, because snapshots refer to the old ones.
+        """
         self.iteration += 1
         self.x, self.released = self.x.copy(), {name: values.copy() for name, values in self.released.items()}
         rows = self.running
@@ -53,12 +62,14 @@ class State:
         self.status[rows] = status
 
     def keep(self, rows: np.ndarray, is_kept: np.ndarray, otherwise: str) -> np.ndarray:
-        """Return those of `rows` (R',) that are kept, (R',) bool; end the others with the status `otherwise`."""
+        """Return those of `rows` (R',) for which `is_kept` (R',) is True; end the others with the status
+        `otherwise`."""
         self.end(rows[~is_kept], otherwise)
         return rows[is_kept]
 
     def move(self, rows: np.ndarray, change: np.ndarray, kind: int) -> None:
-        """Move the replicates by `change` (R', d); end those that would diverge where they are."""
+        """Move the replicates `rows` by `change` (R', d) in a step of this kind; end those that would diverge, without
+        moving them."""
         moved = self.x[rows] + change
         is_finite = within_bounds(moved)
         self.x[rows[is_finite]] = moved[is_finite]
@@ -71,38 +82,45 @@ class State:
         self.end(rows, "converged")
 
     def snapshot(self, iteration: int, metrics: Sequence[Metric], charged: Mapping[str, np.ndarray]) -> Snapshot:
-        """Return the snapshot of all replicates, with these metrics out of the released and the charged series."""
+        """Return the snapshot of all replicates after an iteration, with the values of these metrics.
+
+        charged : by metric, (R,) values that the payment for releases keeps; other values are the state's.
+        """
         series, is_running = {**self.released, **charged}, self.status == "running"
         released = {metric.name: series[metric.name] for metric in metrics}
         return Snapshot(iteration, {"x": self.x}, released, active=is_running, status=tuple(self.status.tolist()))
 
 
 def within_bounds(values: np.ndarray) -> np.ndarray:
-    """Return (R,) bool: True if all values (R, ...) of a replicate are finite and none has diverged."""
+    """Return (R,) bool: True for a replicate whose values (R, ...) are all finite and too small to count as
+    diverged."""
     return np.asarray((np.abs(values) < DIVERGED).all(axis=tuple(range(1, values.ndim))))
 
 
 class Releases(Protocol):
-    """Releases of a method, and the payment for them. `rows` (R',) are the replicates concerned, ascending."""
+    """Releases of a method for replicates `rows` (R',), and the payment for them."""
 
     def begin(self, t: int, rows: np.ndarray) -> None:
-        """Begin iteration t for these replicates."""
+        """Begin iteration t, from 1, for the replicates that take part in it."""
 
     def payable(self, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        """Return (R',) bool: True if a replicate can pay for the release."""
+        """Return (R',) bool: True for a replicate whose budget can pay for a release for this purpose."""
 
     def sample(self, rows: np.ndarray) -> batches.Batch | None:
-        """Return the data rows for the next query of these replicates; None for all."""
+        """Return the batch of data rows on which the next query of these replicates must be computed; None for the
+        whole table."""
 
     def gaussian(self, query: releases.Query, purpose: Purpose, rows: np.ndarray) -> np.ndarray:
-        """Release the query with Gaussian noise; (R', ...)."""
+        """Release the query, charging these replicates for the purpose; return its noisy values (R', ...)."""
 
     def charged(self) -> dict[str, np.ndarray]:
-        """Return released series: the charges of each replicate, and the scale of its noise, (R,) each."""
+        """Return by metric, (R,) each, what every replicate has been charged so far, and the scale of its noise if that
+        varies. All of it may be published."""
 
 
 class Separate(Releases):
-    """Payment for every release by its own event under a filter: fewer releases cost less."""
+    """Payment for every release by its own event, under a filter that adds up what each replicate spends; so fewer
+    releases cost less."""
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         assert isinstance(plan.terms, ledger.Filter)
@@ -110,7 +128,7 @@ class Separate(Releases):
         self._phases = plan.schedule["phase"].astype(int)
         self._phase = 0
         self._used = np.zeros(mechanisms.replicates, dtype=int)  # releases of the first phase other than gradients
-        self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}
+        self._spent = {purpose: np.zeros(mechanisms.replicates) for purpose in get_args(Purpose)}  # in ρ
         self._gradient_noise = np.full(mechanisms.replicates, np.nan)  # scale at the last gradient
 
     def begin(self, t: int, rows: np.ndarray) -> None:
@@ -136,7 +154,8 @@ class Separate(Releases):
         return noisy
 
     def above_threshold(self, query: releases.Query, rows: np.ndarray) -> np.ndarray:
-        """Release the index of the first value that reaches 0, by the sparse vector technique; (R',), -1 for none."""
+        """Release (R',) the index of the first of a query's values (R', k) that seems to reach 0, by the sparse vector
+        technique; -1 where none does."""
         first = np.empty(len(rows), dtype=int)
         for event, indices in self._events("search", rows):
             first[indices] = self._mechanisms.above_threshold(_part(query, indices), event, rows[indices])
@@ -146,40 +165,47 @@ class Separate(Releases):
     def products(
         self, matrices: Callable[[np.ndarray], matrix_products.MatrixQuery], x: np.ndarray, rows: np.ndarray
     ) -> Callable[[np.ndarray], np.ndarray]:
-        """Pay for the noisy matrices at x (R', d); return a function from directions (R', d) to their products."""
-        released = [
-            (indices, self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices]))
-            for event, indices in self._events("hessian", rows)
-        ]
+        """Pay for a noisy matrix at each of the points x (R', d), such as a Hessian; return a function from directions
+        (R', d) to the products (R', d) of the matrices with them.
+
+        matrices : function from points to the query of their exact matrices, by products.
+        """
+        products_of_groups = []
+        for event, indices in self._events("hessian", rows):
+            products = self._mechanisms.matrix_products(matrices(x[indices]), event, rows[indices])
+            products_of_groups.append((indices, products))
         self._book("hessian", rows)
 
         def times(directions: np.ndarray) -> np.ndarray:
             result = np.empty_like(directions)
-            for indices, products in released:
+            for indices, products in products_of_groups:
                 result[indices] = products.times(directions[indices])
             return result
 
         return times
 
     def directions(self, d: int, rows: np.ndarray) -> np.ndarray:
-        """Draw (R', d) normal directions that do not depend on the data."""
+        """Draw (R', d) standard normal numbers from the public streams of these replicates; they do not depend on the
+        data."""
         return np.array([self._mechanisms.public[r].standard_normal(d) for r in rows]).reshape(len(rows), d)
 
     def _events(self, purpose: Purpose, rows: np.ndarray) -> Iterator[tuple[events.Event, np.ndarray]]:
         """Yield each event that pays for the release, with the indices in `rows` of the replicates for which it does.
 
-        There are several where the second phase spends what the first did not use, which differs between replicates.
+        It is one event for all, except where the second phase spends what the first did not use: that differs between
+        replicates, by the number of optional releases that each has used.
         """
-        shared = self._terms.allowed.get(planning.name(purpose, self._phase))
-        if shared is not None:
-            yield shared, np.arange(len(rows))
+        event_of_all = self._terms.allowed.get(planning.name(purpose, self._phase))
+        if event_of_all is not None:
+            yield event_of_all, np.arange(len(rows))
             return
         used = self._used[rows]
         for count in np.unique(used).tolist():
             yield self._terms.allowed[planning.name(purpose, self._phase, count)], np.flatnonzero(used == count)
 
     def _book(self, purpose: Purpose, rows: np.ndarray) -> None:
-        """Add the price of a release, in ρ, to the charges of these replicates, and count it."""
+        """Add the price of a release, in ρ, to the charges of these replicates, and count it if it is an optional one
+        of the first phase."""
         spent = self._spent[purpose]
         for event, indices in self._events(purpose, rows):
             spent[rows[indices]] += planning.in_rho(event, self._terms.currency)
@@ -187,18 +213,20 @@ class Separate(Releases):
             self._used[rows] += 1
 
     def charged(self) -> dict[str, np.ndarray]:
-        tests = self._spent["hessian"] + self._spent["certificate"]
-        spent = {"gradient": self._spent["gradient"], "hessian": tests, "search": self._spent["search"]}
+        curvature_tests = self._spent["hessian"] + self._spent["certificate"]
+        spent = {"gradient": self._spent["gradient"], "hessian": curvature_tests, "search": self._spent["search"]}
+        # Without privacy a release costs infinity, which is shown as no number.
         charged = {f"{purpose}_charged": np.where(np.isinf(rho), np.nan, rho) for purpose, rho in spent.items()}
         return {**charged, GRADIENT_NOISE.name: self._gradient_noise.copy()}
 
 
 class Together(Releases):
-    """Payment for all releases of an iteration at once, used or not, with its batch or with the whole table."""
+    """Payment for all releases of an iteration at once, whether it uses them or not, when the batch of the iteration is
+    drawn. So every replicate that takes part can pay for all of them."""
 
     def __init__(self, plan: Plan, mechanisms: Mechanisms) -> None:
         self._events, self._mechanisms = plan.events, mechanisms
-        self._charged = np.zeros(mechanisms.replicates)
+        self._charged = np.zeros(mechanisms.replicates)  # iterations
 
     def begin(self, t: int, rows: np.ndarray) -> None:
         self._batch, self._rows = self._mechanisms.batch(self._events[t - 1], rows), rows
@@ -220,7 +248,7 @@ class Together(Releases):
 
 
 def _part(query: releases.Query, indices: np.ndarray) -> releases.Query:
-    """Return the query for the replicates at these indices."""
+    """Return the part of a query that belongs to the replicates at these indices of its leading axis."""
     if len(indices) == len(query.value):
         return query
     sensitivity = query.sensitivity

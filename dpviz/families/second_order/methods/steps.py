@@ -1,6 +1,9 @@
 """Parts of an iteration: the release of a gradient, the curvature test, and the rule for the length of a step.
 
-For many columns the test takes a few products with a noisy Hessian instead of all its entries.
+With many columns the test takes a few products with a noisy Hessian instead of all its entries.
+
+A run has R replicates. Arguments `rows` (R',) are the numbers of those concerned, ascending; other arguments with the
+leading axis R' belong to them in this order. A replicate that cannot pay for a release, or diverges, ends.
 """
 
 from collections import Counter
@@ -21,9 +24,11 @@ from dpviz.specification import number
 
 @dataclass(frozen=True)
 class Measured:
-    """Released gradients and Hessians of a problem, with the parts of the objective that need no noise.
+    """Releases of the gradients and Hessians of a problem; the regulariser, which reads no data, is added without
+    noise.
 
-    at_state : True if the gradient's noise follows the sensitivity at the present point, which is public.
+    releases : pays for them. shape : of the noise on Hessians. at_state : True if the gradient's noise follows the
+    sensitivity at the present point, which is public; else it is that of the largest sensitivity at any point.
     """
 
     problem: NonconvexRisk
@@ -32,8 +37,10 @@ class Measured:
     at_state: bool
 
     def gradient(self, state: states.State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Release gradients; return those of `rows` that could pay and did not diverge, and their noisy gradients (R',
-        d)."""
+        """Release the gradients at the points of the replicates `rows`.
+
+        Return those of `rows` that go on, and their noisy gradients (R', d).
+        """
         rows = state.keep(rows, self.releases.payable("gradient", rows), "budget")
         x = state.x[rows]
         query = self.problem.mean_gradient(x, self.releases.sample(rows), self.at_state)
@@ -44,8 +51,10 @@ class Measured:
         return state.keep(rows, is_finite, "diverged"), noisy[is_finite]
 
     def hessian(self, state: states.State, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Release Hessians; return those of `rows` that could pay and did not diverge, (R',) bool over `rows` that
-        marks them, and their noisy Hessians (R'', d, d)."""
+        """Release the Hessians at the points of the replicates `rows`.
+
+        Return the R'' of `rows` that go on; (R',) bool, True at those in `rows`; and their noisy Hessians (R'', d, d).
+        """
         is_released = self.releases.payable("hessian", rows)
         paying = state.keep(rows, is_released, "budget")
         x = state.x[paying]
@@ -63,10 +72,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Test of a released λ_min in one run: from a certain level on it shows that λ_min is at least -target.
+    """Test of the released smallest eigenvalue λ_min of the Hessian: if its noisy value is high enough, λ_min is at
+    least -target.
 
-    noise : (T,) its scale. failure : probability α that a replicate ever passes wrongly, over any number of tests:
-        α/(k(k + 1)) of it at the k-th test. counts : tests so far, by replicate.
+    noise : (T,) standard deviation of the noise on λ_min in each iteration. target : ε_H. counts : tests so far in this
+        run, by replicate.
+    failure : probability with which a replicate may ever pass wrongly, over any number of tests; the k-th test may use
+        failure/(k(k + 1)) of it, which adds up to at most `failure`.
     """
 
     noise: np.ndarray
@@ -75,17 +87,21 @@ class Certificate:
     counts: Counter[int] = field(default_factory=Counter)
 
     def levels(self, iteration: int, rows: np.ndarray) -> np.ndarray:
-        """Count one more test of these replicates and return (R',) the levels that their noisy λ_min must reach."""
+        """Count one more test of the replicates `rows`, and return (R',) the levels that their noisy λ_min must reach.
+
+        If λ_min is below -target, the noise reaches such a level with the probability that this test may use at most.
+        """
         self.counts.update(rows.tolist())
-        times = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
-        return self.noise[iteration - 1] * -ndtri(self.failure / (times * (times + 1))) - self.target
+        k = np.array([self.counts[r] for r in rows.tolist()], dtype=float)
+        return self.noise[iteration - 1] * -ndtri(self.failure / (k * (k + 1))) - self.target
 
 
 @dataclass(frozen=True)
 class CurvatureTest:
-    """Test that stops replicates at which a released Hessian shows no curvature below -tolerance.
+    """Test that stops replicates whose released Hessian has no eigenvalue below -tolerance.
 
-    certificate : test of λ_min alone, which is released first and may stop a replicate without a matrix; None: none.
+    certificate : test of the smallest eigenvalue alone, which is released before the matrix and may stop a replicate
+        without it; None for no such test.
     """
 
     measured: Measured
@@ -95,8 +111,13 @@ class CurvatureTest:
     def failing(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stop those of `rows` that pass the test; return the others, their |λ̃| (R',) and a direction (R', d) of this
-        negative curvature, along which the noisy gradients (R', d) do not point uphill."""
+        """Stop those of `rows` that pass the test; return the others with their negative curvature.
+
+        Return (R'',) the others; (R'',) the size |λ̃| of their smallest eigenvalue λ̃ < 0; and (R'', d) a unit vector
+        of this curvature along which f does not rise by the noisy gradients.
+
+        gradients : (R', d) the noisy gradients of `rows`.
+        """
         if self.certificate is not None:
             rows, gradients = self._uncertified(state, rows, gradients, self.certificate)
         rows, values, directions = self._lowest(state, rows, gradients)
@@ -110,8 +131,8 @@ class CurvatureTest:
     def _lowest(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return those of `rows` with a release, the smallest eigenvalue of their noisy Hessian (R',), and its unit
-        vector (R', d)."""
+        """Release the Hessians of `rows`; return the R'' of these that go on, the smallest eigenvalue of each noisy
+        Hessian (R'',), and its unit eigenvector (R'', d), which does not point uphill."""
         rows, is_released, matrices = self.measured.hessian(state, rows)
         pairs = sliced(eigenpairs, 2 * eigenvalue_seconds(matrices.shape[-1]), matrices, gradients[is_released])
         return rows, pairs[:, 0], pairs[:, 1:]
@@ -119,7 +140,8 @@ class CurvatureTest:
     def _uncertified(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray, certificate: Certificate
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Release λ_min, stop those of `rows` that pass the certificate, and return the others with their gradients."""
+        """Release the smallest eigenvalue for `rows`, stop those that pass the certificate, and return the others with
+        their noisy gradients."""
         releases, problem = self.measured.releases, self.measured.problem
         can_pay = releases.payable("certificate", rows)
         rows, gradients = state.keep(rows, can_pay, "budget"), gradients[can_pay]
@@ -133,35 +155,38 @@ class CurvatureTest:
 
 
 class Anywhere:
-    """Curvature test that stops every replicate: first order only."""
+    """Curvature test that every replicate passes: for methods that look at gradients only."""
 
     def failing(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Stop every replicate in `rows`; return no rows."""
+        """Stop all of `rows`; return no replicates, as `CurvatureTest.failing` returns those that fail."""
         state.stop(rows)
         return rows[:0], np.empty(0), gradients[:0]
 
 
 def eigenpairs(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-    """Return `smallest_eigenpair` as (R, 1 + d): the eigenvalues, and their vectors."""
+    """Return (R, 1 + d): in the first column the smallest eigenvalues of matrices (R, d, d), then their unit vectors,
+    which do not point uphill by the gradients (R, d)."""
     values, directions = smallest_eigenpair(matrices, gradients)
     return np.column_stack([values, directions])
 
 
 class StepRule(Protocol):
-    """Rule for the length of a step. `rows` (R',) are the replicates that step, and may be empty."""
+    """Rule for the length of a step. `rows` (R',) are the replicates that step; there may be none."""
 
     def gradient(self, state: states.State, rows: np.ndarray, noisy: np.ndarray) -> None:
-        """Step against the noisy gradients (R', d)."""
+        """Step against the noisy gradients `noisy` (R', d)."""
 
     def curvature(self, state: states.State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
-        """Step along unit vectors (R', d) of curvature -size (R',)."""
+        """Step along the unit vectors `direction` (R', d), along which the curvature is -size, size (R',) positive."""
 
 
 @dataclass(frozen=True)
 class ShortSteps(StepRule):
-    """Steps 1/G and 2|λ̃|/M, whose decrease follows from the constants without another release."""
+    """Steps -g̃/G against a noisy gradient g̃ and of length 2|λ̃|/M along a curvature λ̃ < 0; G is an upper bound
+    on the curvature of f, M the Lipschitz constant of its Hessian. That they decrease f follows from these, without
+    another release."""
 
     analysis: Analysis
 
@@ -174,8 +199,11 @@ class ShortSteps(StepRule):
 
 @dataclass(frozen=True)
 class Backtracking(StepRule):
-    """Line search: the longest candidate along which f seems to fall enough, by the sparse vector technique; if there
-    is none, the step that is guaranteed to decrease f."""
+    """Private line search: it takes the longest candidate step along which f seems to fall enough, by the sparse vector
+    technique, or, if there is none, the step that is guaranteed to decrease f.
+
+    search : the candidates, the decreases that are asked for, and the guaranteed steps.
+    """
 
     search: Search
     problem: NonconvexRisk
@@ -183,14 +211,16 @@ class Backtracking(StepRule):
 
     def gradient(self, state: states.State, rows: np.ndarray, noisy: np.ndarray) -> None:
         steps = np.tile(self.search.gradient_steps, (len(rows), 1))
-        decrease = self.search.ladder.c_g * (noisy * noisy).sum(axis=1, keepdims=True)
+        decrease_per_step = self.search.ladder.c_g * (noisy * noisy).sum(axis=1, keepdims=True)  # c_g ‖g̃‖²
+        decreases = np.tile(decrease_per_step, steps.shape[1])
         fallback = np.full(len(rows), self.search.gradient_fallback)
-        self._step(state, rows, -noisy, steps, np.tile(decrease, steps.shape[1]), fallback, states.GRADIENT)
+        self._step(state, rows, -noisy, steps, decreases, fallback, states.GRADIENT)
 
     def curvature(self, state: states.State, rows: np.ndarray, size: np.ndarray, direction: np.ndarray) -> None:
         steps = size[:, None] * self.search.curvature_steps
-        decrease = self.search.ladder.c_h / 2 * steps * size[:, None]
-        self._step(state, rows, direction, steps, decrease, size * self.search.curvature_fallback, states.CURVATURE)
+        decreases = self.search.ladder.c_h / 2 * steps * size[:, None]  # c_H step |λ̃|/2
+        fallback = size * self.search.curvature_fallback
+        self._step(state, rows, direction, steps, decreases, fallback, states.CURVATURE)
 
     def _step(
         self,
@@ -198,19 +228,22 @@ class Backtracking(StepRule):
         rows: np.ndarray,
         direction: np.ndarray,
         steps: np.ndarray,
-        decrease: np.ndarray,
+        decreases: np.ndarray,
         fallback: np.ndarray,
         kind: int,
     ) -> None:
-        """Take the first of the steps (R', k) for which (f(x) - f(x + step · direction))/step - decrease seems to be at
-        least 0; if there is none, the step `fallback` (R',)."""
+        """Take the first candidate step along which f seems to fall enough; if there is none, the step `fallback`.
+
+        direction : (R', d). steps : (R', k) candidates, the longest first. decreases : (R', k) decrease of f per length
+        of step that is asked of each, (f(x) - f(x + step · direction))/step. fallback : (R',). kind : of the step.
+        """
         can_pay = self.releases.payable("search", rows)
         rows = state.keep(rows, can_pay, "budget")
         if not len(rows):
             return
-        direction, steps, decrease, fallback = (part[can_pay] for part in (direction, steps, decrease, fallback))
+        direction, steps, decreases, fallback = (part[can_pay] for part in (direction, steps, decreases, fallback))
         query = self.problem.decrease(state.x[rows], direction, steps)
-        first = self.releases.above_threshold(query._replace(value=query.value - decrease), rows)
+        first = self.releases.above_threshold(query._replace(value=query.value - decreases), rows)
         step = np.where(first >= 0, steps[np.arange(len(rows)), first], fallback)
         state.move(rows, step[:, None] * direction, kind)
 
@@ -229,9 +262,10 @@ PRODUCTS: Any = number(
 
 
 def products_by_theory(stated: int | None, shape: Shape, facts: NonconvexFacts) -> int | None:
-    """Return the number of products with a noisy Hessian for a curvature test; None: all its entries are released.
+    """Return the number of products with a noisy Hessian that a curvature test takes; None if it takes all entries.
 
-    stated : the setting, None for the choice by theory.
+    stated : the setting; None for the choice by theory, which takes products only with too many columns for matrices,
+        and only with noise for which that is possible. There are at most d products.
     """
     if stated is None and (shape != "goe" or facts.d <= MOST_COLUMNS):
         return None
@@ -239,18 +273,23 @@ def products_by_theory(stated: int | None, shape: Shape, facts: NonconvexFacts) 
 
 
 def check_noise(stated: int | None, shape: Shape) -> None:
-    """Raise ValueError for products with noise that is not the same in all directions."""
+    """Raise ValueError if the setting asks for products with a Hessian whose noise is not the same in all
+    directions."""
     if stated is not None and shape != "goe":
         raise ValueError("products with a Hessian need noise that is even in all directions (GOE)")
 
 
 @dataclass(frozen=True)
 class KrylovTest(CurvatureTest):
-    """Curvature test from a few products with the noisy Hessian, whose noise is drawn only along them: no matrix is
-    formed. The eigenvalue by the products is never below that of the noisy Hessian; a run is stopped by a lower bound
-    on it, which holds but for probability `failure` (THEORY.md, 3.6).
+    """Curvature test from a few products with the noisy Hessian by Lanczos' method: no matrix is formed, and its noise
+    is drawn only along the directions of the products (THEORY.md, 3.6).
 
-    products : number in each test; if they do not decide it, it is doubled for the same matrix, until they do.
+    The products give a value that is never below the smallest eigenvalue of the noisy Hessian, and a lower bound on
+    that eigenvalue. A value below -tolerance shows a direction of negative curvature; a lower bound above it stops the
+    run.
+
+    products : number of products at first; while these decide nothing for some replicate, the number is doubled, for
+        the same noisy matrices. failure : probability that the lower bound of a test does not hold.
     """
 
     products: int = 40
@@ -259,6 +298,9 @@ class KrylovTest(CurvatureTest):
     def _lowest(
         self, state: states.State, rows: np.ndarray, gradients: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Pay for the noisy Hessians of `rows`; return the R'' of these that go on, a value (R'',) that is below
+        -tolerance only where the products show such a curvature, and a unit vector (R'', d) of it that does not point
+        uphill."""
         releases, problem = self.measured.releases, self.measured.problem
         assert isinstance(releases, Separate)
         can_pay = releases.payable("hessian", rows)
@@ -267,13 +309,14 @@ class KrylovTest(CurvatureTest):
         if not len(paying):
             return paying, np.empty(0), x
         times, diagonal = releases.products(problem.hessian_products, x, paying), problem.regulariser_hessian(x)
-        starts, steps = releases.directions(x.shape[1], paying), self.products
+        starts, count, d = releases.directions(x.shape[1], paying), self.products, x.shape[1]
         while True:
-            values, lowest, directions = lanczos(lambda v: times(v) + diagonal * v, starts, steps, self.failure)
-            if not ((values >= -self.tolerance) & (lowest < -self.tolerance)).any() or steps >= x.shape[1]:
+            values, lower_bounds, directions = lanczos(lambda v: times(v) + diagonal * v, starts, count, self.failure)
+            is_undecided = (values >= -self.tolerance) & (lower_bounds < -self.tolerance)
+            if not is_undecided.any() or count >= d:
                 break
-            steps = min(2 * steps, x.shape[1])
-        values = np.where(values < -self.tolerance, values, lowest)  # a direction down, or a bound to stop by
+            count = min(2 * count, d)
+        values = np.where(values < -self.tolerance, values, lower_bounds)  # a direction down, or a bound to stop by
         is_finite = states.within_bounds(values) & states.within_bounds(directions)
         values, directions, gradients = values[is_finite], directions[is_finite], gradients[is_finite]
         is_uphill = (directions * gradients).sum(axis=1, keepdims=True) > 0

@@ -46,7 +46,8 @@ SEARCH_CHARGED = Metric("search_charged", "ρ charged for line searches", releas
 
 
 class LineSearch(WholeTable):
-    """OPT-LS, and 2OPT-LS in two phases: the longest steps with enough decrease, by the sparse vector technique."""
+    """OPT-LS, called 2OPT-LS in two phases: descent whose steps are the longest ones that decrease f enough, found by a
+    private line search with the sparse vector technique."""
 
     kind: ClassVar[str] = "families.second_order.line_search"
     title: ClassVar[str] = "OPT-LS"
@@ -65,26 +66,34 @@ class LineSearch(WholeTable):
 
     @model_validator(mode="after")
     def _goes_together(self) -> Self:
-        if message := self.ladder.refused_with(self.constants):
+        message = self.ladder.refused_with(self.constants)
+        if message:
             raise ValueError(message)
         return self
 
     def search(self, facts: NonconvexFacts) -> theory.Search:
-        """Return the steps of the line search and their guaranteed decreases."""
+        """Return the step sizes that the line search tries on a problem with these facts, and the decreases that they
+        guarantee."""
         return theory.Search(self.analysis(facts), self.ladder)
 
     def decreases(self, facts: NonconvexFacts) -> tuple[float, float]:
+        """Return the guaranteed decreases of f in a gradient step and in a curvature step of the line search."""
         search = self.search(facts)
         return search.gradient_decrease, search.curvature_decrease
 
     def searching(self, asks: bool) -> float:
-        """Return φ_f, the share of the line search in the budget of an iteration. asks : True if Hessians are
-        released."""
+        """Return φ_f, the share of the line search in the budget of an iteration.
+
+        asks : True if Hessians are released. By default the search gets as much as a gradient, and as a Hessian.
+        """
         return 1 / (2 + asks) if self.search_share is None else self.search_share
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts, in which every gradient, Hessian and line search is paid for
+        by itself."""
         budget_split = BudgetSplit.mixed(budget, facts)
         asks = self.asks(facts)
+        # Parts of an iteration's budget by purpose, up to a common factor: gradient and Hessian have 1 + asks together.
         weights: dict[Purpose, float] = {"gradient": 2 * (1 - self.hessian_share) if asks else 1.0, "search": 1.0}
         if asks:
             weights["hessian"] = 2 * self.hessian_share
@@ -108,7 +117,7 @@ class LineSearch(WholeTable):
         return planning.filtered(budget_split, phases, facts, budget, resolved, notes, **schedule)
 
     def searching_noise(self, plan: Plan) -> theory.Searching:
-        """Return the noise of the line searches of a plan, in the phase that has most of it."""
+        """Return the noise of the line searches of a plan, in the phase that has the most of it."""
         facts = NonconvexFacts.of(plan.facts)
         epsilon = float(plan.schedule["search_epsilon"].min())
         search, asks = self.search(facts), self.asks(facts)
@@ -116,15 +125,18 @@ class LineSearch(WholeTable):
         return theory.Searching(epsilon, facts.gradient_sensitivity / facts.n, steps, search.admissible_noise(asks))
 
     def _step_rule(self, problem: NonconvexRisk, releases: Releases) -> StepRule:
+        """Return the rule for the length of a step: the line search."""
         assert isinstance(releases, Separate)
         return Backtracking(self.search(problem.facts), problem, releases)
 
 
 class TrustRegion(NonconvexMethod):
-    """DP-TR: every step minimises the noisy quadratic model of f within a radius r, x ← x + h.
+    """DP-TR: every step x ← x + h minimises the quadratic model of f from its noisy gradient and Hessian at x, over
+    steps h of length at most r.
 
-    It stops where the model is convex enough that the radius hardly matters: multiplier λ ≤ √(Mα_TR). Its one tolerance
-    is α_TR = min(α, ε_H²/M), without which a strict saddle point may be a stop; r = √(α_TR/M).
+    The multiplier λ ≥ 0 of that constraint says how much the radius matters: (H̃ + λI) h = -g̃ with the noisy Hessian
+    H̃ and gradient g̃. A run stops after a step where it hardly does, λ ≤ √(M α_TR). The method has one tolerance, α_TR
+    = min(α, ε_H²/M) for the targets α and ε_H; with α itself a strict saddle point might be a stop. r = √(α_TR/M).
     """
 
     kind: ClassVar[str] = "families.second_order.trust_region"
@@ -148,52 +160,61 @@ class TrustRegion(NonconvexMethod):
     )
 
     def analysis(self, facts: NonconvexFacts) -> theory.Analysis:
+        """Return the tolerances of the test before the step; as published they leave nothing of the targets to
+        noise."""
         return replace(super().analysis(facts), bare=self.trust_radius == "published")
 
     def target(self, facts: NonconvexFacts) -> float:
-        """Return α_TR."""
+        """Return α_TR, the tolerance of the method on a problem with these facts."""
         return theory.trust_region_target(self.analysis(facts))
 
     def plan(self, facts: NonconvexFacts, budget: Budget) -> Plan:
+        """Return the plan for a problem with these facts: a gradient and a Hessian in every iteration, paid for
+        together."""
         target = self.target(facts)
         by_theory = theory.trust_region_iterations(facts.gap, target, facts.hessian_lipschitz)
-        iterations, radius = min(by_theory, self.iterations), target / facts.hessian_lipschitz
+        iterations = min(by_theory, self.iterations)
+        published_radius = target / facts.hessian_lipschitz
         resolved = {
             "iterations": iterations,
             "iterations_by_theory": by_theory,
             "target": target,
-            "radius": math.sqrt(radius) if self.trust_radius == "derived" else radius,
+            "radius": math.sqrt(published_radius) if self.trust_radius == "derived" else published_radius,
         }
         weights, notes = np.ones(iterations), planning.cut_short(by_theory, iterations)
         return planning.fixed(self._batch(), weights, self.hessian_share, facts, budget, resolved, notes)
 
     def _batch(self) -> float:
-        """Return m/n."""
+        """Return m/n, the share of the rows that every iteration reads."""
         return 1.0
 
     def _iteration(self, problem: NonconvexRisk, plan: Plan, releases: Releases) -> Callable[[State, np.ndarray], None]:
+        """Return the function that performs one iteration for the replicates (R',) that take part."""
         analysis, radius = self.analysis(problem.facts), plan.resolved["radius"]
         measured = Measured(problem, releases, self.hessian_noise, at_state=False)
         stopping_multiplier = math.sqrt(problem.facts.hessian_lipschitz * plan.resolved["target"])
 
         def solve(matrices: np.ndarray, gradients: np.ndarray) -> np.ndarray:
-            """Return (R, 2 + d): the smallest eigenvalue, the multiplier, and the step."""
+            """Return (R', 2 + d) for noisy Hessians and gradients: the smallest eigenvalue, the multiplier, and the
+            step."""
             values, vectors = np.linalg.eigh(matrices)
             steps, multipliers = trust_region_step(values, vectors, gradients, radius)
             return np.column_stack([values[:, 0], multipliers, steps])
 
         def move(state: State, rows: np.ndarray) -> None:
+            """Move the replicates `rows` (R',) by one iteration, and stop those that meet a stopping rule."""
             rows, gradients = measured.gradient(state, rows)
             rows, is_released, matrices = measured.hessian(state, rows)
             solution = sliced(solve, 3 * eigenvalue_seconds(problem.facts.d), matrices, gradients[is_released])
-            state.released[NOISY_CURVATURE.name][rows] = solution[:, 0]
+            eigenvalues, multipliers, steps = solution[:, 0], solution[:, 1], solution[:, 2:]
+            state.released[NOISY_CURVATURE.name][rows] = eigenvalues
             if self.test_before:
                 is_short = state.released[NOISY_GRADIENT.name][rows] <= analysis.gradient_tolerance
-                meets_targets = is_short & (solution[:, 0] >= -analysis.curvature_tolerance)
+                meets_targets = is_short & (eigenvalues >= -analysis.curvature_tolerance)
                 state.stop(rows[meets_targets])
-                rows, solution = rows[~meets_targets], solution[~meets_targets]
-            state.move(rows, solution[:, 2:], TRUST_REGION)
-            meets_rule = (solution[:, 1] <= stopping_multiplier) & (state.status[rows] == "running")
+                rows, multipliers, steps = (part[~meets_targets] for part in (rows, multipliers, steps))
+            state.move(rows, steps, TRUST_REGION)
+            meets_rule = (multipliers <= stopping_multiplier) & (state.status[rows] == "running")
             state.stop(rows[meets_rule])
 
         return move
