@@ -417,7 +417,10 @@ def concentration(good: slice | None, good_name: str, owner: str) -> Plane:
     return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
 
 
-def shares(one: np.ndarray, other: np.ndarray, titles: tuple[str, str]) -> Plane:
-    """Return the plane of a histogram x over |Z| cells: its mass on two sets of cells, (|Z|,) bool each."""
-    sets = np.column_stack([one, other]).astype(float)
+def shares(horizontal: np.ndarray, vertical: np.ndarray, titles: tuple[str, str]) -> Plane:
+    """Return the plane of a histogram, the output x (R, |Z|) over |Z| cells: each axis is its mass on a set of cells.
+
+    horizontal, vertical : (|Z|,) bool, True for the cells of the set.
+    """
+    sets = np.column_stack([horizontal, vertical]).astype(float)
     return Plane(titles, lambda output: output["x"] @ sets)

@@ -353,7 +353,7 @@ class LinearModel(base.ProblemSpecification):
         features, caps = np.empty((n, self._dimension)), np.empty(n)  # the only copy of the data
         features[:, d:] = 0.5 if is_centred else 1.0  # the constant column, if there is one
         checkpoint()
-        for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):  # this is about a third of loading them
+        for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):  # a third of what loading them takes
             block = features[part, :d]
             np.subtract(data.features[part], low, out=block)
             block /= high - low
