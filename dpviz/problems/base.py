@@ -241,8 +241,7 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def public(self) -> bool:
-        """True if the data are synthetic or published, so that diagnostics, which read them, may be shown by
-        default."""
+        """True if the data are synthetic or published, so that diagnostics may be shown by default."""
         return True
 
     @property

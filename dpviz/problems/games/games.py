@@ -94,13 +94,11 @@ class Polytope:
         return self.diameter * bound
 
     def smoothness(self, bound: float) -> float:
-        """Return the smoothness L₁ of f as a function of λ, from its L₁ as a function of x, both with respect to the ℓ1
-        norm."""
+        """Return the smoothness L₁ of f as a function of λ, from its L₁ as a function of x, both in the ℓ1 norm."""
         return self.radius**2 * bound
 
     def second_smoothness(self, bound: float) -> float:
-        """Return the smoothness L₂ of the partial derivatives of f as a function of λ, from the L₂ as a function of
-        x."""
+        """Return the smoothness L₂ of the partial derivatives of f as a function of λ, from that of x."""
         return self.radius**3 * bound
 
 
@@ -510,8 +508,7 @@ class Scores:
         return Query(-self._x, 2 * self._game.facts.oscillation_x * weight, "range")
 
     def y(self, weight: float) -> Query:
-        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices; `weight` as in
-        `x`."""
+        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices, as `x` does."""
         self._check_weight(weight)
         return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * weight, "range")
 

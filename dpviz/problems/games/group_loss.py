@@ -137,6 +137,7 @@ class GroupLossGame(GroupedGame):
         return to_ball(x, self._radius)
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
+        """Compute the losses L_h (R, G) at x (R, 2d); diagnostics."""
         losses, _ = self._losses_and_slopes(self.weights(x), None, None)
         return losses
 
@@ -145,6 +146,7 @@ class GroupLossGame(GroupedGame):
         return self._rates(self._features @ w > 0 for w in self.weights(x))
 
     def majority(self) -> Rates | None:
+        """Compute the rates of always predicting the more frequent label; None unless labels are ±1."""
         is_positive = self._labels.sum() > 0
         return self._rates([np.full(len(self._labels), is_positive)])
 
@@ -156,10 +158,12 @@ class GroupLossGame(GroupedGame):
         return Rates(*np.stack(by_model, axis=1))
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute ∇ᵤF (R, 2d) and ∇ᵧF (R, G), which are the losses L_h, over a block of rows, or all for None."""
         losses, slopes = self._losses_and_slopes(self.weights(x), y, rows)
         return ball_gradient(slopes, self._radius), losses
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the metrics (R,). The duality gap is expensive: min over u of F(u, y) takes a minimisation."""
         seconds = self.facts.seconds
         cheap = evaluated_in_slices(self._evaluate, output, seconds)
         if not expensive:
@@ -190,14 +194,17 @@ class GroupLossGame(GroupedGame):
 
     @cached_property
     def _best_in_game(self) -> np.ndarray:
+        """The model (1, 2d) with the smallest max_h L_h."""
         return self._smallest_highest(np.ones(self.facts.d_y))
 
     @cached_property
     def _fairest(self) -> np.ndarray:
+        """The model (1, 2d) for which the largest of the groups' mean losses is smallest."""
         return self._smallest_highest(self._to_means)
 
     @cached_property
     def _best_on_average(self) -> np.ndarray:
+        """The model (1, 2d) with the smallest mean loss over all rows."""
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
         certified = minimise(
             lambda u, active: self._against(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
@@ -207,9 +214,9 @@ class GroupLossGame(GroupedGame):
     def _smallest_highest(self, scale: np.ndarray) -> np.ndarray:
         """Compute the model (1, 2d) with the smallest maximum max_h s_h L_h over the groups, for scales s (G,).
 
-        It is the value of max_y φ(y) with the concave function φ(y) = min_u Σ_h y_h s_h L_h(u), which Kelley's cutting
-        planes maximise: for each model uₖ so far, the plane Σ_h y_h s_h L_h(uₖ) is above φ. The next weights y maximise
-        the lowest plane, and the next model is the best one for these y.
+        That smallest maximum is the largest value of the concave function φ(y) = min_u Σ_h y_h s_h L_h(u). Kelley's
+        cutting planes maximise it: for each model uₖ so far, the plane Σ_h y_h s_h L_h(uₖ) is above φ. The next weights
+        y maximise the lowest plane, and the next model is the best one for these y.
 
         The dual weights μ of the planes give a mixture Σ μₖ uₖ of the models. By convexity its maximum is at most the
         maximum of the lowest plane. So the smallest maximum is between the largest proven φ(y) and the maximum of the
@@ -248,6 +255,7 @@ class GroupLossGame(GroupedGame):
         return self._prepared_centre
 
     def prepare(self) -> None:
+        """Compute the best model for equally weighted groups, at which minimisations start."""
         if self._prepared_centre is None:
             x, y = self.facts.uniform(1)
             seconds = self.facts.seconds
@@ -348,6 +356,7 @@ class LossMatrix(GameSpecification):
 
     @model_validator(mode="after")
     def _something_to_choose(self) -> Self:
+        """Raise ValueError if there is one strategy and one group."""
         data = self.data.facts()
         if data.d == 1 and len(data.groups) == 1:
             raise ValueError("with one strategy and one group there is nothing to choose; declare more of either")
@@ -355,6 +364,7 @@ class LossMatrix(GameSpecification):
 
     @property
     def good(self) -> tuple[slice | None, str]:
+        """Indices and name of the three strategies that are good in drawn data; None and a name for other data."""
         return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
 
     def facts(self) -> GameFacts:
@@ -399,6 +409,7 @@ class LossMatrixGame(GroupedGame):
         self.facts = specification.facts()
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute M y (R, d) and Mᵀx (R, G) with the mean payoffs M (d, G) of a block of rows, or of all for None."""
         matrix = self._matrix if rows is None else self._mean_payoffs(rows)
         return y @ matrix.T, x @ matrix
 
@@ -407,6 +418,7 @@ class LossMatrixGame(GroupedGame):
         return {"duality_gap": gap, "worst_group_loss": self.highest_mean(output["x"])}
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
+        """Compute the losses Mᵀx (R, G) of the groups in the game, for mixtures x (R, d) of strategies."""
         return x @ self._matrix
 
     def best_in_game(self) -> np.ndarray:

@@ -132,6 +132,7 @@ class GroupedGame(SlicedGame):
         return None
 
     def correct(self, x: np.ndarray) -> np.ndarray | None:
+        """Compute the share of rows (R,) whose class the models x (R, d_x) predict; None if they predict no classes."""
         model_rates = self.rates(x)
         return None if model_rates is None else 1 - model_rates.error[:, -1]
 

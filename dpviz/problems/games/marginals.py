@@ -255,6 +255,7 @@ class MarginalGame(SlicedGame):
         return self._truth[0]
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute ∇ₓF = -Aᵀ(y⁺ - y⁻) (R, |Z|) and ∇ᵧF (R, 2q), the errors of all queries with signs + and then -."""
         errors = self._answers_of(rows) - self.marginals.answers(x)
         return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
 
@@ -289,8 +290,7 @@ class MarginalGame(SlicedGame):
         return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
 
     def marginal_tables(self, replicates: int, norm: Norm = "l2") -> Query:
-        """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates, in ℓ1 or
-        ℓ2."""
+        """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates."""
         sensitivity = self.marginals.change(norm) / self.facts.n
         return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, norm)
 
@@ -302,6 +302,7 @@ class MarginalGame(SlicedGame):
         """
 
         def nearest(tables: np.ndarray) -> np.ndarray:
+            """Return for the cells (R, q) of all tables the nearest distribution of each table."""
             return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
         return sliced(nearest, self.facts.seconds, noisy)

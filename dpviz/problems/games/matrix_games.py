@@ -41,9 +41,8 @@ class RecordsGame(GameSpecification):
         """
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
         signs, entries, is_counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
-        # One bit for each sign, and arrays of those that are drawn at once; then either arrays of signs that are
-        # unpacked for a pass over the table, or the payoff matrix, its copies, and signs that are unpacked to compute
-        # it.
+        # One bit for each sign, and arrays of those that are drawn at once. Then either arrays of signs, unpacked for a
+        # pass over the table, or the payoff matrix with its copies, and signs that are unpacked to compute it.
         table_bytes = signs / 8 + 8 * min(_ENTRIES, signs)
         table_bytes += 8 * _ENTRIES if is_counted else 20 * entries + 4 * min(_UNPACKED, signs)
         return GameFacts(
@@ -94,9 +93,11 @@ class MatrixGameProblem(Game):
         self.facts, self._payoffs = facts, payoffs
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """Return ∇ₓF = Ay (R, d_x) and ∇ᵧF = Aᵀx (R, d_y), with A of a block of rows, or of all for None."""
         return self._payoffs(x, y, rows)
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
         products = self._payoffs(x, y)
         gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))

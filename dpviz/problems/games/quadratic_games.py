@@ -84,10 +84,12 @@ class QuadraticGameProblem(Game):
         self.facts, self._payoffs, self._curvatures = facts, payoffs, curvatures
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """Return ∇ₓF = λ_x x + Ay (R, d_x) and ∇ᵧF = Aᵀx - λ_y y (R, d_y), with A of a block of rows, or of all."""
         against_y, against_x = self._payoffs(x, y, rows)
         return self._curvatures[0] * x + against_y, against_x - self._curvatures[1] * y
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
         on_data, in_population = self._payoffs(x, y), self._payoffs.population(x, y)
         gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (on_data, in_population))
@@ -129,6 +131,7 @@ class CurvedGame(RecordsGame):
 
     @model_validator(mode="after")
     def _curvature_fits(self) -> Self:
+        """Raise ValueError if the second moments of p and q would take too long to compute."""
         largest = max(self.data.strategies_x, self.data.strategies_y)
         if not affordable(3 * self.data.rows, largest, largest):  # payoffs and both players' second moments
             raise ValueError(
@@ -157,8 +160,7 @@ class CurvedGame(RecordsGame):
 class CurvedGameProblem(SlicedGame):
     """A game with private curvature and its records; see `CurvedGame`.
 
-    curved : the signs p (n, d_x) and q (n, d_y). moments : their mean products, of ppᵀ (d_x, d_x) and of qqᵀ (d_y,
-        d_y).
+    curved : the signs p (n, d_x) and q (n, d_y). moments : the means of ppᵀ (d_x, d_x) and of qqᵀ (d_y, d_y).
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, POPULATION_GAP)
@@ -174,10 +176,12 @@ class CurvedGameProblem(SlicedGame):
             self._eigenvalue_bounds = tuple(eigenvalue_bound(moments) for moments in self._moments)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute ∇ₓF (R, d_x) and ∇ᵧF (R, d_y) over a block of rows, or all for None."""
         against_y, against_x = self._payoffs(x, y, rows)
         return self._products_p(x, rows) + against_y, against_x - self._products_q(y, rows)
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the gap in the population (R,), and on the data if `expensive`, as that takes two minimisations."""
         x, y = output["x"], output["y"]
         if not expensive:
             return self._evaluate(output)
@@ -192,6 +196,7 @@ class CurvedGameProblem(SlicedGame):
         return {DEAR_GAP.name: value_of_best_y - value_of_best_x} | self._evaluate(output)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute the gap (R,) in the population, a quadratic game with curvatures 1."""
         x, y = output["x"], output["y"]
         return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
 
@@ -205,6 +210,7 @@ class CurvedGameProblem(SlicedGame):
         moments = self._moments[player]
 
         def value_and_gradient(u: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """Return values (R',) and gradients (R', d) at u (R', d), of the functions with these indices (R',)."""
             product = u @ moments
             return ((0.5 * product + slopes[indices]) * u).sum(axis=1), product + slopes[indices]
 

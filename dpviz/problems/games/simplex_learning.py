@@ -72,6 +72,7 @@ class SparseRegression(_Learning):
         return base.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
 
     def facts(self) -> games.GameFacts:
+        """Return the public facts, for any data with features and labels in [-1, 1]."""
         # One row's ∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; as w = r (u₊ - u₋), it is multiplied by ±r for
         # the derivatives with respect to the weights u = (u₊, u₋) of the 2d vertices.
         largest_value = (self.radius + 1) ** 2 / 2
@@ -79,6 +80,7 @@ class SparseRegression(_Learning):
         return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest_value, sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
+        """Return the name of a vertex of the ball: a feature with the sign of its weight."""
         return ball_vertex([f"feature {j}" for j in range(1, self.dimension + 1)], index)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
@@ -109,9 +111,11 @@ class Portfolio(_Learning):
 
     @property
     def good(self) -> tuple[slice | None, str]:
+        """Indices and name of the assets with a positive mean return."""
         return slice(0, _GOOD_ASSETS), f"assets 1 to {_GOOD_ASSETS}, whose mean return is positive"
 
     def facts(self) -> games.GameFacts:
+        """Return the public facts, for any returns in [-1, 1]."""
         # One row's ∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size. Its value -s + (γ/2) s² of s = ⟨ρ, x⟩ in [-1,
         # 1] is largest at s = -1, and smallest at s = 1/γ, or at s = 1 if γ ≤ 1.
         gamma = self.risk_aversion
@@ -120,9 +124,11 @@ class Portfolio(_Learning):
         return _facts(self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - smallest_value, sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
+        """Return the name of an asset."""
         return f"asset {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
+        """Draw the returns (n, d), and return the problem."""
         generator = np.random.default_rng(self.seed)
         market = generator.standard_normal((self.rows, 1))
         returns = generator.standard_normal((self.rows, self.dimension))
@@ -161,6 +167,7 @@ class PolytopeRegression(games.GameSpecification):
 
     @model_validator(mode="after")
     def _own_vertices(self) -> Self:
+        """Raise ValueError unless the user's own vertices describe a polytope that is not too small or too large."""
         if self.shape == "own":
             dimensions = {len(vertex) for vertex in self.vertices}
             largest_coordinate = max((abs(value) for vertex in self.vertices for value in vertex), default=0.0)
@@ -196,6 +203,7 @@ class PolytopeRegression(games.GameSpecification):
         return _polytope(self.shape, self.dimension, self.radius, self.vertices)
 
     def facts(self) -> games.GameFacts:
+        """Return the public facts, for any data with features and labels in [-1, 1]."""
         body = self.polytope()
         bound = body.radius + 1  # on |⟨a, w⟩ - b|, the size of one row's derivatives with respect to w
         m = len(body.vertices)
@@ -259,6 +267,7 @@ class LearningGame(games.SlicedGame):
         return self._body.point(x)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> games.Pair:
+        """Compute ∇ₓF (R, d_x) over a block of rows, or all for None; the gradient of the second player is 0."""
         w = self.weights(x)
         if rows is None:
             slopes = self._slopes(w)
@@ -268,6 +277,7 @@ class LearningGame(games.SlicedGame):
         return self._body.pull_back(slopes), np.zeros_like(y)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute the excess loss (R,), as the upper end of its interval, and the loss (R,)."""
         objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
 
@@ -276,6 +286,7 @@ class LearningGame(games.SlicedGame):
         return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
 
     def prepare(self) -> None:
+        """Compute the minimum of F without privacy."""
         if self._certified is None:
             largest_eigenvalue = float(np.linalg.eigvalsh(self._moments[0])[-1])
             start, _ = self.facts.uniform(1)

@@ -254,6 +254,7 @@ class LinearModel(base.ProblemSpecification):
 
     @model_validator(mode="after")
     def _smoothness_is_stated(self) -> Self:
+        """Raise ValueError unless a value of L and its cost are given just where L's source needs them, and L ≥ μ."""
         if (self.smoothness is None) != (self.smoothness_source == "bounds"):
             raise ValueError("a smoothness that does not follow from the bounds needs its value, and only then")
         if (self.smoothness_cost is None) != (self.smoothness_source != "released"):
@@ -278,6 +279,7 @@ class LinearModel(base.ProblemSpecification):
 
     @property
     def read_by_itself(self) -> tuple[str, ...]:
+        """The smoothness L, in words, if it was estimated from the data without paying for it."""
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
     def _plane(self) -> base.Plane | None:
@@ -299,14 +301,14 @@ class LinearModel(base.ProblemSpecification):
         return self.data.facts().d + (self.intercept == "yes")
 
     def clip_in(self, norm: releases.Norm) -> float:
-        """Return the bound in `norm` that follows from the clip C, which may be set in the other norm; inf without a
-        clip."""
+        """Return the bound in `norm` that follows from the clip C, which may be in the other norm; else inf."""
         if self.clip is None:
             return math.inf
         # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
         return self.clip * (math.sqrt(self._dimension) if (norm, self.clip_norm) == ("l1", "l2") else 1.0)
 
     def facts(self) -> base.SmoothFacts:
+        """Return the public facts, which follow from the declared ranges and the clip, and from the origin of L."""
         data, d = self.data.facts(), self._dimension
         implied_smoothness = self.smoothness_of(self.feature_radius("l2") ** 2)
         gap, lyapunov = self._initial_error(d)
@@ -345,8 +347,7 @@ class LinearModel(base.ProblemSpecification):
         return gap, gap if self.start == 0 else gap + 2 * regulariser + self.largest_loss(0.0)
 
     def rows(self, data: Dataset) -> "Rows":
-        """Return the rows of the data, scaled by their declared bounds; if `clipping` is "rows", also shortened to norm
-        C."""
+        """Return the rows of the data, scaled by their declared bounds, and shortened to norm C if rows are clipped."""
         n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
         low, high = np.array(data.facts.bounds).T
         is_centred, is_clipped = self.scaling == "centred", self.clipping == "rows"
@@ -478,6 +479,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return base.evaluated_in_slices(self._evaluate, output, self._seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute all metrics (R,) at the outputs {"x": (R, d)}, and remember the sums for the next gradient."""
         x = output["x"]
         with np.errstate(over="ignore", invalid="ignore"):
             objective, total, measure = self.sums(x)
@@ -491,6 +493,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
             }
 
     def prepare(self) -> None:
+        """Compute the minimum F*, if it is not known yet."""
         if self._minimum is None:
             self._minimum = self._minimise()
 

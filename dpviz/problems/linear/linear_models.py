@@ -38,14 +38,17 @@ class LeastSquares(LinearModel):
     clip: float | None = gradient_clip("the largest that any row can have at x = 0")
 
     def largest_loss(self, prediction: float) -> float:
+        """Return the largest ½ (uᵀx - t)² of a row with |uᵀx| ≤ prediction, as |t| ≤ 1."""
         return (prediction + 1) ** 2 / 2
 
     def gradient_bound(self, norm: Norm) -> float:
+        """Return the largest norm of one row's clipped gradient, without the regulariser."""
         if self.clip is None or self.clipping == "rows":
             return self.feature_radius(norm)
         return self.clip_in(norm)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
+        """Load the data, and return the problem, with the cap that the clip implies for each row."""
         (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
             # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row of norm at most R allows slopes up to R/‖u‖ ≥ 1.
@@ -76,13 +79,16 @@ class HuberRegression(LinearModel):
     )
 
     def largest_loss(self, prediction: float) -> float:
+        """Return the largest h(uᵀx - t) of a row with |uᵀx| ≤ prediction, as |t| ≤ 1."""
         return float(_huber(np.array(prediction + 1), np.array(self.threshold)))
 
     def gradient_bound(self, norm: Norm) -> float:
+        """Return the largest norm of one row's clipped gradient, without the regulariser."""
         radius = self.threshold * self.feature_radius(norm)
         return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
+        """Load the data, and return the problem, with the cap that δ and the clip imply for each row."""
         (rows, caps, shortened), targets = _regression(self, tables)
         # The Huber loss is the squared loss whose slope is clipped at δ.
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
@@ -105,11 +111,13 @@ class RegressionProblem(LinearProblem):
 
     @staticmethod
     def slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """Return -φ' = -r (R, b) for residuals r (R, b), clipped to [-cap, cap] with the caps (b,), in place."""
         np.negative(residuals, out=residuals)
         return residuals if caps is None else np.clip(residuals, -caps, caps, out=residuals)
 
     @staticmethod
     def curvatures(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """Return φ'' (R, b) of the clipped loss at residuals (R, b): 1, or 0 where |r| exceeds the row's cap."""
         return np.ones_like(residuals) if caps is None else np.where(np.abs(residuals) <= caps, 1.0, 0.0)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -146,8 +154,7 @@ def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[R
 
 
 def _median_error(targets: np.ndarray) -> float:
-    """Return the mean absolute error of the best constant guess, the median, as a share of the targets' range [-1,
-    1]."""
+    """Return the mean absolute error of the best constant guess, the median, as a share of their range [-1, 1]."""
     return float(np.abs(targets - np.median(targets)).mean()) / 2
 
 
@@ -183,12 +190,15 @@ class LogisticRegression(LinearModel):
         return self
 
     def largest_loss(self, prediction: float) -> float:
+        """Return the largest ln(1 + exp(-z uᵀx)) of a row with |uᵀx| ≤ prediction."""
         return float(np.logaddexp(0.0, prediction))
 
     def gradient_bound(self, norm: Norm) -> float:
+        """Return the largest norm of one row's clipped gradient, without the regulariser: no slope exceeds 1."""
         return min(self.feature_radius(norm), self.clip_in(norm))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
+        """Load the data, and return the problem, with the cap that the clip implies for each row."""
         (rows, caps, shortened), labels = self.loaded(tables)
         rows *= labels[:, None]  # v = z u, so that the argument of the loss is the margin
         active_caps = np.minimum(caps, 1.0) if (caps < 1).any() else None  # no slope exceeds 1
@@ -222,6 +232,7 @@ class LogisticProblem(LinearProblem):
 
     @staticmethod
     def curvatures(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """Return the second derivatives σ(s)(1 - σ(s)) (R, b) at margins s (R, b), 0 below the `_knee` of the cap."""
         unclipped = 1.0 if caps is None else margins >= _knee(caps)
         slopes = LogisticProblem.slopes(margins, None)
         return np.asarray(slopes * (1 - slopes) * unclipped)

@@ -53,6 +53,7 @@ class Quadratic(base.ProblemSpecification):
         return np.geomspace(low, high, self.dimension)
 
     def facts(self) -> base.SmoothFacts:
+        """Return the public facts, with the exact errors E₀ and V₀ at the start."""
         spectrum = self.eigenvalues()
         gap = 0.5 * self.start**2 * spectrum.sum()  # F(x₀), as F* = 0
         return base.SmoothFacts(
@@ -73,8 +74,7 @@ class Quadratic(base.ProblemSpecification):
         return base.Memory(table=0.0, replicate=64.0 * facts.d)
 
     def _plane(self) -> base.Plane:
-        """Return the plane of the coordinates with the smallest and the largest eigenvalue, in which methods differ
-        most."""
+        """Return the plane of the coordinates with the smallest and largest eigenvalue: there methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
         return base.coordinates(0, self.dimension - 1, titles)

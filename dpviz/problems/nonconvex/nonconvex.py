@@ -103,10 +103,12 @@ class LogisticRisk(NonconvexRisk):
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest and largest φ(t) (R,) of margins |t| ≤ ‖x‖, for norms ‖x‖ = `lengths` (R,)."""
         return np.logaddexp(0.0, -lengths), np.logaddexp(0.0, lengths)
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
+        """Return φ(t) (R, b) at margins t (R, b)."""
         result = np.abs(arguments)  # ln(1 + e⁻ᵗ) = ln(1 + e^-|t|) - min(t, 0), which cannot overflow
         np.negative(result, out=result)
         np.exp(result, out=result)
@@ -138,11 +140,13 @@ class SigmoidRisk(NonconvexRisk):
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest and largest φ(t) (R,) of margins |t| ≤ ‖x‖, for norms ‖x‖ = `lengths` (R,)."""
         half = np.tanh(lengths / 2) / 2
         return 0.5 - half, 0.5 + half
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
+        """Return φ(t) = σ(-t) (R, b) at margins t (R, b)."""
         return 0.5 - 0.5 * np.tanh(arguments / 2)
 
     @staticmethod
@@ -172,10 +176,12 @@ class RobustRisk(NonconvexRisk):
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest and largest φ(u) (R,) of projections |u| ≤ ‖x‖, for norms ‖x‖ = `lengths` (R,)."""
         return RobustRisk.losses(lengths), np.zeros_like(lengths)  # φ falls as |u| ≤ ‖x‖ grows
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
+        """Return φ(u) = -u²/(2(1 + u²)) (R, b) at projections u (R, b)."""
         return 0.5 / (1 + arguments * arguments) - 0.5  # = -u²/(2(1 + u²))
 
     @staticmethod
@@ -285,6 +291,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     @model_validator(mode="after")
     def _what_was_paid_for_is_stated(self) -> Self:
+        """Raise ValueError if the cost of a released gap is given, but not the gap."""
         if self.gap is None and self.gap_cost is not None:
             raise ValueError("a privately released gap needs its value beside its cost ε_Γ")
         return self
@@ -303,6 +310,7 @@ class NonconvexModel(base.ProblemSpecification):
         return cls.risk
 
     def _plane(self) -> base.Plane | None:
+        """Return the plane of the first two coordinates; of `Saddle` data one is a hidden direction."""
         if isinstance(self.data, Saddle):
             return base.first_two(DIRECTIONS)
         return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
@@ -313,6 +321,7 @@ class NonconvexModel(base.ProblemSpecification):
         return np.zeros((1, d)) if self.start == "zero" else random_start(d, self.start_seed)
 
     def facts(self) -> NonconvexFacts:
+        """Return the public facts: constants that hold for every data set, unless the user declares others."""
         data, start, risk, penalty = self.data.facts(), self.starting_point(), self.risk, self.penalty
         # Bounds on φ'' (low, high) and on the penalty's second derivatives (down, up), for any row and at any point.
         (low, high), (down, up) = risk.bends, penalty.bends

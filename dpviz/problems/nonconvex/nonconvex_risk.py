@@ -244,6 +244,7 @@ class NonconvexRisk(LinearSums, Problem):
             curvatures_by_block = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
 
         def times(directions: np.ndarray) -> np.ndarray:
+            """Return the products (R', d) of the mean Hessians with directions p (R', d)."""
             total = np.zeros_like(directions)
             blocks = zip(self._blocks(directions), curvatures_by_block, strict=True)
             for (_, rows, weights, _), curvatures in blocks:
@@ -310,6 +311,7 @@ class NonconvexRisk(LinearSums, Problem):
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the metrics (R,) at the outputs {"x": (R, d)}; the smallest eigenvalue only if `expensive`."""
         diagnostics = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
         if expensive:
             diagnostics["smallest_eigenvalue"] = self._cached_eigenvalues(output["x"])
@@ -390,8 +392,7 @@ class NonconvexRisk(LinearSums, Problem):
         return self.facts.n if batch is None else batch.divisor(self.facts.n)
 
     def _hessian_sum(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
-        """Compute Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or over all rows without a
-        batch.
+        """Compute Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch; None for all rows.
 
         With many columns the sum is computed as SᵀS, of which NumPy computes half and mirrors it. The rows of S are the
         v, scaled by √(φ'' - lower) with the smallest φ'' `lower`, which may be negative. Then lower · Σ vvᵀ over the

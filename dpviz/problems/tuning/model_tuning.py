@@ -60,6 +60,7 @@ class DirectTuning(TuningSpecification):
         """Return the names of the d tuned settings, given the names of the features."""
 
     def facts(self) -> TuningFacts:
+        """Return the public facts, with costs in seconds that follow from the sizes of the data."""
         data = self.data.facts()
         names = self.parameters(tuple(data.names[j] for j in self.chosen))
         n, d = user_count(data), len(names)
@@ -132,12 +133,14 @@ class Location(GradientProblem):
         self._squares = rows.users.means((rows.features**2).sum(axis=1)[None])[0]
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
+        """Compute the losses (P, n) from ½ ‖x - θ‖² = ½ ‖θ‖² - ⟨x, θ⟩ + ½ ‖x‖², with means over each user's rows."""
         return np.asarray((points**2).sum(axis=1)[:, None] / 2 - points @ self._means.T + self._squares / 2)
 
     def _gradients(self, points: np.ndarray) -> np.ndarray:
         return points[:, None] - self._means
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Compute the distances (P,) of points (P, d) from the minimiser."""
         return {"distance": np.linalg.norm(points - self._means.mean(axis=0), axis=1)}
 
 
@@ -165,6 +168,7 @@ class HuberRegression(DirectTuning):
     )
 
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of the coefficients: the intercept, and one for each feature."""
         return ("intercept", *names)
 
     @property
@@ -209,19 +213,21 @@ class Huber(GradientProblem):
         return self._users.means(slopes[:, :, None] * self._rows)
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Compute the distances (P,) of points (P, d) from the true coefficients, or from the minimiser of F."""
         self.prepare()
         assert self._reference is not None
         return {"distance": np.linalg.norm(points - self._reference, axis=1)}
 
     def prepare(self) -> None:
+        """Compute the minimiser of F, unless the true coefficients are known."""
         if self._reference is None:
             self._reference = self._minimise()
 
     def _minimise(self) -> np.ndarray:
-        """Compute the minimiser (d,) of F in the box by L-BFGS, in rounds of a few steps with a checkpoint after
-        each."""
+        """Compute the minimiser (d,) of F in the box by L-BFGS, in rounds of a few steps with checkpoints."""
 
         def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+            """Return F and ∇F (d,) at x (d,)."""
             return float(self._losses(x[None]).mean()), self._gradients(x[None])[0].mean(axis=0)
 
         x, box = np.zeros(self.facts.d), np.array(self.facts.box).T
@@ -329,8 +335,7 @@ class ModelTuning(TuningSpecification):
 
     @property
     def order(self) -> np.ndarray:
-        """Indices of all users: first those for training, then those for validation, then the ones that are not
-        used."""
+        """Indices of all users: first those for training, then those for validation, then the others."""
         users = user_count(self.data.facts())
         return np.arange(users) if isinstance(self.data, DRAWN) else np.random.default_rng(0).permutation(users)
 
@@ -343,6 +348,7 @@ class ModelTuning(TuningSpecification):
         return self.training_rows, min(data.n, validation_users * ROWS_OF_A_USER), len(self.chosen)
 
     def facts(self) -> TuningFacts:
+        """Return the public facts, with the declared or the estimated cost of a training, the larger one."""
         data = self.data.facts()
         names, low, high = zip(*self.box(tuple(data.names[j] for j in self.chosen)), strict=True)
         _, validation_users = self.split
@@ -365,6 +371,7 @@ class ModelTuning(TuningSpecification):
         return 0.0
 
     def memory(self, facts: Facts) -> Memory:
+        """Estimate the memory: the table, the rows of the learner, and the matrices of a training or of drawn data."""
         data, memory, (m, v, p) = self.data.facts(), super().memory(facts), self.sizes
         table = 16.0 * data.n * data.d + 32.0 * (m + v) * p
         kernels = 12.0 * m * (m + v) + 24.0 * v * p  # for one training at a time, with gradients
@@ -435,6 +442,7 @@ class LengthScales(ModelTuning):
         return [(f"length-scale of {name}", 0.5, 20.0) for name in names]
 
     def settings(self, deviation: float) -> dict[str, float]:
+        """Return the variance of the noise, in units of the scaled targets."""
         noise = self.noise
         if noise is None:
             noise = self.data.noise if isinstance(self.data, ProcessDraws) else deviation / 10
@@ -491,6 +499,7 @@ class KernelMachine(ModelTuning):
     def _scaled(
         self, data: Dataset, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float]:
+        """Return the same as `ModelTuning._scaled`, with targets ±1 if the model is a classifier."""
         arrays, deviation = super()._scaled(data, x, y, v, z)
         if self.model == "svc":  # a number is classified by being above the training mean, which is now 0
             arrays |= {name: np.where(arrays[name] > 0, 1.0, -1.0) for name in "yz"}
@@ -513,9 +522,11 @@ class ModelProblem(TuningProblem):
         return self._trainers.elsewhere
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
+        """Compute the users' losses (P, n) at points (P, d) in this process."""
         return self._users.means(self._learner.losses(points))
 
     def losses(self, points: np.ndarray) -> np.ndarray:
+        """Compute the users' losses (P, n) at points (P, d), with further processes if trainings take long."""
         if not self._trainers.wanted:
             return super().losses(points)
         return self._users.means(self._trainers.losses(points))

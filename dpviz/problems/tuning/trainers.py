@@ -266,9 +266,8 @@ class _Helper:
 class _Request:
     """A request for the losses of v rows at points (P, d).
 
-    losses : (P, v), filled in as they arrive. waiting : indices of the points that no process has yet. n_missing :
-        number
-    of points without losses.
+    losses : (P, v), filled in as they arrive. waiting : indices of the points that no process has yet.
+    n_missing : number of points without losses.
     """
 
     def __init__(self, points: np.ndarray, rows: int) -> None:
@@ -312,7 +311,7 @@ class Trainers:
                 for helper in list(self._helpers):
                     self._receive(helper, 0.0 if request.waiting else POLL_INTERVAL)
                 checkpoint()
-        finally:  # if it was stopped, answers that still arrive must not be waited for
+        finally:  # answers to a request that was stopped are dropped when they arrive
             self._sent = {number: origin for number, origin in self._sent.items() if origin[0] is not request}
         return request.losses
 
@@ -368,8 +367,7 @@ def _end(helpers: list[_Helper]) -> None:
 
 
 def main() -> None:
-    """Run a further process: receive a learner, then points, and answer with the losses there, until the parent
-    ends."""
+    """Run a further process: receive a learner, then points, and send back losses, until the parent ends."""
     parent = Parent(lambda _: False)
     messages = parent.messages()
     parent.send(pack({"ready": True}, {}))

@@ -30,8 +30,7 @@ def user_count(facts: DatasetFacts) -> int:
 
 
 def chosen_features(p: int, max_features: int) -> np.ndarray:
-    """Return the indices of the features in use, ascending: all p, or `max_features` of them, the same at every
-    call."""
+    """Return the indices of the features in use, ascending: all p, or always the same `max_features` of them."""
     if p <= max_features:
         return np.arange(p)
     return np.sort(np.random.default_rng(0).permutation(p)[:max_features])
@@ -91,8 +90,7 @@ def rows_of(
     n_omitted = np.count_nonzero(new_users < 0)
     order = np.argsort(new_users, kind="stable")[n_omitted:]  # the rows of chosen users, user by user
     if max_rows is not None:
-        # Of c rows of a user, numbered j = 0 to c - 1, k = min(max_rows, c) are kept: those where ⌊j k/c⌋ has a new
-        # value.
+        # Of the rows j = 0 to c - 1 of a user, k = min(max_rows, c) are kept: those where ⌊j k/c⌋ has a new value.
         counts = np.bincount(new_users[order], minlength=len(chosen))
         j = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
         c = np.repeat(counts, counts)

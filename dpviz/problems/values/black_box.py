@@ -106,6 +106,7 @@ class BlackBox(ProblemSpecification):
         """Return the rows (n, p), of norm at most 1, and their targets (n, t): drawn, or loaded from the tables."""
 
     def facts(self) -> ValueFacts:
+        """Return the public facts. L is the declared constant, or else that of f, or 1 if f has none."""
         function = self.function()
         lipschitz = self.lipschitz or (function.slope if math.isfinite(function.slope) else 1.0)
         return ValueFacts(

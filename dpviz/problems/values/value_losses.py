@@ -102,6 +102,7 @@ class Network(ValueLoss):
         self._output_weights = np.where(np.arange(units) < n_positive, 1.0, -1.0) / np.sqrt(units)
 
     def arguments(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        """Compute the inner products (R, b, h, e) of b rows a (R, b, p) with the w_k of e vectors (R, h p, e)."""
         replicates, n_vectors = vectors.shape[0], vectors.shape[2]
         by_unit = vectors.reshape(replicates, self.count, -1, n_vectors)  # (R, h, p, e)
         return np.moveaxis(np.matmul(rows[:, None], by_unit), 1, 2)

@@ -420,14 +420,14 @@ class ValueProblem(Problem):
 
     @staticmethod
     def _blocks(count: int, per_row: int) -> Iterator[slice]:
-        """Yield 0..count in slices of rows, so small that `per_row` values for each of them stay below BLOCK
-        numbers."""
+        """Yield 0..count in slices of rows, so small that `per_row` values for each are below BLOCK numbers."""
         size = max(1, BLOCK // max(1, per_row))
         return (slice(start, min(start + size, count)) for start in range(0, count, size))
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the metrics (R,) at the outputs {"x": (R, d)}, in slices that follow from declared costs."""
         n, d = self.facts.n, self.facts.d
         cost_factor = (1 + self.loss.count) / 2  # a loss with more arguments per row takes longer
         seconds = n * cost_factor * (SECONDS_PER_ROW + SECONDS_PER_PRODUCT * d)
@@ -438,9 +438,11 @@ class ValueProblem(Problem):
         return evaluated_in_slices(self._evaluate, output, seconds + min(2 * HALF, n) * cost_factor * sample_seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute all metrics (R,) at the outputs {"x": (R, d)}."""
         return self._evaluate_cheap(output) | self._sample_diagnostics(bounded(output["x"]))
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute the objective F (R,) at the outputs {"x": (R, d)}, over all rows."""
         x = bounded(output["x"])
         total = np.zeros(len(x))
         for rows in self._blocks(self.facts.n, len(x) * self.loss.count):
@@ -541,8 +543,7 @@ class ValueProblem(Problem):
         if not self.loss.continuous:
             return np.full(replicates, np.nan), np.full(replicates, np.nan)
         normals = generator.standard_normal((POINTS, d))
-        # U^(1/d) for a uniform U is the law of the distance from the centre of a point that is uniform in the unit
-        # ball.
+        # U^(1/d) for a uniform U is the distance from the centre of a point that is uniform in the unit ball.
         lengths = self.facts.radius * generator.random(POINTS) ** (1 / d) / np.linalg.norm(normals, axis=1)
         lengths[0] *= ROUNDING  # x itself, moved off a possible kink
         points = (x[:, None] + lengths[:, None] * normals).reshape(-1, d)
