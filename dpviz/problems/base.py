@@ -1,4 +1,8 @@
-"""The contract of a problem: public facts, Queries for mechanisms, diagnostics for figures."""
+"""Base classes of problems.
+
+A problem states public facts, from which runs are planned; computes Queries, to which mechanisms add noise; and
+computes diagnostics, which read raw data and are for figures only.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -20,15 +24,17 @@ from dpviz.specification import Specification
 
 @dataclass(frozen=True)
 class Metric:
-    """A recorded series: `name` is the quantity in words, `label` the axis text.
+    """A quantity that is recorded along a run, as a series with one number per replicate and recorded step.
 
+    name : the key of the series in results. label : the text of its axis.
     released : True if it is a function of the mechanisms' releases; False for a diagnostic, which reads raw data.
-    headline : its rank among the numbers of the final table, 1 first; 0 is not in the table.
-    cost : "expensive" if a diagnostic is recorded on a grid of its own, with fewer points than the other metrics.
-    axis : whether others can be drawn over it: a released series that only grows, such as function evaluations.
-    better : whether lower or higher values are better; "" if neither.
-    beside : the metric that this one accompanies on every page: the value of a constant guess in it. It is no series of
-        a method, and never changes.
+    headline : its rank among the numbers of the final table, 1 first; 0 if it is not in the table.
+    cost : "expensive" if a diagnostic takes so long that it is recorded at fewer steps than the other metrics.
+    axis : True if it can be the horizontal axis of other metrics: a released series that only grows, such as the number
+        of function evaluations.
+    better : tells if lower or higher values are better; "" if neither.
+    beside : name of another metric, if this one is only the value that a constant guess reaches in that metric. Such a
+        reference is the same at all steps and is displayed together with the other metric; else "".
     """
 
     name: str
@@ -44,19 +50,22 @@ class Metric:
 
     @property
     def gap(self) -> bool:
-        """True if 0 is the best possible value, as of an excess or a norm, so that ratios of two values are meaningful.
+        """True if 0 is the best possible value, as it is of an excess loss or a norm; False for a loss, whose smallest
+        value is unknown.
 
-        They are not for a loss, whose smallest value is unknown. Gaps are drawn on logarithmic scales.
+        Ratios of two values are meaningful for gaps only. These are the metrics with a logarithmic scale.
         """
         return self.scale == "log"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Everything that a guarantee rests on; its text follows the guarantee. False and empty if it rests on nothing.
+    """The assumptions under which a privacy guarantee holds. Its text is appended to the sentence of the guarantee.
 
-    read : the facts that were read from the data, in words. seeded : whether the noise on data that are not public
-        follows from a seed that was set, with which the noise can be subtracted.
+    A guarantee without assumptions has a condition that is false, with an empty text.
+    read : the facts that were read from the data without paying for it, in words.
+    seeded : True if the data are not public and the noise follows from a seed that was set: who learns the seed can
+        subtract the noise.
 
     >>> str(Condition(("the smoothness L",), seeded=True))
     ' if nobody learns the seed and if these were known beforehand: the smoothness L'
@@ -67,25 +76,30 @@ class Condition:
 
     @classmethod
     def joined(cls, conditions: "Iterable[Condition]") -> "Condition":
-        """Return the condition that several guarantees together rest on."""
+        """Return the condition under which several guarantees hold together; a fact that many name is listed once."""
         listed = tuple(conditions)
-        read = dict.fromkeys(fact for condition in listed for fact in condition.read)
-        return cls(tuple(read), any(condition.seeded for condition in listed))
+        different_facts = dict.fromkeys(fact for condition in listed for fact in condition.read)
+        return cls(tuple(different_facts), any(condition.seeded for condition in listed))
 
     def __bool__(self) -> bool:
         return self.seeded or bool(self.read)
 
     def __str__(self) -> str:
-        facts = [f" if these were known beforehand: {'; '.join(self.read)}"] if self.read else []
-        return " and".join([" if nobody learns the seed"] * self.seeded + facts)
+        clauses = []
+        if self.seeded:
+            clauses.append(" if nobody learns the seed")
+        if self.read:
+            clauses.append(f" if these were known beforehand: {'; '.join(self.read)}")
+        return " and".join(clauses)
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The public facts of a problem, known without its data.
+    """The public facts of a problem: all that a run is planned from, without loading the data.
 
-    n : rows, d : parameters of the model.
-    released : events that were charged before the run, to learn one of these facts; a plan pays for them first.
+    n : number of rows of the data. d : number of parameters of the model.
+    relation : the pairs of data sets that are neighbours; always such that differ in one row.
+    released : privacy events by which some of these facts were released before the run; a plan pays for them first.
     from_data : the facts, in words, that were read from the data without paying for them. All others are declared, or
         were released.
     """
@@ -98,24 +112,27 @@ class Facts:
 
     @classmethod
     def of(cls, facts: "Facts") -> Self:
-        """Narrow the facts of a plan or a problem to this class, which they are known to have."""
+        """Return the same facts, typed as this subclass; it is a bug if they are not of it."""
         assert isinstance(facts, cls)
         return facts
 
     @property
     def condition(self) -> Condition:
-        """Condition that every guarantee of a plan from these facts rests on."""
+        """Condition under which every guarantee of a plan from these facts holds."""
         return Condition(self.from_data)
 
 
 @dataclass(frozen=True)
 class SmoothFacts(Facts):
-    """Facts of an L-smooth, μ-strongly convex mean of n functions.
+    """Facts of a function F, the mean of one function per row, that is L-smooth and μ-strongly convex.
 
-    gradient_bound : largest norm of one row's gradient, per norm ("l1", "l2"); enforced by clipping.
-    start : the common value of the starting point's coordinates.
-    initial_gap : bound on E₀ = F(x₀) - F*; lyapunov : bound on V₀ = E₀ + μ/2 ‖x₀ - x*‖² (V₀ ≤ 2E₀).
-    eigenvalues : (d,) the Hessian's spectrum where it is constant and public, else ().
+    x* is the minimiser of F, F* = F(x*), and x₀ the starting point.
+    gradient_bound_l1, gradient_bound_l2 : largest ℓ1 and ℓ2 norm of one row's gradient; enforced by clipping.
+    smoothness : L. strong_convexity : μ.
+    start : the value that all coordinates of x₀ have.
+    initial_gap : bound on E₀ = F(x₀) - F*.
+    lyapunov : bound on V₀ = E₀ + (μ/2) ‖x₀ - x*‖², from which accelerated methods' errors are bounded (V₀ ≤ 2E₀).
+    eigenvalues : (d,) of the Hessian, ascending, where it is constant and public; else ().
     """
 
     gradient_bound_l1: float = 1.0
@@ -132,23 +149,24 @@ class SmoothFacts(Facts):
         return {"l1": self.gradient_bound_l1, "l2": self.gradient_bound_l2}[norm]
 
     def starting_point(self, replicates: int) -> np.ndarray:
-        """Return (R, d) the data-independent x₀ of every replicate."""
+        """Return x₀ (R, d), the same for all R replicates; it does not depend on data."""
         return np.full((replicates, self.d), self.start)
 
     def gradient_sensitivity(self, norm: Norm, batch_size: int, relation: Relation = "replace-one") -> float:
-        """Return the sensitivity of the mean gradient of m rows, for a bound C on one row's gradient.
+        """Return the sensitivity of the sum of clipped gradients over a batch, divided by m = `batch_size`.
 
-        It is 2C/m, as one row may change from one end of the ball to the other; C/m if a row is added or removed, where
-        the sum is still divided by the declared m.
+        With one row's gradient bounded by C it is 2C/m: a replaced row's gradient may move from one end of the ball of
+        radius C to the other. If a row is added or removed it is C/m, as the sum is still divided by the declared m.
         """
-        return (1.0 if relation == "add/remove-one" else 2.0) * self.gradient_bound(norm) / batch_size
+        radii_moved = 1.0 if relation == "add/remove-one" else 2.0
+        return radii_moved * self.gradient_bound(norm) / batch_size
 
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a problem needs, from declared sizes alone.
+    """Estimate of the memory that a problem needs, in bytes, from declared sizes alone.
 
-    table : of the problem itself. replicate : of each replicate of a method, in addition.
+    table : bytes of the problem itself. replicate : bytes that each replicate of a method takes in addition.
     """
 
     table: float
@@ -157,11 +175,11 @@ class Memory:
 
 @dataclass(frozen=True)
 class Plane:
-    """The plane in which the replicates of a run are drawn as dots. It follows from settings alone: no axis reads the
-    data.
+    """A plane in which the outputs of a run's replicates are drawn, one dot each.
 
-    titles : of the two axes. project : from the outputs of R replicates to points (R, 2).
-    corners : name and coordinates of each corner of a triangle of mixed strategies; () in a plane without bounds.
+    It follows from the settings alone: which plane is drawn tells nothing about the data.
+    titles : of the two axes. project : maps the outputs {name: (R, ...)} of R replicates to points (R, 2).
+    corners : name, horizontal and vertical coordinate of each corner, if all points are in a triangle; else ().
     """
 
     titles: tuple[str, str]
@@ -180,40 +198,45 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def from_data(self) -> tuple[str, ...]:
-        """The facts that were read from the problem's data, in words; `facts` has them, too."""
-        declared = self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
-        return (*declared, *self.read_by_itself)
+        """The facts, in words, that were read from the problem's data without paying for them (`Facts.from_data`)."""
+        read_by_data = self.dataset.read_from_rows if isinstance(self.dataset, DataSpecification) else ()
+        return (*read_by_data, *self.read_by_itself)
 
     @property
     def read_by_itself(self) -> tuple[str, ...]:
-        """The facts read from data that are settings of the problem itself, not declarations of its data."""
+        """The part of `from_data` that are settings of the problem itself; the others are settings of its data set."""
         return ()
 
     @property
     def unit(self) -> str:
-        """Unit of protection, in words: the difference of two data sets that must be indistinguishable."""
+        """Unit of protection, in words: the difference between two data sets that must not be distinguishable."""
         return "one row replaced"
 
     def memory(self, facts: Facts) -> Memory:
-        """Return the memory that the problem needs, from its facts.
+        """Estimate the memory that the problem needs, from its facts.
 
-        This default is for a table of n rows and d columns, with the copies that its scaling makes.
+        This default is for a table of n rows and d columns of 8 bytes each, of which scaling makes two copies, and
+        for methods that hold 8 vectors of d parameters.
         """
         return Memory(table=24.0 * facts.n * facts.d, replicate=64.0 * facts.d)
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Problem":
-        """Load and clip the data. Raises UserError if an uploaded table is missing or does not fit the facts."""
+        """Load the data, clip them, and return the problem.
+
+        tables : maps the identity of an uploaded table to its array. Raises UserError if one is missing or does not fit
+            the facts.
+        """
 
     @classmethod
     def problem_type(cls) -> "type[Problem]":
-        """Return the class of the problem that `build` declares to return."""
+        """Return the class of the problems that `build` returns, from its annotation."""
         problem_class: type[Problem] = get_type_hints(cls.build)["return"]
         return problem_class
 
     @property
     def dataset(self) -> Specification | None:
-        """Settings of its data, from its field `data`; None for a problem without data."""
+        """Settings of the problem's data set; None for a problem without data."""
         data: Specification | None = getattr(self, "data", None)
         return data
 
@@ -224,19 +247,19 @@ class ProblemSpecification(Specification, ABC):
 
     @property
     def public(self) -> bool:
-        """True if raw-data curves may be shown by default (synthetic or published data)."""
+        """True if the data are synthetic or published, so that diagnostics may be shown by default."""
         return True
 
     @property
     def plane(self) -> Plane | None:
-        """Plane in which the outputs of all replicates are drawn.
+        """Plane in which the outputs of all R replicates are drawn; None if the problem has none.
 
-        None where there is no such plane, and for data that are not public: R dots would be R releases.
+        It is also None for data that are not public, because R dots would be R releases and only one is paid for.
         """
         return self._plane() if self.public else None
 
     def _plane(self) -> Plane | None:
-        """Return `plane` for public data."""
+        """Return the plane of this problem, as if its data were public; None by default."""
         return None
 
     def linear_score(self, _x: np.ndarray) -> Score | None:
@@ -251,31 +274,35 @@ class Problem(ABC):
     """A function to minimise, with its data. Immutable; shared by all arms of an experiment."""
 
     metrics: ClassVar[tuple[Metric, ...]] = ()
-    # Metrics of an algorithm's internal outputs, if it has any; None: the same as `metrics`.
+    # Metrics of the outputs that an algorithm keeps internal, if it has any; None if they are the same as `metrics`.
     internal_metrics: ClassVar[tuple[Metric, ...] | None] = None
     facts: Facts
 
     @abstractmethod
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        """Compute diagnostics (R,) at the outputs {"x": (R, d)}: they read raw data and are not private.
+        """Compute the value (R,) of each metric at the outputs {"x": (R, d)} of R replicates, by the metric's name.
 
-        expensive : include the metrics that are declared expensive, if there are any.
+        These diagnostics read raw data and are not private.
+        expensive : include the metrics whose `cost` is "expensive".
         """
 
     def prepare(self) -> None:  # noqa: B027 (most problems have nothing to prepare)
-        """Compute the reference values of diagnostics, such as a minimum, before the first diagnostic does."""
+        """Compute and keep the reference values of diagnostics, such as the minimum F*.
+
+        The first diagnostic would do so otherwise, and would take longer than the others.
+        """
 
     def correct(self, x: np.ndarray) -> np.ndarray | None:
-        """Compute the share of the rows (R,) whose class the models x (R, d) predict, a tie counting half; None without
-        classes.
+        """Compute for each of the models x (R, d) the share of the rows whose class it predicts; (R,).
 
-        It reads raw data and is not private.
+        A row on the boundary between the classes counts half. Return None if rows have no classes. This reads raw data
+        and is not private.
         """
         return None
 
     @property
     def elsewhere(self) -> float:
-        """Seconds of computing time that other processes have taken for it so far."""
+        """Seconds of computing time that other processes have spent for this problem so far."""
         return 0.0
 
 
@@ -285,26 +312,35 @@ Diagnostics = dict[str, np.ndarray]
 def evaluated_in_slices(
     evaluate: Callable[[Mapping[str, np.ndarray]], Diagnostics], output: Mapping[str, np.ndarray], seconds: float
 ) -> Diagnostics:
-    """Evaluate the outputs in slices of replicates, of which one takes `seconds`."""
-    parts = [
-        evaluate({name: values[part] for name, values in output.items()})
-        for part in slices(len(next(iter(output.values()))), seconds)
-    ]
-    return parts[0] if len(parts) == 1 else {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    """Return `evaluate(output)`, computed in slices of the replicates, so that there are checkpoints in between.
+
+    output : arrays (R, ...) by name. seconds : declared cost of evaluating one replicate; slices follow from it.
+    """
+    first_array, *_ = output.values()
+    results = []
+    for part in slices(len(first_array), seconds):
+        results.append(evaluate({name: values[part] for name, values in output.items()}))
+    if len(results) == 1:
+        return results[0]
+    return {name: np.concatenate([result[name] for result in results]) for name in results[0]}
 
 
 class SmoothProblem(Problem):
-    """An L-smooth, strongly convex F: a data part, read by Queries, plus a regulariser that needs no noise."""
+    """An L-smooth, strongly convex function F: a mean over rows, which only Queries read, plus a regulariser, which
+    does not depend on data, so that its gradient needs no noise."""
 
     facts: SmoothFacts
 
     @abstractmethod
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
-        """Return the mean of the batch's clipped per-row gradients at x (R', d), without the regulariser; (R', d)."""
+        """Return the query of the mean (R', d) of the clipped gradients of a batch's rows, at x (R', d).
+
+        The regulariser is not included. norm : the one in which the query's sensitivity is stated.
+        """
 
     @abstractmethod
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
-        """Return the gradient of the data-independent part at x; (R', d)."""
+        """Return the gradient (R', d) of the regulariser at x (R', d)."""
 
 
 def check_facts(problem: Problem, facts: Facts) -> None:
@@ -317,25 +353,31 @@ def check_facts(problem: Problem, facts: Facts) -> None:
 
 
 # -------------------------------------------------------------------- planes in which the replicates of a run are drawn
-# They are functions of releases and of settings.
+# A dot is computed from released outputs and from settings, never from data.
 
 _TINY = float(np.finfo(float).tiny)
-_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
+_CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])  # of an equilateral triangle with sides 1
 
 
-def coordinates(one: int, other: int, titles: tuple[str, str]) -> Plane:
-    """Return the plane of two coordinates of the output x, by their indices."""
-    return Plane(titles, lambda output: output["x"][:, [one, other]])
+def coordinates(horizontal: int, vertical: int, titles: tuple[str, str]) -> Plane:
+    """Return the plane of two coordinates of the output x (R, d), given their indices and the titles of the axes."""
+    return Plane(titles, lambda output: output["x"][:, [horizontal, vertical]])
 
 
 def first_two(titles: Sequence[str]) -> Plane | None:
-    """Return the plane of the first two coordinates, given all titles; None if there is only one."""
+    """Return the plane of the first two coordinates of the output x; None if x has only one.
+
+    titles : of the coordinates, in their order; those after the second are ignored.
+    """
     return coordinates(0, 1, (titles[0], titles[1])) if len(titles) > 1 else None
 
 
 def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
-    """Return the plane of the first two of the d coordinates of w = r (u₊ - u₋) in the ℓ1 ball; the output is u =
-    (u₊, u₋)."""
+    """Return the plane of the first two coordinates of the point w in the ℓ1 ball of the given radius; None if d = 1.
+
+    The output x of a run is u = (u₊, u₋) (R, 2d), weights on the 2d vertices of the ball, with w = radius (u₊ - u₋).
+    titles : of the d coordinates of w.
+    """
     plane = first_two(titles)
     if plane is None:
         return None
@@ -347,39 +389,50 @@ def ball(radius: float, d: int, titles: Sequence[str]) -> Plane | None:
     return Plane(plane.titles, project)
 
 
-def triangle(names: tuple[str, str, str], whose: str) -> Plane:
-    """Return the triangle of mixed strategies of three: weights are barycentric coordinates. whose : owner of the
-    weights."""
-    titles = f"At a corner, one has all of {whose} weight", "In the middle, all three have the same"
+def triangle(names: tuple[str, str, str], owner: str) -> Plane:
+    """Return the triangle whose points are the weights x (R, 3) on three strategies: its corners are the strategies,
+    of these names, and the weights are barycentric coordinates.
+
+    owner : the player with the weights, in the possessive, for the title, such as "player x's".
+    """
+    titles = f"At a corner, one has all of {owner} weight", "In the middle, all three have the same"
     corners = tuple((name, x, y) for name, (x, y) in zip(names, _CORNERS.tolist(), strict=True))
     return Plane(titles, lambda output: output["x"] @ _CORNERS, corners)
 
 
 def both(names: tuple[str, str]) -> Plane:
-    """Return the plane of two players with two strategies each: the weights of their first strategies, of these
-    names."""
-    x, y = names
-    titles = f"Player x: weight on {x}", f"Player y: weight on {y}"
+    """Return the plane of a game in which both players have two strategies: each axis is the weight that a player puts
+    on its first strategy.
+
+    names : of the first strategy of player x, and of player y.
+    """
+    first_of_x, first_of_y = names
+    titles = f"Player x: weight on {first_of_x}", f"Player y: weight on {first_of_y}"
     return Plane(titles, lambda output: np.column_stack([output["x"][:, 0], output["y"][:, 0]]))
 
 
-def concentration(good: slice | None, words: str, whose: str) -> Plane:
-    """Return the plane of the weight on the good strategies, and of the entropy of all weights.
+def concentration(good: slice | None, good_name: str, owner: str) -> Plane:
+    """Return a plane for weights x (R, d) on many strategies: one axis is their sum over the good strategies, the other
+    their entropy -Σ x_j ln x_j, which is small if few strategies have all the weight.
 
-    good : the good strategies, if they are known without data; None: the strategy with the largest weight. words : name
-        of those strategies. whose : owner of the weights.
+    good : indices of the good strategies, if they are known without data; None for the strategy with the largest
+        weight. good_name : name of these strategies, for the title. owner : the player with the weights, in the
+        possessive, for the title, such as "player x's".
     """
 
     def project(output: Mapping[str, np.ndarray]) -> np.ndarray:
         x = output["x"]
         weight = x.max(axis=1) if good is None else x[:, good].sum(axis=1)
-        spread = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
-        return np.column_stack([weight, spread])
+        entropy = -np.einsum("rj,rj->r", x, np.log(np.maximum(x, _TINY)))  # where x is 0, so is the product
+        return np.column_stack([weight, entropy])
 
-    return Plane((f"Weight on {words}", f"Entropy of {whose} weights (0: all on one)"), project)
+    return Plane((f"Weight on {good_name}", f"Entropy of {owner} weights (0: all on one)"), project)
 
 
-def shares(one: np.ndarray, other: np.ndarray, titles: tuple[str, str]) -> Plane:
-    """Return the plane of a histogram x over |Z| cells: its mass on two sets of cells, (|Z|,) bool each."""
-    sets = np.column_stack([one, other]).astype(float)
+def shares(horizontal: np.ndarray, vertical: np.ndarray, titles: tuple[str, str]) -> Plane:
+    """Return the plane of a histogram, the output x (R, |Z|) over |Z| cells: each axis is its mass on a set of cells.
+
+    horizontal, vertical : (|Z|,) bool, True for the cells of the set.
+    """
+    sets = np.column_stack([horizontal, vertical]).astype(float)
     return Plane(titles, lambda output: output["x"] @ sets)

@@ -166,8 +166,8 @@ def test_what_rows_see_of_directions_is_enough(model: BlackBox) -> None:
     whole = np.array(
         [problem.slope(x, batch, Directions("orthonormal", d, d, [generator]), 1e9).value[0] for _ in range(8)]
     )
-    weights, clipping = problem._sloped(x, every)
-    found = problem._pulled(problem._rows, weights)[0] / n
+    weights, clipping = problem._row_estimates(x, every)
+    found = problem._pulled_sum(problem._rows, weights)[0] / n
     one, left_out = np.linalg.norm(whole.std(axis=0)), (problem.loss.count + 1) * (1 / min(d, 32) - 1 / d) / n
     assert np.linalg.norm(found - whole.mean(axis=0)) < 1.5 * (one + np.sqrt(left_out))
     ((_, sets, turns),) = Directions("orthonormal", d, d, [generator]).parts(min(n, bank_size(d, d)))

@@ -332,10 +332,10 @@ def test_diagnostics_from_one_exponential_are_those_from_three(rows: int, monkey
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     for size in (0.0, 1e-3, 1.0, 30.0, 300.0):
         x = size * directions
-        assert problem._radius * size < linear_models._SHARED
+        assert problem._radius * size < linear_models._LARGEST_MARGIN
         quick = problem.sums(x)
         with monkeypatch.context() as patched:
-            patched.setattr(linear_models, "_SHARED", 0.0)
+            patched.setattr(linear_models, "_LARGEST_MARGIN", 0.0)
             general = problem.sums(x)
         for one, other in zip(quick, general, strict=True):
             assert one == pytest.approx(other, rel=1e-13, abs=1e-14 * (1 + size))

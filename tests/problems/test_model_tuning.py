@@ -63,7 +63,7 @@ def test_a_users_loss_follows_from_the_own_row_and_the_training_rows_alone(box: 
     learner, users = box.trained({})
     facts, generator = box.facts(), np.random.default_rng(0)
     low, high = facts.box
-    assert users.places is None and users.n == facts.n == len(learner.arrays["z"])
+    assert users.user_of_row is None and users.n == facts.n == len(learner.arrays["z"])
     assert facts.d == len(low) == len(facts.names) and (low < high).all()
     x = generator.uniform(low, high, (3, facts.d))
     before = learner.losses(x)
@@ -132,9 +132,9 @@ def test_a_user_with_several_rows_is_one_user() -> None:
     learner, users = box.trained({data.identity: table})
     problem = box.build({data.identity: table})
     rows, means = learner.losses(points(problem)), problem._losses(points(problem))
-    assert users.places is not None and rows.shape[1] == len(users.places) > users.n == means.shape[1]
+    assert users.user_of_row is not None and rows.shape[1] == len(users.user_of_row) > users.n == means.shape[1]
     for user in range(20):
-        assert means[:, user] == pytest.approx(rows[:, users.places == user].mean(axis=1), rel=1e-12)
+        assert means[:, user] == pytest.approx(rows[:, users.user_of_row == user].mean(axis=1), rel=1e-12)
     whose = table[:, -1].astype(int)
     names = frame()["who"].to_numpy()
     assert all(names[i] == f"patient {whose[i]:02d}" for i in range(200))
@@ -176,9 +176,9 @@ def test_a_replaced_user_of_an_upload_changes_the_own_loss_alone_and_no_fact() -
 def test_of_a_user_with_many_rows_some_count_spread_over_all() -> None:
     places = np.repeat([0, 1, 2], [45, 3, 20])
     rows = rows_of(np.arange(68.0)[:, None], np.zeros(68), places, np.array([2, 0, 1]), 20)
-    assert rows.users.places is not None
-    assert np.bincount(rows.users.places).tolist() == [20, 20, 3]
-    kept = rows.features[rows.users.places == 1, 0]
+    assert rows.users.user_of_row is not None
+    assert np.bincount(rows.users.user_of_row).tolist() == [20, 20, 3]
+    kept = rows.features[rows.users.user_of_row == 1, 0]
     assert kept[0] == 0 and kept[-1] > 40 and set(np.diff(kept)) == {2.0, 3.0}
 
 

@@ -1,7 +1,9 @@
-"""The contract of a game: min over x of max over y of F(x, y), both on probability simplices, F a mean over rows.
+"""Base classes of games: min over x of max over y of F(x, y), both on probability simplices, where F is a mean over
+rows.
 
-Minimisation over a simplex is the game whose second player has a single strategy. Algorithms see a game through its
-gradients at released points, summed up by `Scores`, which also bounds the change of the sums by one row.
+x and y are mixed strategies: weights on the pure strategies of a player, which are the vertices of its simplex.
+Minimisation over a simplex is the game whose second player has a single strategy. Algorithms use a game through its
+gradients at released points, which `Scores` adds up; it also bounds the change of these sums by one row.
 """
 
 import math
@@ -23,16 +25,18 @@ from dpviz.problems.base import Facts, Memory, Metric, Plane, Problem, ProblemSp
 
 # ---------------------------------------------------------------------------------------------- the probability simplex
 
+# From points (R', d), and indices (R',) that tell which function to evaluate at each, to values (R',) and gradients
+# (R', d).
 ValueAndGradient = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
-_CHECK_EVERY = 10
-_FLAT = 1e-9  # curvature that stands for that of a linear function: its first step should reach a vertex
+_CHECK_EVERY = 10  # iterations between two computations of the lower bound
+_FLAT = 1e-9  # curvature that is used in place of 0 for a linear function: its first step should reach a vertex
 
 
 class Certified(NamedTuple):
-    """Minima of R functions on the simplex, each known to lie in [lower, value].
+    """Nearly minimal points of R functions on the simplex, with intervals [lower, value] that contain the minima.
 
-    x : (R, d) points of the simplex, value : (R,) the functions there, lower : (R,) certified lower bounds.
+    x : (R, d) points of the simplex. value : (R,) values of the functions there. lower : (R,) proven lower bounds.
     """
 
     x: np.ndarray
@@ -41,11 +45,14 @@ class Certified(NamedTuple):
 
 
 class Polytope:
-    """The convex hull of given vertices as the image of a simplex: x = Σ λ_j v_j.
+    """The convex hull of vertices v_j as the image of a simplex: weights λ on the vertices give the point x = Σ λ_j
+    v_j.
 
     vertices : (m, d), one vertex per row. Raises ValueError unless they are finite and two-dimensional.
-    Lipschitz and smoothness constants scale with the vertices' norms, because f(Σ λ_j v_j) is differentiated in λ; the
-    oscillation of its gradient depends on differences of vertices only, hence on the diameter.
+
+    A function f of x becomes a function of λ with the gradient (⟨∇f, v_j⟩)_j. So bounds on its size scale with the
+    norms of vertices; its oscillation, the largest minus the smallest coordinate, depends on differences of vertices
+    only.
     """
 
     def __init__(self, vertices: np.ndarray) -> None:
@@ -55,11 +62,11 @@ class Polytope:
         self.vertices.flags.writeable = False
 
     def point(self, weights: np.ndarray) -> np.ndarray:
-        """Return the points x (R, d) of the convex combinations λ (R, m)."""
+        """Return the points x (R, d) of the weights λ (R, m)."""
         return weights @ self.vertices
 
     def pull_back(self, gradient: np.ndarray) -> np.ndarray:
-        """Return the gradient (R, m) with respect to λ of a function with gradient (R, d) at x."""
+        """Return the gradient (R, m) with respect to λ of a function whose gradient at x is `gradient` (R, d)."""
         return gradient @ self.vertices.T
 
     @cached_property
@@ -69,49 +76,52 @@ class Polytope:
 
     @cached_property
     def radius(self) -> float:
-        """max_j ‖v_j‖₁."""
+        """Largest ℓ1 norm of a vertex."""
         return float(np.abs(self.vertices).sum(axis=1).max())
 
     @cached_property
     def diameter(self) -> float:
-        """max_{j,k} ‖v_j - v_k‖₁."""
+        """Largest ℓ1 distance of two vertices."""
         return max(float(np.abs(self.vertices - vertex).sum(axis=1).max()) for vertex in self.vertices)
 
     def lipschitz(self, bound: float) -> float:
-        """Return a bound on every coordinate of the gradient in λ, from the same bound on the gradient in x."""
+        """Return a bound on the size of all coordinates of the gradient in λ, from a bound on all |∂f/∂x_i|."""
         return self.radius * bound
 
     def oscillation(self, bound: float) -> float:
-        """Return a bound on the largest minus the smallest coordinate of the gradient in λ, from a bound on
+        """Return a bound on the largest minus the smallest coordinate of the gradient in λ, from a bound on all
         |∂f/∂x_i|."""
         return self.diameter * bound
 
     def smoothness(self, bound: float) -> float:
-        """Return L₁ in λ from L₁ in x, both with respect to the ℓ1 norm."""
+        """Return the smoothness L₁ of f as a function of λ, from its L₁ as a function of x, both in the ℓ1 norm."""
         return self.radius**2 * bound
 
     def second_smoothness(self, bound: float) -> float:
-        """Return L₂ in λ from L₂ in x."""
+        """Return the smoothness L₂ of the partial derivatives of f as a function of λ, from that of x."""
         return self.radius**3 * bound
 
 
 class Body(Protocol):
-    """A convex body as the image of a simplex: its points, the gradients at its weights, and its stretch."""
+    """A convex body as the image of a simplex of m weights, as `Polytope` is."""
 
     def point(self, weights: np.ndarray) -> np.ndarray:
         """Return the points (R, d) of the weights (R, m)."""
 
     def pull_back(self, gradient: np.ndarray) -> np.ndarray:
-        """Return the gradient (R, m) with respect to the weights, of a function with gradient (R, d) at the points."""
+        """Return the gradient (R, m) with respect to the weights, of a function whose gradient with respect to the
+        points is `gradient` (R, d)."""
 
     @property
     def stretch(self) -> float:
-        """Largest squared Euclidean length of the image of a unit vector of weights."""
+        """Largest squared Euclidean length of the image of a unit vector of weights: curvature in the weights is at
+        most this times curvature in the points."""
 
 
 @dataclass(frozen=True)
 class Ball(Body):
-    """The ℓ1 ball of a radius, w = radius (u₊ - u₋); `Polytope` without the matrix of its 2d vertices."""
+    """The ℓ1 ball of a radius: weights u = (u₊, u₋) on its 2d vertices give the point w = radius (u₊ - u₋). It needs no
+    matrix of vertices, as a `Polytope` does."""
 
     radius: float
 
@@ -145,27 +155,31 @@ def to_ball(weights: np.ndarray, radius: float) -> np.ndarray:
 
 
 def ball_vertex(names: Sequence[str], index: int) -> str:
-    """Return the name of a vertex of the ℓ1 ball of `to_ball`: a feature with the sign of its weight."""
+    """Return the name of a vertex of the ℓ1 ball, given by its index among the weights u = (u₊, u₋) of `to_ball`: the
+    sign of the feature's weight, and the feature's name."""
     sign, feature = divmod(index, len(names))
     return f"{'+-'[sign]}{names[feature]}"
 
 
 def ball_gradient(gradient: np.ndarray, radius: float) -> np.ndarray:
-    """Return the gradient (..., 2d) with respect to the weights u of `to_ball`, from the gradient (..., d) at w."""
+    """Return the gradient (..., 2d) with respect to the weights u of `to_ball`, from the gradient (..., d) with respect
+    to w."""
     scaled = radius * gradient
     return np.concatenate([scaled, -scaled], axis=-1)
 
 
 def project(points: np.ndarray) -> np.ndarray:
-    """Project every row of (..., d) onto the probability simplex, in the Euclidean norm.
+    """Return the nearest point of the probability simplex, in the Euclidean norm, for each of the points p (..., d).
 
-    Sorting finds the threshold θ with Σ max(p_j - θ, 0) = 1 (Held, Wolfe and Crowder 1974).
+    It is max(p_j - θ, 0) with the threshold θ for which these numbers add up to 1, which follows from the sorted
+    coordinates (Held, Wolfe and Crowder 1974).
     """
     shifted = points - points.max(axis=-1, keepdims=True)  # changes only the rounding of large entries
     descending = -np.sort(-shifted, axis=-1)
+    # The k-th of these is θ if exactly the k largest coordinates are above it.
     thresholds = (np.cumsum(descending, axis=-1) - 1) / np.arange(1, points.shape[-1] + 1)
-    support = (descending > thresholds).sum(axis=-1, keepdims=True)
-    return np.maximum(shifted - np.take_along_axis(thresholds, support - 1, axis=-1), 0.0)
+    n_positive = (descending > thresholds).sum(axis=-1, keepdims=True)
+    return np.maximum(shifted - np.take_along_axis(thresholds, n_positive - 1, axis=-1), 0.0)
 
 
 def minimise(
@@ -176,29 +190,31 @@ def minimise(
     max_iterations: int = 2000,
     seconds: float = 0.0,
 ) -> Certified:
-    """Minimise R convex functions on the simplex until each minimum is known up to `tolerance`.
+    """Minimise R convex functions h on the simplex until each minimum is known up to `tolerance`, or `max_iterations`
+    are done.
 
     Parameters
     ----------
     value_and_gradient : callable
-        Maps points (R', d) and indices (R',), which of the R functions to evaluate there, to values (R',) and gradients
-        (R', d). Points may lie slightly outside the simplex, with coordinates that sum to 1.
+        Maps points (R', d), and indices (R',) that tell which of the R functions to evaluate at each, to values (R',)
+        and gradients (R', d). Points may lie slightly outside the simplex, with coordinates that sum to 1.
     start : (R, d)
         Points of the simplex, such as the minimisers of similar functions.
     curvature : float or (R,)
         Upper bound on the largest eigenvalue of each Hessian; 0 if a function is linear.
     seconds : float
-        Declared, of one value and gradient of one function; the size of slices follows from it.
+        Declared cost of one value and gradient of one function; slices follow from it.
 
-    Accelerated projected gradient with restarts when momentum points uphill (Beck and Teboulle 2009; O'Donoghue and
-    Candes 2015). Every 10 steps the Frank-Wolfe bound h(u) + min_j ∂_j h(u) - ⟨∇h(u), u⟩ ≤ min h is computed. Best
-    point and best bound are kept, and functions whose interval is short enough are no longer iterated.
+    This is the accelerated projected gradient method, which drops its momentum when that points uphill (Beck and
+    Teboulle 2009; O'Donoghue and Candes 2015). Every 10 steps it computes the Frank-Wolfe bound
+    h(u) + min_j ∂_j h(u) - ⟨∇h(u), u⟩ ≤ min h at the current point u. The best point and the best bound of each
+    function are kept, and a function whose interval between them is short enough is no longer iterated.
     """
     count = len(start)
     best_x, best, lower = start.copy(), np.full(count, np.inf), np.full(count, -np.inf)
     steps = 1 / np.maximum(np.broadcast_to(curvature, (count,)), _FLAT)
-    active = np.arange(count)
-    x, ahead, momentum = start.copy(), start.copy(), np.ones(count)
+    active = np.arange(count)  # indices of the functions that are iterated; x, ahead and momentum are of these
+    x, ahead, momentum = start.copy(), start.copy(), np.ones(count)  # ahead : x moved on by the momentum
     for iteration in range(max_iterations + 1):
         checkpoint()
         if iteration % _CHECK_EVERY == 0 or iteration == max_iterations:
@@ -225,48 +241,59 @@ def minimise(
 def _evaluated(
     value_and_gradient: ValueAndGradient, points: np.ndarray, indices: np.ndarray, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return values and gradients of the functions of these indices, in slices, if one function takes `seconds`."""
-    parts = [value_and_gradient(points[part], indices[part]) for part in slices(len(indices), seconds)]
-    if len(parts) == 1:
-        return parts[0]
-    values, gradients = zip(*parts, strict=True)
+    """Return values (R',) and gradients (R', d) of the functions with these indices (R',) at points (R', d), computed
+    in slices, where one function takes `seconds`."""
+    results = [value_and_gradient(points[part], indices[part]) for part in slices(len(indices), seconds)]
+    if len(results) == 1:
+        return results[0]
+    values, gradients = zip(*results, strict=True)
     return np.concatenate(values), np.concatenate(gradients)
 
 
 # ------------------------------------------------------------------------------------------------------------- the game
 
-Pair = tuple[np.ndarray, np.ndarray]
+Pair = tuple[np.ndarray, np.ndarray]  # one array for each player: x first, then y
 Player = Literal["x", "y"]
 
+# The gap of mixed strategies (x, y) is max_v F(x, v) - min_u F(u, y): 0 at an equilibrium, else positive.
 DUALITY_GAP = Metric("duality_gap", "Duality gap", scale="log", headline=2)
 DEAR_GAP = replace(DUALITY_GAP, cost="expensive")  # a gap that takes a minimisation
 
 
 SECONDS_PER_PRODUCT = 0.1e-9  # per multiplication of a matrix with the strategies of several replicates at once
-_ARRAYS = 8  # arrays of all vertices that a method holds at the same time
+_ARRAYS = 8  # arrays with a number per vertex that a method holds at the same time, for each replicate
 
 
 @dataclass(frozen=True)
 class GameFacts(Facts):
-    """Facts of a game with d_x and d_y pure strategies ("vertices"); d = d_x + d_y.
+    """Facts of a game F(x, y), the mean of one function f per row, with d_x and d_y pure strategies ("vertices").
 
-    lipschitz : L₀, bound on every coordinate of one row's gradient.
-    oscillation_x, oscillation_y : largest max_j g_j - min_j g_j of one row's gradient g; 0 if that player's gradient
-        needs no data. Enforced by clipping; it determines the cost of vertex sampling.
+    d is d_x + d_y. The oscillation of a gradient g is max_j g_j - min_j g_j.
+
+    For privacy, all enforced by clipping:
+    oscillation_x, oscillation_y : largest oscillation of one row's gradient with respect to x, and to y; 0 if that
+        player's gradient needs no data. It determines the cost of drawing vertices.
     change_x, change_y : largest change of one coordinate of one row's gradient when the row is replaced: 2 L₀, or L₀
-        where gradients have one sign. It determines the cost of Gaussian noise.
-    range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included; for bounds.
-    smoothness : L₁, ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁; smoothness_x, smoothness_y : of the two diagonal blocks.
-    second_smoothness : L₂ of every partial derivative.
-    products : multiplications of one gradient at a mixed strategy, on all rows. table_bytes : memory of the game,
-        including while it is built. counted : whether a vertex's payoffs against all others are counted from the
-        records when they are first needed, and then kept.
+        where gradients have one sign. It determines the cost of Gaussian noise. NaN: as the oscillation.
     payoff_bound : bound on the entries of one row's payoff matrix, where that matrix can be released; else 0.
-    tables : number of marginal tables of the problem, where they can be released; else 0.
-    largest_gap : upper limit of any duality gap, for any rows and strategies; a bound above it says nothing.
-    right_shares : whether that limit requires that the groups' shares, declared or bought, are right.
     gap_change : n times the largest change of the duality gap at given strategies by a replaced row, where that gap is
         computed exactly, so that it can be released; else 0.
+
+    For bounds on the error:
+    lipschitz : L₀, bound on every coordinate of one row's gradient.
+    range_x, range_y : largest oscillation of the gradient of F itself, data-independent parts included. NaN: as the
+        oscillation of one row's gradient.
+    smoothness : L₁ with ‖∇f(u) - ∇f(u')‖_∞ ≤ L₁ ‖u - u'‖₁ for strategies u = (x, y) of both players.
+    smoothness_x, smoothness_y : the same constant if only x, or only y, moves, and only its gradient counts.
+    second_smoothness : L₂, the same constant for the gradient of every partial derivative.
+    largest_gap : upper limit of any duality gap, for any rows and strategies; a bound above it says nothing.
+    right_shares : True if this limit holds only if the groups' shares, declared or bought, are right.
+
+    For time and memory:
+    products : multiplications for one gradient at a mixed strategy, on all rows. table_bytes : memory of the game,
+        including while it is built. counted : True if a vertex's payoffs against all others are counted from the
+        records when they are first needed, and then kept; False if all payoffs are computed before the run.
+    tables : number of marginal tables of the problem, where they can be released; else 0.
     """
 
     d_x: int = 1
@@ -295,7 +322,8 @@ class GameFacts(Facts):
         """Replace a change or range that is not given (NaN) by the oscillation of its player."""
         for name in ("change_x", "change_y", "range_x", "range_y"):
             if math.isnan(getattr(self, name)):
-                object.__setattr__(self, name, getattr(self, f"oscillation_{name[-1]}"))
+                player = name[-1]
+                object.__setattr__(self, name, getattr(self, f"oscillation_{player}"))
 
     @property
     def seconds(self) -> float:
@@ -304,17 +332,17 @@ class GameFacts(Facts):
 
     @property
     def log_vertices(self) -> float:
-        """ℓ = ln d_x + ln d_y."""
+        """ℓ = ln d_x + ln d_y, which appears in the bounds on errors."""
         return math.log(self.d_x) + math.log(self.d_y)
 
     @property
     def cannot_exceed(self) -> str:
-        """The limit `largest_gap` in words."""
+        """A clause that states the limit `largest_gap`, for captions."""
         condition = " if the shares are right" if self.right_shares else ""
         return f"the {'excess loss' if self.d_y == 1 else 'gap'} cannot exceed {short_up(self.largest_gap)}{condition}"
 
     def uniform(self, replicates: int) -> Pair:
-        """Return the centres of both simplices, where every method starts; (R, d_x), (R, d_y)."""
+        """Return the centres of both simplices, (R, d_x) and (R, d_y), where every method starts."""
         return np.full((replicates, self.d_x), 1 / self.d_x), np.full((replicates, self.d_y), 1 / self.d_y)
 
 
@@ -323,7 +351,7 @@ class GameSpecification(ProblemSpecification):
 
     @property
     def public(self) -> bool:
-        """True if its data are public, as rows are that the problem generates itself."""
+        """True if the data are public; rows that the problem generates itself are."""
         return bool(getattr(self.dataset, "public", True))
 
     def memory(self, facts: Facts) -> Memory:
@@ -331,33 +359,35 @@ class GameSpecification(ProblemSpecification):
 
     @property
     def good(self) -> tuple[slice | None, str]:
-        """The good vertices of x, and their name, if these follow from the way the data are generated.
+        """Indices of player x's good strategies, and the name of these, for titles of figures.
 
-        Else None, and the name of the vertex with most weight.
+        They are known if the data are generated. Otherwise, as here, the indices are None, for the strategy with the
+        largest weight, and the name is of that strategy.
         """
         return None, "the strategy that has most"
 
     def _plane(self) -> Plane | None:
-        """Return the plane of player x's mixed strategies, or of both players' if each has two strategies."""
+        """Return the plane of player x's mixed strategies, or of both players' if each has two strategies; None if x
+        has two and y has not."""
         facts = GameFacts.of(self.facts())
         if facts.d_x == 2:
             return base.both((self.vertex("x", 0), self.vertex("y", 0))) if facts.d_y == 2 else None
-        whose = "player x's" if facts.d_y > 1 else "the"
+        owner = "player x's" if facts.d_y > 1 else "the"
         if facts.d_x == 3:
             first, second, third = (self.vertex("x", index) for index in range(3))
-            return base.triangle((first, second, third), whose)
-        return base.concentration(*self.good, whose)
+            return base.triangle((first, second, third), owner)
+        return base.concentration(*self.good, owner)
 
     def vertex(self, player: Player, index: int) -> str:
-        """Return the name of the vertex with this index, from the data's declarations; public."""
+        """Return the name of the player's pure strategy with this index, from public declarations of the data."""
         return f"strategy {index + 1:,}"
 
 
 class Game(Problem):
-    """A convex-concave F(x, y) on two simplices. The output of a method is {"x": (R, d_x), "y": (R, d_y)}.
+    """A function F(x, y) on two simplices with its data, convex in x and concave in y.
 
-    `evaluate` records at least the metric "duality_gap", max_v F(x, v) - min_u F(u, y): exact, or the upper end of a
-    certified interval.
+    The output of a method is {"x": (R, d_x), "y": (R, d_y)}. `evaluate` computes at least the metric "duality_gap",
+    max_v F(x, v) - min_u F(u, y): exactly, or as the upper end of an interval that is proven to contain it.
     """
 
     facts: GameFacts
@@ -365,27 +395,29 @@ class Game(Problem):
 
     @abstractmethod
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        """Return ∇ₓF and ∇ᵧF at (R, d_x), (R, d_y): means over the given rows (None = all) of clipped gradients,
-        plus parts that need no data. Not private."""
+        """Return ∇ₓF (R, d_x) and ∇ᵧF (R, d_y) at x (R, d_x), y (R, d_y): the means of clipped gradients over a block
+        of rows, or over all for None, plus the parts that need no data. They are not private."""
 
     def noisy_gradients(self, x: np.ndarray, y: np.ndarray, batch: Batch) -> tuple[Query, Query]:
-        """Return both gradients on a block of rows or on all, as Queries for Gaussian noise.
+        """Return the queries of ∇ₓF (R, d_x) and ∇ᵧF (R, d_y) at x (R, d_x), y (R, d_y), on the block of m rows of the
+        batch, or on all n rows, for Gaussian noise.
 
-        Replacing one of the m rows moves every coordinate by at most `change` / m.
+        A replaced row moves each of d coordinates by at most change/m, so the vector by at most √d times that in ℓ2.
         """
         facts = self.facts
         m = facts.n if batch.rows is None else batch.rows.stop - batch.rows.start
-        g_x, g_y = self.gradients(x, y, batch.rows)
+        gradient_x, gradient_y = self.gradients(x, y, batch.rows)
         return (
-            Query(g_x, facts.change_x * math.sqrt(facts.d_x) / m, "l2", batch),
-            Query(g_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
+            Query(gradient_x, facts.change_x * math.sqrt(facts.d_x) / m, "l2", batch),
+            Query(gradient_y, facts.change_y * math.sqrt(facts.d_y) / m, "l2", batch),
         )
 
     def gap(self, x: np.ndarray, y: np.ndarray, norm: Norm) -> Query:
-        """Return the duality gap at released strategies, (R,), as a Query for noise of a norm's kind.
+        """Return the query of the duality gap (R,) at released strategies x (R, d_x), y (R, d_y), in the given norm.
 
-        max over v of F(x, v) and min over u of F(u, y) are best answers of linear functions, plus public parts: a row
-        moves each by no more than it moves F anywhere. Raises UserError where the gap is not exact.
+        The gap is a maximum of F over v, minus a minimum over u. A replaced row moves each by no more than it moves F
+        at any point; `gap_change` is the sum of both. Raises UserError if the gap is not computed exactly, because then
+        this is not known.
         """
         if not self.facts.gap_change:
             raise UserError(
@@ -398,81 +430,89 @@ class Game(Problem):
 
 
 class SlicedGame(Game):
-    """A game that computes in slices of replicates."""
+    """A game whose gradients and diagnostics are computed in slices of the replicates, so that there are checkpoints in
+    between."""
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        parts = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
-        of_x, of_y = zip(*parts, strict=True)
-        return np.concatenate(of_x), np.concatenate(of_y)
+        pairs = [self._gradients(x[part], y[part], rows) for part in slices(len(x), self.facts.seconds)]
+        gradients_x, gradients_y = zip(*pairs, strict=True)
+        return np.concatenate(gradients_x), np.concatenate(gradients_y)
 
     @abstractmethod
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
-        """Return `gradients` of one slice."""
+        """Return the same as `gradients`, for one slice of the replicates."""
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
         return evaluated_in_slices(self._evaluate, output, 2 * self.facts.seconds)
 
     @abstractmethod
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the diagnostics of one slice that are not declared expensive."""
+        """Return the diagnostics that are not declared expensive, for one slice of the replicates."""
 
 
 class Scores:
     """Running sums of a game's gradients at released points, for R replicates, with their sensitivity.
 
-    One row's gradient enters a sum with a weight: 1/n per step where all rows are used, 1/B once where each step has a
-    block of B rows of its own. Replacing the row changes the sum by weight × (g - g'), whose largest coordinate exceeds
-    its smallest by at most 2 × oscillation × weight: the range that the exponential mechanism needs
-    (families/mirror_descent/THEORY.md, section 4.1). The points must have been released, or be data-independent.
+    A row's gradient enters the sums with a weight: 1/n in each step that uses all rows, or 1/B once if each step has a
+    block of B rows for itself. Replacing the row changes a sum by weight × (g - g'), where g and g' are gradients of
+    the old and the new row. The largest coordinate of this change exceeds its smallest by at most 2 × oscillation ×
+    weight, which is the sensitivity that the exponential mechanism needs (families/mirror_descent/THEORY.md, section
+    4.1). The points must have been released, or be data-independent.
     """
 
     def __init__(self, game: Game, replicates: int) -> None:
         facts = game.facts
-        self._game, self._used = game, 0
-        self._x, self._y = np.zeros((replicates, facts.d_x)), np.zeros((replicates, facts.d_y))
-        self._shared = 0.0  # weight of every row in steps that use the whole table
-        self._block = 0.0  # largest weight of a row in its block
+        self._game = game
+        self._used_rows = 0  # all rows before this one have been in a block
+        self._x, self._y = np.zeros((replicates, facts.d_x)), np.zeros((replicates, facts.d_y))  # Σ ∇ₓF, Σ ∇ᵧF
+        self._table_weight = 0.0  # of every row, in steps that use the whole table
+        self._block_weight = 0.0  # the largest of a row in its block
 
     @property
     def weight(self) -> float:
         """The largest total weight of one row in the sums so far."""
-        return self._shared + self._block
+        return self._table_weight + self._block_weight
 
     def add(self, points: Sequence[tuple[float, np.ndarray, np.ndarray]], rows: slice | None = None) -> Pair:
-        """Add Σ c ∇F(x, y) over (c, x, y) in `points`, computed on the whole table or on the block `rows`; return it.
+        """Add Σ c ∇F(x, y) over the (c, x, y) in `points` to the sums, and return this term, (R, d_x) and (R, d_y).
 
-        Blocks must be disjoint: each begins at or after the end of the one before. Raises ValueError otherwise.
+        points : factors c, and strategies x (R, d_x), y (R, d_y).
+        rows : the block on which the gradients are computed; None for the whole table. Blocks must be disjoint: each
+            begins at or after the end of the one before. Raises ValueError otherwise.
         """
-        size = sum(abs(c) for c, _, _ in points)
+        total_factor = sum(abs(c) for c, _, _ in points)
         if rows is None:
-            self._shared += size / self._game.facts.n
+            self._table_weight += total_factor / self._game.facts.n
         else:
             start, stop, step = rows.indices(self._game.facts.n)
-            if start < self._used or stop <= start or step != 1:
+            if start < self._used_rows or stop <= start or step != 1:
                 raise ValueError(f"rows {start} to {stop} were used before, or are none")
-            self._used, self._block = stop, max(self._block, size / (stop - start))
+            self._used_rows = stop
+            self._block_weight = max(self._block_weight, total_factor / (stop - start))
         total_x, total_y = np.zeros_like(self._x), np.zeros_like(self._y)
         for c, x, y in points:
-            g_x, g_y = self._game.gradients(x, y, rows)
-            total_x += c * g_x
-            total_y += c * g_y
+            gradient_x, gradient_y = self._game.gradients(x, y, rows)
+            total_x += c * gradient_x
+            total_y += c * gradient_y
         self._x += total_x
         self._y += total_y
         return total_x, total_y
 
     def x(self, weight: float) -> Query:
-        """Return -Σ ∇ₓF: utilities of the minimising player's vertices, for rows of at most `weight`; (R, d_x).
+        """Return the query of -Σ ∇ₓF (R, d_x), the utilities of the minimising player's vertices.
 
-        Raises ValueError if a row may weigh more.
+        weight : the declared total weight of a row, from which the sensitivity follows. Raises ValueError if a row
+            weighs more.
         """
-        return Query(-self._x, 2 * self._game.facts.oscillation_x * self._declared(weight), "range")
+        self._check_weight(weight)
+        return Query(-self._x, 2 * self._game.facts.oscillation_x * weight, "range")
 
     def y(self, weight: float) -> Query:
-        """Return +Σ ∇ᵧF: utilities of the maximising player's vertices; (R, d_y)."""
-        return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * self._declared(weight), "range")
+        """Return the query of +Σ ∇ᵧF (R, d_y), the utilities of the maximising player's vertices, as `x` does."""
+        self._check_weight(weight)
+        return Query(self._y.copy(), 2 * self._game.facts.oscillation_y * weight, "range")
 
-    def _declared(self, weight: float) -> float:
-        """Return `weight`. Raises ValueError if a row may weigh more."""
-        if not self.weight <= weight * (1 + 1e-12):  # the caller may compute it in another order
-            raise ValueError(f"a row weighs up to {self.weight}, declared was {weight}")
-        return weight
+    def _check_weight(self, declared: float) -> None:
+        """Raise ValueError if a row weighs more than declared in the sums so far."""
+        if not self.weight <= declared * (1 + 1e-12):  # rounding: the caller may compute it in another order
+            raise ValueError(f"a row weighs up to {self.weight}, declared was {declared}")

@@ -1,4 +1,5 @@
-"""Minimise the worst group's loss: one player chooses a model in an ℓ1 ball, the other a weighting of the groups."""
+"""Games that minimise the worst group's loss: one player chooses a model in an ℓ1 ball, or one of several strategies;
+the other player chooses weights of the groups."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -32,14 +33,14 @@ from dpviz.specification import choice, number
 
 # Passes over the data work on blocks of about this many elements (rows × replicates), which stay in the cache.
 BLOCK = 16_000
-_OPTIMUM_TOLERANCE = 1e-4
-_ROW = 45  # multiplications that take as long as the loss and slope of a row
+_OPTIMUM_TOLERANCE = 1e-4  # to which the smallest worst group loss is computed
+_ROW = 45  # multiplications that take as long as the loss and slope of a row, given its prediction
 
 
 class Optimum(NamedTuple):
-    """The model with the smallest worst group loss, without privacy.
+    """The model w with the smallest worst group loss, without privacy; L_h is the loss of group h as in `GroupLoss`.
 
-    weights : (d,) the model w; worst_loss : max_h L_h(w), at most 1e-4 above the minimum; group_losses : (G,) L_h(w).
+    weights : (d,) w. worst_loss : max_h L_h(w), at most 1e-4 above the minimum. group_losses : (G,) L_h(w).
     """
 
     weights: np.ndarray
@@ -48,10 +49,12 @@ class Optimum(NamedTuple):
 
 
 class GroupLoss(GameSpecification):
-    """F(u, y) = Σ_h y_h L_h(w), w = r (u₊ - u₋): u weights the 2d vertices of the ℓ1 ball, y the G groups.
+    """The settings of the game F(u, y) = Σ_h y_h L_h(w) of a model w = r (u₊ - u₋) against G groups: u = (u₊, u₋) are
+    weights on the 2d vertices of the ℓ1 ball of radius r, and y weights on the groups h.
 
-    L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h: the mean loss if the share is right,
-    else that times the ratio of actual to declared share. The loss is ½ (⟨a, w⟩ - b)² or ln(1 + exp(-b ⟨a, w⟩)).
+    L_h(w) = (1/n) Σ_{i in group h} loss(w; aᵢ, bᵢ) / p_h with declared shares p_h of the groups. It is the group's mean
+    loss if its share is right, else that times the ratio of actual to declared share. The loss of a row with features a
+    and label b is ½ (⟨a, w⟩ - b)² or ln(1 + exp(-b ⟨a, w⟩)).
     """
 
     kind: ClassVar[str] = "problems.group_loss.worst_group"
@@ -72,17 +75,18 @@ class GroupLoss(GameSpecification):
         return base.ball(self.radius, data.d, [f"Weight of {name}" for name in data.names[:2]])
 
     def facts(self) -> GameFacts:
-        """Return the constants of one row with features and label in [-1, 1], whose weight is at most 1/p₋."""
+        """Return the facts. They hold for any row with features and label in [-1, 1], whose loss has at most the weight
+        1/p₋ with the smallest share p₋ of a group."""
         data, r = self.data.facts(), self.radius
         weight = 1 / data.smallest_share
+        # Largest loss of a row, and largest first, second and third derivative by its prediction ⟨a, w⟩ in [-r, r].
         if self.loss == "squared":
-            slope, loss, curvature = r + 1, (r + 1) ** 2 / 2, 1.0
-            third = 0.0
+            loss, slope, curvature, third = (r + 1) ** 2 / 2, r + 1, 1.0, 0.0
         else:
-            slope, loss, curvature = 1.0, float(np.logaddexp(0.0, r)), 0.25
+            loss, slope, curvature = float(np.logaddexp(0.0, r)), 1.0, 0.25
             third = 1 / (6 * math.sqrt(3))  # max |σ''|
-        lipschitz_x, largest = weight * r * slope, weight * loss
-        sums = len(data.groups) * data.d**2  # of all rows, computed before the run for the squared loss
+        lipschitz_x, lipschitz_y = weight * r * slope, weight * loss
+        sums = len(data.groups) * data.d**2  # numbers in sums over all rows, computed before the run for squared loss
         return GameFacts(
             n=data.n,
             released=tuple(Laplace(epsilon) for epsilon in data.shares_costs),
@@ -90,13 +94,13 @@ class GroupLoss(GameSpecification):
             d=2 * data.d + len(data.groups),
             d_x=2 * data.d,
             d_y=len(data.groups),
-            lipschitz=max(lipschitz_x, largest),
+            lipschitz=max(lipschitz_x, lipschitz_y),
             oscillation_x=2 * lipschitz_x,
-            oscillation_y=largest if len(data.groups) > 1 else 0.0,
-            smoothness=max(weight * r**2 * curvature, lipschitz_x),  # the mixed block ∂²f/∂u∂y is bounded by L₀ in x
+            oscillation_y=lipschitz_y if len(data.groups) > 1 else 0.0,
+            smoothness=max(weight * r**2 * curvature, lipschitz_x),  # ∂²f/∂u∂y has entries of at most lipschitz_x
             smoothness_x=weight * r**2 * curvature,
             smoothness_y=0.0,
-            # Third derivatives: thrice in u, and twice in u and once in y, which the squared loss has as well.
+            # Third derivatives: three times by u; and twice by u and once by y, which is not 0 for the squared loss.
             second_smoothness=weight * max(r**3 * third, r**2 * curvature),
             largest_gap=loss,
             right_shares=True,
@@ -105,7 +109,7 @@ class GroupLoss(GameSpecification):
         )
 
     def vertex(self, player: Player, index: int) -> str:
-        """Return the name of a vertex of the ℓ1 ball, a feature with its sign; or of a group."""
+        """Return the name of a strategy: of x a feature with the sign of its weight, of y a group."""
         data = self.data.facts()
         return data.groups[index] if player == "y" else ball_vertex(data.names, index)
 
@@ -116,7 +120,7 @@ class GroupLoss(GameSpecification):
 class GroupLossGame(GroupedGame):
     """A game of a model against groups with its data; see `GroupLoss`.
 
-    For the squared loss, passes over the whole table use sums that are computed once.
+    For the squared loss, values on the whole table follow from sums over its rows, which are computed once.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, WORST_GROUP)
@@ -125,51 +129,57 @@ class GroupLossGame(GroupedGame):
         super().__init__(data)
         self.facts = specification.facts()
         self._radius = specification.radius
-        self._squared = specification.loss == "squared"
-        self._start: np.ndarray | None = None
+        self._is_squared = specification.loss == "squared"
+        self._prepared_centre: np.ndarray | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """Return the models w (R, d) of the vertex weights x (R, 2d)."""
+        """Return the models w (R, d) for weights x (R, 2d) on the vertices of the ball."""
         return to_ball(x, self._radius)
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
-        """Compute L_h (R, G) at x (R, 2d), a diagnostic."""
-        return self._losses_and_slopes(self.weights(x), None, None)[0]
+        """Compute the losses L_h (R, G) at x (R, 2d); diagnostics."""
+        losses, _ = self._losses_and_slopes(self.weights(x), None, None)
+        return losses
 
     def rates(self, x: np.ndarray) -> Rates | None:
-        """Compute the rates of the models x (R, 2d) that predict +1 where ⟨a, w⟩ > 0; None unless labels are ±1."""
+        """Compute the rates of the models x (R, 2d), which predict +1 where ⟨a, w⟩ > 0; None unless labels are ±1."""
         return self._rates(self._features @ w > 0 for w in self.weights(x))
 
     def majority(self) -> Rates | None:
-        return self._rates([np.full(len(self._labels), self._labels.sum() > 0)])
+        """Compute the rates of always predicting the more frequent label; None unless labels are ±1."""
+        is_positive = self._labels.sum() > 0
+        return self._rates([np.full(len(self._labels), is_positive)])
 
     def _rates(self, predictions: Iterable[np.ndarray]) -> Rates | None:
+        """Compute the rates of predictions (n,), True for +1, of one or more models; None unless labels are ±1."""
         if not (np.abs(self._labels) == 1).all():
             return None
         by_model = [rates(positive, self._labels, self._groups, len(self.groups)) for positive in predictions]
         return Rates(*np.stack(by_model, axis=1))
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute ∇ᵤF (R, 2d) and ∇ᵧF (R, G), which are the losses L_h, over a block of rows, or all for None."""
         losses, slopes = self._losses_and_slopes(self.weights(x), y, rows)
         return ball_gradient(slopes, self._radius), losses
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the metrics (R,). The duality gap is expensive: min over u of F(u, y) takes a minimisation."""
         seconds = self.facts.seconds
         cheap = evaluated_in_slices(self._evaluate, output, seconds)
         if not expensive:
             return cheap
         self.prepare()
         x, y = output["x"], output["y"]
-        worst = sliced(self.group_losses, seconds, x).max(axis=1)
+        worst_loss = sliced(self.group_losses, seconds, x).max(axis=1)  # max over v of F(x, v)
         start = np.repeat(self._centre, len(y), axis=0)
-        best = minimise(lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds)
-        return {"duality_gap": np.maximum(worst - best.lower, 0.0)} | cheap
+        best_x = minimise(lambda u, active: self._against(u, y[active]), start, self._curvature(y), seconds=seconds)
+        return {"duality_gap": np.maximum(worst_loss - best_x.lower, 0.0)} | cheap
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {"worst_group_loss": self.highest_mean(output["x"])}
 
     def nonprivate_optimum(self) -> Optimum:
-        """Return the model that is best in the game, with the declared shares; not private."""
+        """Return the model that is best in the game with the declared shares, without privacy."""
         losses = self.group_losses(self._best_in_game)
         return Optimum(self.weights(self._best_in_game)[0], float(losses.max()), losses[0])
 
@@ -184,85 +194,100 @@ class GroupLossGame(GroupedGame):
 
     @cached_property
     def _best_in_game(self) -> np.ndarray:
+        """The model (1, 2d) with the smallest max_h L_h."""
         return self._smallest_highest(np.ones(self.facts.d_y))
 
     @cached_property
     def _fairest(self) -> np.ndarray:
+        """The model (1, 2d) for which the largest of the groups' mean losses is smallest."""
         return self._smallest_highest(self._to_means)
 
     @cached_property
     def _best_on_average(self) -> np.ndarray:
+        """The model (1, 2d) with the smallest mean loss over all rows."""
         y = self.shares[None]  # Σ_h p_h L_h is the mean loss over all rows
-        return minimise(
+        certified = minimise(
             lambda u, active: self._against(u, y[active]), self._centre, self._curvature(y), tolerance=1e-6
-        ).x
+        )
+        return certified.x
 
     def _smallest_highest(self, scale: np.ndarray) -> np.ndarray:
-        """Compute (1, 2d) the model with the smallest max_h s_h L_h for scales s (G,).
+        """Compute the model (1, 2d) with the smallest maximum max_h s_h L_h over the groups, for scales s (G,).
 
-        Kelley's cutting planes on the concave φ(y) = min_u Σ_h y_h s_h L_h(u) ≤ Σ_h y_h s_h L_h(uₖ).
+        That smallest maximum is the largest value of the concave function φ(y) = min_u Σ_h y_h s_h L_h(u). Kelley's
+        cutting planes maximise it: for each model uₖ so far, the plane Σ_h y_h s_h L_h(uₖ) is above φ. The next weights
+        y maximise the lowest plane, and the next model is the best one for these y.
 
-        By convexity the multipliers μ of the planes give a model Σ μₖ uₖ that is at least as good as the planes'
-        maximum, so the smallest maximum lies between the best certified φ and that model's maximum.
+        The dual weights μ of the planes give a mixture Σ μₖ uₖ of the models. By convexity its maximum is at most the
+        maximum of the lowest plane. So the smallest maximum is between the largest proven φ(y) and the maximum of the
+        best mixture; when they are close, that mixture is returned.
         """
-        y, points = np.full((1, len(scale)), 1 / len(scale)), self._centre
-        losses = self.group_losses(points) * scale
+        y, models = np.full((1, len(scale)), 1 / len(scale)), self._centre
+        losses = self.group_losses(models) * scale
         lower = -np.inf
-        best, best_losses = points, losses
+        best, best_losses = models, losses
         for _ in range(300):
             if best_losses.max() - lower <= _OPTIMUM_TOLERANCE:
                 break
             certified = minimise(
                 lambda u, active, y=y * scale: self._against(u, y[active]),  # type: ignore[misc]
-                points[-1:],
+                models[-1:],
                 self._curvature(y * scale),
                 tolerance=_OPTIMUM_TOLERANCE / 4,
             )
             lower = max(lower, float(certified.lower[0]))
-            points, losses = (
-                np.vstack([points, certified.x]),
-                np.vstack([losses, self.group_losses(certified.x) * scale]),
-            )
-            # The planes' maximum is the value of a game between planes and groups.
+            models = np.vstack([models, certified.x])
+            losses = np.vstack([losses, self.group_losses(certified.x) * scale])
+            # The lowest plane and the dual weights are the equilibrium of a game of models against groups.
             planes = equilibrium(losses)
-            y, mixed = planes.y[None], planes.x[None] @ points
-            mixed_losses = self.group_losses(mixed) * scale
-            if mixed_losses.max() < best_losses.max():
-                best, best_losses = mixed, mixed_losses
+            y, mixture = planes.y[None], planes.x[None] @ models
+            mixture_losses = self.group_losses(mixture) * scale
+            if mixture_losses.max() < best_losses.max():
+                best, best_losses = mixture, mixture_losses
         return best
 
     @property
     def _centre(self) -> np.ndarray:
-        """(1, 2d) the best model for equally weighted groups: a start that does not depend on earlier calls."""
+        """The best model (1, 2d) for equally weighted groups. Minimisations start there, so that their results do not
+        depend on earlier ones."""
         self.prepare()
-        assert self._start is not None
-        return self._start
+        assert self._prepared_centre is not None
+        return self._prepared_centre
 
     def prepare(self) -> None:
-        if self._start is None:
+        """Compute the best model for equally weighted groups, at which minimisations start."""
+        if self._prepared_centre is None:
             x, y = self.facts.uniform(1)
             seconds = self.facts.seconds
             certified = minimise(lambda u, active: self._against(u, y[active]), x, self._curvature(y), seconds=seconds)
-            self._start = certified.x
+            self._prepared_centre = certified.x
 
     def _against(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return F(·, y) (R,) and its gradient (R, 2d)."""
+        """Return F(x, y) (R,) and its gradient (R, 2d) with respect to x, at x (R, 2d), for weights y (R, G) of the
+        groups."""
         gradient, losses = self._gradients(x, y, None)
         return (losses * y).sum(axis=1), gradient
 
     def _curvature(self, y: np.ndarray) -> np.ndarray:
-        """Return (R,) a bound on the Hessian of F(·, y): that of u ↦ h(r (u₊ - u₋)) is 2r² times that of h."""
-        return 2 * self._radius**2 * (1.0 if self._squared else 0.25) * (y @ self._largest_eigenvalues)
+        """Return a bound (R,) on the eigenvalues of the Hessian of F with respect to x, for y (R, G).
+
+        The Hessian of u ↦ h(r (u₊ - u₋)) is at most 2r² times that of h.
+        """
+        return 2 * self._radius**2 * (1.0 if self._is_squared else 0.25) * (y @ self._largest_eigenvalues)
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """H (G, d, d), c (G, d), k (G,) with L_h(w) = ½ wᵀH_h w - c_hᵀw + k_h for the squared loss."""
+        """H (G, d, d), c (G, d) and k (G,) such that with the squared loss L_h(w) = ½ wᵀH_h w - c_hᵀw + k_h.
+
+        With the logistic loss only H is of use: its Hessian is at most ¼ H_h.
+        """
         group_count, d = self.facts.d_y, self._features.shape[1]
         hessians, linear, constant = np.empty((group_count, d, d)), np.empty((group_count, d)), np.empty(group_count)
         for group in range(group_count):
             in_group = self._groups == group
             features, labels = self._features[in_group], self._labels[in_group]
-            scale = (self._row_weights[in_group][:1].sum()) / self.facts.n  # 0 for an empty group
+            # All rows of a group have the same weight; the sum over its first row is 0 for an empty group.
+            scale = (self._row_weights[in_group][:1].sum()) / self.facts.n
             hessians[group] = scale * (features.T @ features)
             linear[group] = scale * (labels @ features)
             constant[group] = 0.5 * scale * (labels @ labels)
@@ -270,16 +295,18 @@ class GroupLossGame(GroupedGame):
 
     @cached_property
     def _largest_eigenvalues(self) -> np.ndarray:
-        """λ_max(H_h) (G,)."""
+        """The largest eigenvalue of H_h for each group h, (G,)."""
         return np.linalg.eigvalsh(self._moments[0])[:, -1]
 
     def _losses_and_slopes(
         self, w: np.ndarray, y: np.ndarray | None, rows: slice | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute L_h(w) (R, G) and Σ_h y_h ∇L_h(w) (R, d) over the given rows; the latter is empty without y."""
-        if self._squared and rows is None:
+        """Compute at models w (R, d) the losses L_h(w) (R, G) of the groups, and Σ_h y_h ∇L_h(w) (R, d) for weights y
+        (R, G), over a block of rows, or over all for None. Without y the second array is empty.
+        """
+        if self._is_squared and rows is None:
             hessians, linear, constant = self._moments
-            products = np.matmul(w, hessians)  # (G, R, d); the matrices are symmetric
+            products = np.matmul(w, hessians)  # H_h w (G, R, d), as the matrices are symmetric
             losses = 0.5 * np.einsum("grd,rd->rg", products, w) - w @ linear.T + constant
             slopes = np.zeros((len(w), 0)) if y is None else np.einsum("grd,rg->rd", products, y) - y @ linear
             return losses, slopes
@@ -287,11 +314,9 @@ class GroupLossGame(GroupedGame):
         slopes = np.zeros((len(w), 0 if y is None else w.shape[1]))
         count = 0
         for block in self._blocks(len(w), rows):
-            features, labels, weights = self._features[block], self._labels[block], self._row_weights[block]
-            groups = self._groups[block]
+            features, labels = self._features[block], self._labels[block]
             row_losses, row_slopes = self._row_losses(w @ features.T, labels)
-            membership = np.zeros((len(labels), self.facts.d_y))
-            membership[np.arange(len(labels)), groups] = weights
+            membership = self._membership(block)
             losses += row_losses @ membership
             if y is not None:
                 slopes += (row_slopes * (y @ membership.T)) @ features
@@ -299,8 +324,9 @@ class GroupLossGame(GroupedGame):
         return losses / count, slopes / count
 
     def _row_losses(self, predictions: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return loss and its derivative by the prediction, each (R, b), of rows with labels (b,)."""
-        if self._squared:
+        """Return the losses (R, b) of b rows with labels (b,) and predictions ⟨a, w⟩ (R, b), and their derivatives by
+        the predictions (R, b)."""
+        if self._is_squared:
             residuals = predictions - labels
             return 0.5 * residuals**2, residuals
         # |margin| ≤ r: the exponential can neither overflow nor lose digits.
@@ -308,6 +334,7 @@ class GroupLossGame(GroupedGame):
         return np.log1p(exponentials), -labels * (exponentials / (1 + exponentials))
 
     def _blocks(self, replicates: int, rows: slice | None) -> Iterator[slice]:
+        """Yield the rows of a block, or all for None, in slices of about BLOCK / R rows."""
         start, stop, _ = (rows or slice(None)).indices(self.facts.n)
         size = max(1, BLOCK // replicates)
         for begin in range(start, stop, size):
@@ -315,11 +342,12 @@ class GroupLossGame(GroupedGame):
 
 
 class LossMatrix(GameSpecification):
-    """The choice among d strategies of the one with the smallest loss in its worst group. Every row has a loss of every
-    strategy.
+    """The settings of a game that chooses among d strategies, or their mixtures, for the smallest loss in the worst
+    group.
 
-    The payoff matrix of a row of group g with losses ℓ ∈ [0, 1]^d is ℓ e_gᵀ / p_g. Losses are the features of the data
-    set, their declared ranges scaled to [0, 1]; labels are not used.
+    Every row has a loss ℓ_j in [0, 1] of every strategy j. The losses are the features of the data set, with their
+    declared ranges scaled to [0, 1]; labels are not used. A row of group g with the declared share p_g has the payoff
+    matrix (d, G) with ℓ/p_g in column g and 0 in the others.
     """
 
     kind: ClassVar[str] = "problems.group_loss.loss_matrix"
@@ -328,6 +356,7 @@ class LossMatrix(GameSpecification):
 
     @model_validator(mode="after")
     def _something_to_choose(self) -> Self:
+        """Raise ValueError if there is one strategy and one group."""
         data = self.data.facts()
         if data.d == 1 and len(data.groups) == 1:
             raise ValueError("with one strategy and one group there is nothing to choose; declare more of either")
@@ -335,11 +364,12 @@ class LossMatrix(GameSpecification):
 
     @property
     def good(self) -> tuple[slice | None, str]:
+        """Indices and name of the three strategies that are good in drawn data; None and a name for other data."""
         return (slice(0, 3), "the three specialists") if isinstance(self.data, GroupedLosses) else super().good
 
     def facts(self) -> GameFacts:
-        """Return the facts: all entries lie in [0, 1/p₋] and have one sign, so gradients change by no more than
-        that."""
+        """Return the facts. The entries of a row's payoff matrix are in [0, 1/p₋] with the smallest share p₋. As they
+        have one sign, a replaced row changes a gradient's coordinates by no more than 1/p₋."""
         data = self.data.facts()
         weight = 1 / data.smallest_share
         oscillation_x, oscillation_y = weight if data.d > 1 else 0.0, weight if len(data.groups) > 1 else 0.0
@@ -363,7 +393,7 @@ class LossMatrix(GameSpecification):
         )
 
     def vertex(self, player: Player, index: int) -> str:
-        """Return the name of a strategy, which is a column of losses; or of a group."""
+        """Return the name of a strategy: of x a column of losses, of y a group."""
         data = self.data.facts()
         return data.groups[index] if player == "y" else data.names[index]
 
@@ -379,6 +409,7 @@ class LossMatrixGame(GroupedGame):
         self.facts = specification.facts()
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute M y (R, d) and Mᵀx (R, G) with the mean payoffs M (d, G) of a block of rows, or of all for None."""
         matrix = self._matrix if rows is None else self._mean_payoffs(rows)
         return y @ matrix.T, x @ matrix
 
@@ -387,6 +418,7 @@ class LossMatrixGame(GroupedGame):
         return {"duality_gap": gap, "worst_group_loss": self.highest_mean(output["x"])}
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
+        """Compute the losses Mᵀx (R, G) of the groups in the game, for mixtures x (R, d) of strategies."""
         return x @ self._matrix
 
     def best_in_game(self) -> np.ndarray:
@@ -399,26 +431,27 @@ class LossMatrixGame(GroupedGame):
         return np.eye(self.facts.d_x)[[int(np.argmin(self._matrix @ self.shares))]]
 
     def payoffs(self, replicates: int) -> Query:
-        """Return the mean loss of every strategy in every group, for R replicates; (R, d, G), a read-only view of one
-        matrix.
+        """Return the query of the game's payoff matrix (R, d, G), the same for all R replicates, in ℓ2: of every
+        strategy's loss in every group. Its value is a read-only view of one matrix.
 
-        Its sensitivity is that of any matrix with entries within ±payoff_bound, which methods plan for.
+        The sensitivity is that of any matrix with entries within ±payoff_bound, because methods are planned for it;
+        with entries of one sign half would do.
         """
         facts = self.facts
         sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
         return Query(np.broadcast_to(self._matrix, (replicates, *self._matrix.shape)), sensitivity, "l2")
 
     def equilibrium(self) -> Equilibrium:
-        """Compute value and optimal mixtures on the data; not private."""
+        """Compute the game's value and optimal strategies on the data; not private."""
         return equilibrium(self._matrix)
 
     @cached_property
     def _matrix(self) -> np.ndarray:
+        """The mean (d, G) of the payoff matrices of all rows."""
         return self._mean_payoffs(slice(None))
 
     def _mean_payoffs(self, rows: slice) -> np.ndarray:
-        features, groups = self._features[rows], self._groups[rows]
-        membership = np.zeros((len(groups), self.facts.d_y))
-        membership[np.arange(len(groups)), groups] = self._row_weights[rows]
+        """Compute the mean (d, G) of the payoff matrices of a block of rows."""
+        features, membership = self._features[rows], self._membership(rows)
         # Losses are (1 + feature) / 2; rounding in the sum stays far below one row's share.
-        return (membership.sum(axis=0) + features.T @ membership) / (2 * len(groups))
+        return (membership.sum(axis=0) + features.T @ membership) / (2 * len(membership))

@@ -1,8 +1,8 @@
-"""Games of a model against weighted groups: the actual loss of each group, and the loss that the game uses for it.
+"""Games of a model, or of strategies, against weighted groups: the shares of the groups, and their losses.
 
-The game cannot use a group's own mean: the number of rows of a group depends on the data, so one row would move the
-mean by an amount that no declaration bounds. It divides by the declared share instead, and so uses each group's mean
-times actual share / declared share. The classes here read raw data: diagnostics, not private.
+The game cannot use the mean loss of a group: its number of rows depends on the data, so one row would move the mean by
+an amount that no declaration bounds. It divides by the declared share instead, and so uses each group's mean times
+actual share / declared share. The classes here read raw data: what they compute are diagnostics, not private.
 """
 
 from abc import abstractmethod
@@ -18,19 +18,21 @@ from dpviz.problems.base import Metric
 from dpviz.problems.games.games import SlicedGame
 
 # ---------------------------------------------------------------- shares of the groups that are not declared but bought
-# Shares determine the weight of a group in the game, and the noise that the game needs (a row of a group weighs
-# 1/share); wrong ones never break privacy.
+# Shares determine the weight of a group in the game, and the noise that the game needs, as a row of a group has the
+# weight 1/share. Wrong shares never break privacy.
 
-COST = 0.05  # default ε of a release
+COST = 0.05  # default ε of a release of the shares
 SMALLEST = 0.02  # default of the smallest share of a group (families/mirror_descent/THEORY.md, section 4.4)
 
 
 def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | None = None) -> np.ndarray:
-    """Release (G,) the number of rows in every group with Laplace noise of scale 2/ε, at the cost `epsilon`; private.
+    """Return the numbers of rows (G,) in all groups with Laplace noise of scale 2/ε: a private release at the cost ε.
 
-    groups : (n,) the index of each row's group. A row is in exactly one, so replacing it changes two counts by 1:
-        sensitivity 2 in the ℓ1 norm. Noisy counts may be negative; see `as_shares`.
-    seed : None draws the noise from the operating system's randomness, so that it cannot be repeated and subtracted.
+    A row is in exactly one group, so replacing it changes two counts by 1: the sensitivity is 2 in ℓ1. Noisy counts may
+    be negative; `as_shares` turns them into shares.
+    groups : (n,) the index of each row's group. epsilon : ε.
+    seed : of the noise; None draws the noise from the operating system's randomness, so that it cannot be repeated and
+        subtracted.
 
     Raises UserError if epsilon is not positive.
     """
@@ -45,18 +47,18 @@ def released(groups: np.ndarray, group_count: int, epsilon: float, seed: int | N
 
 
 def as_shares(counts: np.ndarray, smallest: float) -> tuple[float, ...]:
-    """Return shares (G,) in proportion to counts, which may be negative; none is below `smallest`, and they sum to 1.
+    """Return shares (G,) that sum to 1, in proportion to counts (G,), which may be negative, except that no share is
+    below `smallest`, or below 1/G if that is less.
 
-    smallest : capped at 1/G.
+    Raising one share lowers the others, which may then be too small as well; so this is repeated until none is.
     """
     smallest = min(smallest, 1 / len(counts))
     weights = np.maximum(counts, 0.0)
-    is_low = np.zeros(len(counts), dtype=bool)
+    is_low = np.zeros(len(counts), dtype=bool)  # groups that get the smallest share
     while True:
         remaining, total = 1 - smallest * is_low.sum(), weights[~is_low].sum()
-        shares = np.where(
-            is_low, smallest, weights * remaining / total if total > 0 else remaining / max((~is_low).sum(), 1)
-        )
+        proportional_shares = weights * remaining / total if total > 0 else remaining / max((~is_low).sum(), 1)
+        shares = np.where(is_low, smallest, proportional_shares)
         is_below = (shares < smallest * (1 - 1e-12)) & ~is_low
         if not is_below.any():
             return tuple(shares.tolist())
@@ -70,10 +72,11 @@ CLOSE = 0.1  # relative: declared shares this close to the actual ones count as 
 
 
 class Rates(NamedTuple):
-    """Predictions of R models in each of the G groups and, last, in all rows; each (R, G + 1), nan without such rows.
+    """Rates of the predictions of R models in each of G groups and, last, in all rows; (R, G + 1), NaN for a group
+    without rows.
 
-    error : share of wrong predictions; selection : share predicted positive; true_positive : share predicted positive
-        among the rows whose label is positive.
+    error : share of wrong predictions. selection : share of rows that are predicted positive. true_positive : the same
+        share among the rows whose label is positive.
     """
 
     error: np.ndarray
@@ -82,9 +85,10 @@ class Rates(NamedTuple):
 
 
 class GroupedGame(SlicedGame):
-    """A game whose second player weights the groups of a table.
+    """A game whose second player chooses weights of the groups of a table.
 
-    groups : names; shares : (G,) declared; counts : (G,) actual rows of each group, a diagnostic.
+    groups : names of the groups. shares : (G,) their declared shares. counts : (G,) their actual numbers of rows, a
+        diagnostic.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (*SlicedGame.metrics, WORST_GROUP)
@@ -96,80 +100,94 @@ class GroupedGame(SlicedGame):
         self._features, self._labels, self._groups = data.features, data.labels, data.groups
         self._row_weights = 1 / self.shares[data.groups]
 
+    def _membership(self, rows: slice) -> np.ndarray:
+        """Return (b, G) for a block of b rows 1/share in the column of each row's group, and 0 in the others."""
+        groups = self._groups[rows]
+        membership = np.zeros((len(groups), len(self.groups)))
+        membership[np.arange(len(groups)), groups] = self._row_weights[rows]
+        return membership
+
     @abstractmethod
     def group_losses(self, x: np.ndarray) -> np.ndarray:
-        """Return (R, G) the groups' losses in the game at x (R, d_x): mean losses times actual share / declared
-        share."""
+        """Compute the groups' losses in the game (R, G) at x (R, d_x): mean losses times actual share / declared share.
+
+        They are diagnostics.
+        """
 
     @abstractmethod
     def best_in_game(self) -> np.ndarray:
-        """Return (1, d_x) the strategy with the smallest maximum of `group_losses`: the solution of the game without
+        """Return the strategy (1, d_x) with the smallest maximum of `group_losses`: the solution of the game without
         privacy."""
 
     @abstractmethod
     def fairest(self) -> np.ndarray:
-        """Return (1, d_x) the strategy with the smallest maximum over the groups of their mean loss."""
+        """Return the strategy (1, d_x) for which the largest of the groups' mean losses is smallest."""
 
     @abstractmethod
     def best_on_average(self) -> np.ndarray:
-        """Return (1, d_x) the strategy with the smallest mean loss over all rows, in disregard of groups."""
+        """Return the strategy (1, d_x) with the smallest mean loss over all rows, regardless of groups."""
 
     def rates(self, x: np.ndarray) -> Rates | None:
-        """Return the rates of the models x (R, d_x); None where they predict no classes."""
+        """Return the rates of the models x (R, d_x); None, as here, if they predict no classes."""
         return None
 
     def correct(self, x: np.ndarray) -> np.ndarray | None:
+        """Compute the share of rows (R,) whose class the models x (R, d_x) predict; None if they predict no classes."""
         model_rates = self.rates(x)
         return None if model_rates is None else 1 - model_rates.error[:, -1]
 
     def majority(self) -> Rates | None:
-        """Return the rates (1, G + 1) of the constant guess of the more frequent class; None where no classes are
-        predicted."""
+        """Return the rates (1, G + 1) of always predicting the more frequent class; None, as here, if models predict no
+        classes."""
         return None
 
     @property
     def found(self) -> np.ndarray:
-        """(G,) the groups' actual shares of the rows."""
+        """The groups' actual shares (G,) of the rows."""
         return self.counts / self.counts.sum()
 
     @property
     def declared(self) -> np.ndarray:
-        """(G,) the declared shares, scaled so that those of the groups with rows sum to 1.
+        """The declared shares (G,), scaled so that those of the groups with rows sum to 1.
 
-        So a share that is kept for other groups, without rows, changes no order.
+        So they can be compared with the actual shares, even if some share is declared for groups without rows.
         """
         return self.shares / self.shares[self.counts > 0].sum()
 
     @property
     def shares_are_right(self) -> bool:
-        """True if `declared` is within `CLOSE` of `found` in all groups with rows."""
-        present = self.counts > 0
-        return bool((np.abs(self.declared[present] / self.found[present] - 1) <= CLOSE).all())
+        """True if in all groups with rows the declared share differs from the actual one by at most the relative
+        difference CLOSE."""
+        has_rows = self.counts > 0
+        return bool((np.abs(self.declared[has_rows] / self.found[has_rows] - 1) <= CLOSE).all())
 
     def mean_losses(self, x: np.ndarray) -> np.ndarray:
-        """Compute (R, G + 1) the mean loss in each group and, last, in all rows; nan for a group without rows."""
-        total = self.group_losses(x) * self.shares
+        """Compute the mean loss in each group and, last, in all rows, (R, G + 1), at x (R, d_x); NaN for a group
+        without rows."""
+        sums = self.group_losses(x) * self.shares  # of the losses of a group's rows, over n
         with np.errstate(divide="ignore", invalid="ignore"):
-            means = total * self.counts.sum() / self.counts
-        return np.concatenate([means, total.sum(axis=1, keepdims=True)], axis=1)
+            means = sums * self.counts.sum() / self.counts
+        return np.concatenate([means, sums.sum(axis=1, keepdims=True)], axis=1)
 
     def highest_mean(self, x: np.ndarray) -> np.ndarray:
-        """Compute (R,) the highest mean loss of a group that has rows."""
+        """Compute the largest mean loss (R,) of a group with rows, at x (R, d_x)."""
         return np.nanmax(self.mean_losses(x)[:, :-1], axis=1)
 
     @property
     def _to_means(self) -> np.ndarray:
-        """(G,) the factor from `group_losses` to mean losses; 0 for a group without rows."""
+        """The factors (G,) that turn `group_losses` into mean losses; 0 for a group without rows."""
         return np.where(self.counts > 0, self.shares / np.maximum(self.found, 1e-300), 0.0)
 
 
 def rates(positive: np.ndarray, labels: np.ndarray, groups: np.ndarray, group_count: int) -> np.ndarray:
-    """Compute (3, G + 1) error, selection and true-positive rate of one model, as in `Rates`.
+    """Compute the three `Rates` of one model in each of G groups and, last, in all rows; (3, G + 1).
 
-    positive : (n,) bool, its predictions; labels : (n,) ±1; groups : (n,) indices.
+    positive : (n,) bool, True for rows that the model predicts positive. labels : (n,) ±1. groups : (n,) indices of the
+        rows' groups.
     """
 
     def counts(rows: np.ndarray) -> np.ndarray:
+        """Count the rows that are True in `rows` (n,), in each group and in all; (G + 1,)."""
         by_group = np.bincount(groups[rows], minlength=group_count)
         return np.append(by_group, by_group.sum())
 

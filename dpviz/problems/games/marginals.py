@@ -1,7 +1,9 @@
-"""Private synthetic data as a game: one player proposes a histogram, the other finds the marginal with the largest
-error.
+"""Private synthetic data as a game: one player proposes a histogram of all combinations of categories, the other points
+to the marginal in which it differs most from the data.
 
-families/mirror_descent/THEORY.md, section 2, item 4; González, Guzmán and Paquette (arXiv 2403.02912), Section 5.
+A k-way marginal table counts k columns together; each of its cells is one *query*, whose answer is the share of rows in
+that cell. See families/mirror_descent/THEORY.md, section 2, item 4, and González, Guzmán and Paquette (arXiv
+2403.02912), Section 5.
 """
 
 import math
@@ -29,11 +31,14 @@ _PRODUCTS_PER_CELL = 10  # multiplications that take as long as one number of a 
 
 
 class Marginals:
-    """The 0/1 matrix A (q, |Z|) of all k-way marginal cells of a domain, without ever building it.
+    """The 0/1 matrix A (q, |Z|) that maps a histogram x over the |Z| points of a domain to the q cells A x of all its
+    k-way marginal tables. It is never built.
 
-    tables : the columns' indices of every marginal table; slices : the indices of its cells among the q answers, in C
-        order. One pass over the columns answers all tables: each column is either kept or summed out, and tables share
-        the sums.
+    ways : k. tables : for every marginal table, the indices of its k columns. slices : for every table, the indices of
+        its cells among the q answers, in C order. queries : q.
+
+    All tables are answered by going through the columns: each is either kept or summed out, and tables for which the
+    first choices are the same share these partial sums.
     """
 
     def __init__(self, domain: CategoricalFacts, ways: int) -> None:
@@ -46,82 +51,101 @@ class Marginals:
 
     @property
     def cells_touched(self) -> int:
-        """Count of numbers that `answers` and `transposed` process for one histogram: the sizes of all partial sums."""
+        """Count of numbers that `answers` and `transposed` together process for one histogram: the sizes of all partial
+        sums, twice."""
 
         def count(kept: int, column: int, missing: int) -> int:
-            rest = math.prod(self._sizes[column:])
-            if missing == 0 or missing == len(self._sizes) - column:
-                return kept * rest
-            present, size = kept * rest, self._sizes[column]
-            return present + count(kept * size, column + 1, missing - 1) + count(kept, column + 1, missing)
+            """Count the numbers from `_collect` on a tensor with `kept` cells of the columns before `column`."""
+            present, remaining_columns = kept * math.prod(self._sizes[column:]), len(self._sizes) - column
+            if missing in {0, remaining_columns}:
+                return present
+            with_column = count(kept * self._sizes[column], column + 1, missing - 1)
+            return present + with_column + count(kept, column + 1, missing)
 
         return 2 * count(1, 0, self._ways)
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """(q,) the cell that every query counts, such as "visits=0, plan=1"."""
+        """The names of the cells that the q queries count, such as "visits=0, plan=1"."""
         values = [[f"{name}={category}" for category in categories] for name, categories in self.domain.columns]
         return tuple(", ".join(cell) for table in self.tables for cell in product(*(values[c] for c in table)))
 
     def cell(self, query: int) -> str:
-        """Return one of `cells`, without building the others."""
-        table, part = next(entry for entry in zip(self.tables, self.slices, strict=True) if query < entry[1].stop)
+        """Return the name of the cell that a query counts, given its index, without building those of the others."""
+        table, part = next(
+            (table, part) for table, part in zip(self.tables, self.slices, strict=True) if query < part.stop
+        )
         indices = np.unravel_index(query - part.start, [self._sizes[column] for column in table])
-        columns = ((self.domain.columns[column], index) for column, index in zip(table, indices, strict=True))
-        return ", ".join(f"{name}={categories[index]}" for (name, categories), index in columns)
+        categories_of_cell = []
+        for column, index in zip(table, indices, strict=True):
+            name, categories = self.domain.columns[column]
+            categories_of_cell.append(f"{name}={categories[index]}")
+        return ", ".join(categories_of_cell)
 
     def change(self, norm: Norm) -> float:
-        """Return the largest change of n A p if one of the n rows of p is replaced.
+        """Return the largest change of n A p, in ℓ1 or ℓ2, if one of the n rows of the histogram p is replaced.
 
-        It changes by 1 in two cells of each of the m tables: 2m in ℓ1 and √(2m) in ℓ2.
+        The counts change by 1 in two cells of each of the m tables, which is 2m in ℓ1 and √(2m) in ℓ2.
         """
-        cells = 2 * len(self.tables)
-        return {"l1": cells, "l2": math.sqrt(cells)}[norm]
+        changed_cells = 2 * len(self.tables)
+        return {"l1": changed_cells, "l2": math.sqrt(changed_cells)}[norm]
 
     def answers(self, x: np.ndarray) -> np.ndarray:
-        """Compute A x for histograms x (R, |Z|); (R, q)."""
-        parts: list[np.ndarray] = []
-        self._collect(x.reshape(len(x), 1, -1), 0, self._ways, parts)
-        return np.concatenate(parts, axis=1)
+        """Compute the answers A x (R, q) to all queries on histograms x (R, |Z|)."""
+        tables: list[np.ndarray] = []
+        self._collect(x.reshape(len(x), 1, -1), 0, self._ways, tables)
+        return np.concatenate(tables, axis=1)
 
     def transposed(self, weights: np.ndarray) -> np.ndarray:
-        """Compute Aᵀw for weights w (R, q), the total weight of the cells that contain each domain point; (R, |Z|)."""
-        parts = iter([weights[:, cells] for cells in self.slices])
-        return self._spread(parts, len(weights), 0, 1, self._ways).reshape(len(weights), -1)
+        """Compute Aᵀw (R, |Z|) for weights w (R, q) of the queries: for each point of the domain, the total weight of
+        the cells that contain it."""
+        tables = iter([weights[:, cells] for cells in self.slices])
+        return self._spread(tables, len(weights), 0, 1, self._ways).reshape(len(weights), -1)
 
-    def _collect(self, tensor: np.ndarray, column: int, missing: int, parts: list[np.ndarray]) -> None:
-        """Append the marginals of `tensor` (R, kept, rest), whose rest are the columns from `column` on, that keep
-        `missing` more columns.
+    def _collect(self, tensor: np.ndarray, column: int, missing: int, tables: list[np.ndarray]) -> None:
+        """Append to `tables` all marginal tables (R, cells) that arise from `tensor` by keeping `missing` of the
+        columns from `column` on, and summing out the others of these.
 
-        Those that keep this column come first, which is the order of `combinations`.
+        tensor : (R, kept, rest). Its middle axis has the cells of the columns before `column` that are kept; the others
+            before it are summed out already. The last axis has the combinations of the columns from `column` on.
+
+        Tables that keep this column come first, which is the order of `combinations`.
         """
         replicates, kept, rest = tensor.shape
         if missing == 0:
-            parts.append(tensor.sum(axis=2))
-        elif missing == len(self._sizes) - column:
-            parts.append(tensor.reshape(replicates, -1))
+            tables.append(tensor.sum(axis=2))
+        elif missing == len(self._sizes) - column:  # all remaining columns are kept
+            tables.append(tensor.reshape(replicates, -1))
         else:
             size = self._sizes[column]
-            self._collect(tensor.reshape(replicates, kept * size, rest // size), column + 1, missing - 1, parts)
+            self._collect(tensor.reshape(replicates, kept * size, rest // size), column + 1, missing - 1, tables)
             summed = tensor.reshape(replicates, kept, size, rest // size).sum(axis=2)
-            self._collect(summed, column + 1, missing, parts)
+            self._collect(summed, column + 1, missing, tables)
 
-    def _spread(self, parts: Iterator[np.ndarray], replicates: int, column: int, kept: int, missing: int) -> np.ndarray:
-        """Return the adjoint of `_collect`: (R, kept, rest), or (R, kept, 1) if it is the same for all of the rest."""
+    def _spread(
+        self, tables: Iterator[np.ndarray], replicates: int, column: int, kept: int, missing: int
+    ) -> np.ndarray:
+        """Return the adjoint of `_collect`: the tensor (R, kept, rest) in which each point has the sum of the weights
+        that the next ones of `tables` give to its cells.
+
+        The last axis has length 1 if all points with the same kept columns have the same sum.
+        """
         if missing == 0 or missing == len(self._sizes) - column:
-            return next(parts).reshape(replicates, kept, -1)
+            return next(tables).reshape(replicates, kept, -1)
         size = self._sizes[column]
-        with_column = self._spread(parts, replicates, column + 1, kept * size, missing - 1)
-        without_column = self._spread(parts, replicates, column + 1, kept, missing)
+        with_column = self._spread(tables, replicates, column + 1, kept * size, missing - 1)
+        without_column = self._spread(tables, replicates, column + 1, kept, missing)
         total = with_column.reshape(replicates, kept, size, -1) + without_column[:, :, None, :]
         return total.reshape(replicates, kept, -1)
 
 
 class MarginalQueries(GameSpecification):
-    """A histogram x over all combinations of categories that answers every k-way marginal as the data do.
+    """The settings of a game whose first player looks for a histogram x over all combinations of categories that
+    answers every k-way marginal as the data do.
 
-    F(x, y) = Σ_j (y⁺_j - y⁻_j) (A(p_S - x))_j: the second player picks a cell and the sign of its error, so max_y F(x,
-    y) = max_j |A(p_S - x)|_j.
+    F(x, y) = Σ_j (y⁺_j - y⁻_j) (A(p_S - x))_j with the histogram p_S of the rows and the matrix A of `Marginals`. The
+    second player picks a cell j and the sign of its error; y has the weights y⁺ and y⁻ (2q,) of these choices. So
+    max_y F(x, y) = max_j |A(p_S - x)|_j, the largest error.
     """
 
     kind: ClassVar[str] = "problems.marginals.synthetic_data"
@@ -139,27 +163,27 @@ class MarginalQueries(GameSpecification):
         return self
 
     def _plane(self) -> Plane | None:
-        """Return the plane of the shares of the first category, in the first two columns."""
+        """Return the plane whose axes are the shares of the first category in the first and in the second column."""
         data = self.data.facts()
         if len(data.columns) < 2:
             return super()._plane()
         indices = np.unravel_index(np.arange(data.domain_size), data.sizes)
-        one, other = (f"Share of rows with {name}={categories[0]}" for name, categories in data.columns[:2])
-        return base.shares(indices[0] == 0, indices[1] == 0, (one, other))
+        horizontal, vertical = (f"Share of rows with {name}={categories[0]}" for name, categories in data.columns[:2])
+        return base.shares(indices[0] == 0, indices[1] == 0, (horizontal, vertical))
 
     def marginals(self) -> Marginals:
         """Return the queries; they need no data."""
         return Marginals(self.data.facts(), self.ways)
 
     def facts(self) -> GameFacts:
-        """Return the facts. One row with domain point z has ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and ∇ᵧ = ±(a - Ax) with a = A
-        e_z in {0, 1}^q.
+        """Return the facts. A row with the domain point z has the gradients ∇ₓ = -Aᵀw with w = y⁺ - y⁻, and
+        ∇ᵧ = ±(a - Ax), where a in {0, 1}^q is the column of A for z.
 
-        ∇ₓ reads no data: oscillation and change 0. Its range is 1, because each term of Σ_j w_j [z in cell j] moves
-        within an interval of length |w_j|, and ‖w‖₁ ≤ 1.
-        ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours: its
-        oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is 2 max_j
-        |A(p_S - x)|_j ≤ 2. Every number here is attained.
+        ∇ₓ reads no data, so its oscillation and change are 0. Its range is 1: between two points of the domain each
+        term of Σ_j w_j [z in cell j] changes by at most |w_j|, and ‖w‖₁ ≤ 1.
+        ∇ᵧ depends on the row through ±a only, which is ±(a - ½) plus a constant that cancels between neighbours. So its
+        oscillation is 1, and replacing the row changes scores by ±(a - a'), a range of 2. The range of ∇ᵧF is
+        2 max_j |A(p_S - x)|_j ≤ 2. All these numbers are attained.
         """
         data, marginals = self.data.facts(), self.marginals()
         d_x, d_y = data.domain_size, 2 * marginals.queries
@@ -182,11 +206,12 @@ class MarginalQueries(GameSpecification):
         )
 
     def vertex(self, player: Player, index: int) -> str:
-        """Return a row, by its categories; or a marginal cell, with the sign of its error."""
+        """Return the name of a strategy: of x a combination of categories, of y a marginal cell with the sign of its
+        error."""
         if player == "y":
             marginals = self.marginals()
-            sign, cell = divmod(index, marginals.queries)
-            return f"too {('few', 'many')[sign]}: {marginals.cell(cell)}"
+            sign, query = divmod(index, marginals.queries)
+            return f"too {('few', 'many')[sign]}: {marginals.cell(query)}"
         data = self.data.facts()
         indices = np.unravel_index(index, data.sizes)
         return ", ".join(
@@ -198,11 +223,11 @@ class MarginalQueries(GameSpecification):
 
 
 class MarginalGame(SlicedGame):
-    """A game of synthetic data with the rows; see `MarginalQueries`. x : (R, |Z|) a histogram; y : (R, 2q) weights of
-    the queries, first + then -.
+    """A game of synthetic data with its rows; see `MarginalQueries`.
 
-    Replacing one row takes 1/n from one cell of every table and adds 1/n to one cell, or changes nothing there; the
-    sensitivity of every Query follows from that.
+    Its strategies are histograms x (R, |Z|), and weights y (R, 2q) of the q queries, first y⁺, then y⁻.
+    A replaced row takes 1/n from one cell of every table and adds 1/n to another one, or leaves the table unchanged;
+    the sensitivities of all Queries follow from that.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -218,92 +243,97 @@ class MarginalGame(SlicedGame):
         self._truth.flags.writeable = False
 
     def answers(self, x: np.ndarray) -> np.ndarray:
-        """Compute the queries' answers on histograms x (R, |Z|); (R, q). Reads no data."""
+        """Compute the answers A x (R, q) to all queries on histograms x (R, |Z|), without reading data."""
         return sliced(self.marginals.answers, self.facts.seconds, x)
 
     def transposed(self, weights: np.ndarray) -> np.ndarray:
-        """Compute Aᵀw (R, |Z|) for weights w (R, q) of the queries. Reads no data."""
+        """Compute Aᵀw (R, |Z|) for weights w (R, q) of the queries, without reading data."""
         return sliced(self.marginals.transposed, self.facts.seconds, weights)
 
     def true_answers(self) -> np.ndarray:
-        """Return A p_S; (q,). Not private."""
+        """Return the answers A p_S (q,) on the data; not private."""
         return self._truth[0]
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute ∇ₓF = -Aᵀ(y⁺ - y⁻) (R, |Z|) and ∇ᵧF (R, 2q), the errors of all queries with signs + and then -."""
         errors = self._answers_of(rows) - self.marginals.answers(x)
         return -self.marginals.transposed(self._signed(y)), np.concatenate([errors, -errors], axis=1)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Return the diagnostics. Without "y" in the output, y has equal weights, for which min_u F(u, y) = 0 is
-        largest.
+        """Compute the diagnostics (R,) of an output.
 
-        A method that releases answers and no histogram has "answers" (R, q) instead of "x".
+        A method that releases answers and no histogram has "answers" (R, q) in place of "x". A method without "y" is
+        given the y with equal weights, which is the best one: its min_u F(u, y) is 0, and none is larger.
         """
         answers = output["answers"] if "answers" in output else self.marginals.answers(output["x"])
         errors = np.abs(self._truth - answers)
-        lower = np.zeros(len(errors))
+        value_of_best_x = np.zeros(len(errors))  # min_u F(u, y); max_v F(x, v) is the largest error
         if "y" in output:
             weights = self._signed(output["y"])
-            lower = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
-        worst = errors.max(axis=1)
-        return {"duality_gap": worst - lower, "worst_query_error": worst, "mean_query_error": errors.mean(axis=1)}
+            value_of_best_x = weights @ self._truth[0] - self.marginals.transposed(weights).max(axis=1)
+        worst, mean = errors.max(axis=1), errors.mean(axis=1)
+        return {"duality_gap": worst - value_of_best_x, "worst_query_error": worst, "mean_query_error": mean}
 
     def selection_scores(self, answers: np.ndarray) -> Query:
-        """Return |A(p_S - x)| (R, q), to choose a badly answered query (MWEM), from the answers A x (R, q) of a
-        released x.
+        """Return the query of the errors |A(p_S - x)| (R, q), by which a badly answered query is chosen (MWEM).
 
-        Replacing one row moves every score by at most 1/n, up or down: the change's range is at most 2/n.
+        answers : A x (R, q) of a released x. A replaced row moves every score by at most 1/n up or down, so the largest
+            change exceeds the smallest by at most 2/n.
         """
         return Query(np.abs(self._truth - answers), 2 / self.facts.n, "range")
 
     def answer(self, chosen: np.ndarray, norm: Norm = "l2") -> Query:
-        """Return the true answer (R,) of one query per replicate, by its released index (R,); norm "l1" or "l2"."""
+        """Return the query of the true answer (R,) to one query per replicate, in ℓ1 or ℓ2.
+
+        chosen : (R,) its index, which must have been released.
+        """
         return Query(self._truth[0][chosen], 1 / self.facts.n, norm)
 
     def marginal_tables(self, replicates: int, norm: Norm = "l2") -> Query:
-        """Return all m marginal tables' cells, concatenated: A p_S (R, q), for noise on every cell; norm "l1" or
-        "l2"."""
+        """Return the query of the cells of all marginal tables, A p_S (R, q), the same for all R replicates."""
         sensitivity = self.marginals.change(norm) / self.facts.n
         return Query(np.broadcast_to(self._truth, (replicates, self.marginals.queries)), sensitivity, norm)
 
     def from_marginals(self, noisy: np.ndarray) -> np.ndarray:
-        """Compute answers (R, q) from noisy tables (R, q): each table's nearest distribution, at no cost in privacy.
+        """Compute answers (R, q) from noisy tables (R, q), at no cost in privacy: each table is replaced by the nearest
+        distribution, in ℓ2.
 
-        In ℓ2 it is never further from the true table than the noisy one, because the true table is a distribution
-        itself.
+        That is never further from the true table than the noisy one, because the true table is a distribution, too.
         """
 
         def nearest(tables: np.ndarray) -> np.ndarray:
+            """Return for the cells (R, q) of all tables the nearest distribution of each table."""
             return np.concatenate([project(tables[:, cells]) for cells in self.marginals.slices], axis=1)
 
         return sliced(nearest, self.facts.seconds, noisy)
 
     def _answers_of(self, rows: slice | None) -> np.ndarray:
-        """Return (1, q) the queries' answers on some of the rows."""
+        """Return the answers (1, q) to all queries on a block of rows, or on all for None."""
         if rows is None:
             return self._truth
         indices = self._indices[rows]
         return self.answers(np.bincount(indices, minlength=self.facts.d_x)[None] / len(indices))
 
     def _signed(self, y: np.ndarray) -> np.ndarray:
-        """Return (R, q) the weight y⁺ - y⁻ of every query's error."""
+        """Return the weights y⁺ - y⁻ (R, q) of the errors of all queries, from y (R, 2q)."""
         return y[:, : self.marginals.queries] - y[:, self.marginals.queries :]
 
 
 # --------------------------------------------------------------------------------------- rows from a released histogram
-# Post-processing: any number of drawn rows costs no privacy beyond that of the histogram.
+# This is post-processing: any number of drawn rows costs no privacy beyond that of the histogram.
 
 SEED = 4_090_317_221  # of a public generator; the streams of a run are derived from hashes, never from this
 MOST_ROWS = 1_000_000
 _RESERVES = 4  # further draws, whose rows may be exchanged for those of the first
-_EXCHANGES = 60  # largest number of exchanges: 0.25 s at 50,000 combinations and 455 tables
+_EXCHANGES = 60  # steps of exchanging rows, at most: 0.25 s at 50,000 combinations and 455 tables
 
 
 @dataclass(frozen=True, eq=False)
 class SyntheticTable:
-    """A table of `rows` rows. counts : (|Z|,) number of rows with each combination of categories.
+    """A table of rows that were drawn from a released histogram.
 
-    added : largest difference of a marginal cell's share between the table and the released histogram.
+    counts : (|Z|,) number of rows with each combination of categories.
+    added : largest difference between the shares of a marginal cell in the table and in the released histogram.
     """
 
     counts: np.ndarray
@@ -315,13 +345,13 @@ class SyntheticTable:
         return int(self.counts.sum())
 
     def frame(self, domain: CategoricalFacts) -> "pd.DataFrame":
-        """Return the rows, one column of categories each, in a random order."""
+        """Return the rows in a random order, with one column of categories for each column of the domain."""
         points = np.repeat(np.arange(len(self.counts)), self.counts)
         return domain.decode(np.random.default_rng(SEED).permutation(points))
 
 
 def others(domain: CategoricalFacts) -> np.ndarray:
-    """Return (|Z|,) bool, the combinations in which some column is "other"."""
+    """Return (|Z|,) bool, True for the combinations of categories in which some column is "other"."""
     has_other = np.zeros(domain.sizes, dtype=bool)
     for column, (_, categories) in enumerate(domain.columns):
         if OTHER in categories:
@@ -330,34 +360,37 @@ def others(domain: CategoricalFacts) -> np.ndarray:
 
 
 def synthetic_table(marginals: Marginals, shares: np.ndarray, rows: int, without_other: bool = False) -> SyntheticTable:
-    """Draw `rows` rows whose marginals are those of the released histogram `shares` (|Z|,), as nearly as rows allow.
+    """Draw `rows` rows whose marginals are as near to those of the released histogram `shares` (|Z|,) as whole rows
+    allow.
 
-    Systematic sampling: every combination occurs rows × its share times, rounded up or down at random. Then rows are
+    By systematic sampling every combination occurs rows × share times, rounded up or down at random. Then rows are
     exchanged for rows of a few further such draws, as long as all marginals together come closer to the release. On the
     census table (19,500 combinations, 583 cells, 1,000 or 32,561 rows) the largest difference that rows add is 2/rows
     to 3/rows; independent draws add 9 to 70 times as much.
 
-    without_other : no row has "other" in any column; the histogram is conditioned on that. It must not follow from the
-        data.
+    without_other : True to draw only rows without "other" in any column. This choice must not follow from the data.
 
-    Raises UserError if nothing of the histogram remains then.
+    Raises UserError if the histogram has no such rows.
     """
-    conditioned = np.where(others(marginals.domain), 0.0, shares) if without_other else shares
-    if not conditioned.sum() > 0:
+    allowed_shares = np.where(others(marginals.domain), 0.0, shares) if without_other else shares
+    if not allowed_shares.sum() > 0:
         raise UserError(
             "Every released row has it in some column. Let rows have “other”, or choose another method.",
             title="Nothing is left without “other”",
         )
     generator = np.random.default_rng(SEED)
-    draws = np.array([_systematic(conditioned, rows, generator) for _ in range(1 + _RESERVES)])
-    counts = _exchanged(marginals, marginals.answers(conditioned[None] / conditioned.sum()), draws)
-    return SyntheticTable(counts, float(np.abs(marginals.answers((counts / rows - shares)[None])).max()))
+    draws = np.array([_systematic(allowed_shares, rows, generator) for _ in range(1 + _RESERVES)])
+    counts = _exchanged(marginals, marginals.answers(allowed_shares[None] / allowed_shares.sum()), draws)
+    differences = marginals.answers((counts / rows - shares)[None])
+    return SyntheticTable(counts, float(np.abs(differences).max()))
 
 
 def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw counts (|Z|,) that sum to `rows`, each with mean rows × share and less than 1 from it.
+    """Draw counts (|Z|,) that sum to `rows`, each with mean rows × share and less than 1 away from it.
 
-    The combinations are in a random order: in the table's order, regular shares would always pick the same categories.
+    The shares are intervals in a row, and a count is the number of points of a regular grid, shifted at random, in its
+    interval. The intervals are in a random order: in that of the domain, combinations with regular shares would always
+    have the same category in some column.
     """
     order = generator.permutation(len(shares))
     cumulated = np.cumsum(shares[order])
@@ -368,8 +401,12 @@ def _systematic(shares: np.ndarray, rows: int, generator: np.random.Generator) -
 
 
 def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> np.ndarray:
-    """Return the first of the draws (k, |Z|), with rows exchanged for those of the others as long as that brings its
-    marginals closer to `target` (1, q). Counts stay within those of the draws."""
+    """Return the first of the draws of counts (k, |Z|), with rows exchanged as long as that brings its marginals closer
+    to `target` (1, q), in ℓ2. Every count stays between the smallest and the largest of the draws.
+
+    The gradient of ½ ‖A counts/rows - target‖² by the counts is Aᵀ(errors)/rows: rows enter where it is smallest, and
+    as many leave where it is largest. If an exchange of many rows does not help, fewer are tried.
+    """
     counts, lower, upper = draws[0], draws.min(axis=0), draws.max(axis=0)
     rows = counts.sum()
     errors = marginals.answers(counts[None] / rows) - target
@@ -380,9 +417,11 @@ def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> n
         count = min(batch, len(can_enter), len(can_leave))
         if not count:
             break
+        entering = can_enter[np.argpartition(excess[can_enter], count - 1)[:count]]
+        leaving = can_leave[np.argpartition(-excess[can_leave], count - 1)[:count]]
         new_counts = counts.copy()
-        new_counts[can_enter[np.argpartition(excess[can_enter], count - 1)[:count]]] += 1
-        new_counts[can_leave[np.argpartition(-excess[can_leave], count - 1)[:count]]] -= 1
+        new_counts[entering] += 1
+        new_counts[leaving] -= 1
         new_errors = marginals.answers(new_counts[None] / rows) - target
         if (new_errors**2).sum() < (errors**2).sum():
             counts, errors = new_counts, new_errors
@@ -394,8 +433,12 @@ def _exchanged(marginals: Marginals, target: np.ndarray, draws: np.ndarray) -> n
 
 
 class TableError(NamedTuple):
-    """Errors of one marginal table. columns : that it counts; cell : the worst one, in words, with the true share
-    and that of the synthetic rows; worst, mean : absolute errors over its cells."""
+    """Errors of the answers to one marginal table.
+
+    columns : names of the columns that it counts. cell : name of the cell with the largest error. truth, synthetic :
+        the share of rows in that cell, in the data and in the answers.
+    worst, mean : largest and mean absolute error of the table's cells.
+    """
 
     columns: str
     cell: str
@@ -406,8 +449,10 @@ class TableError(NamedTuple):
 
 
 def table_errors(marginals: Marginals, truth: np.ndarray, answers: np.ndarray) -> Sequence[TableError]:
-    """Return every marginal table with its errors, the worst first; truth, answers (q,). A diagnostic: reads the raw
-    data."""
+    """Return the errors of every marginal table, the worst table first, as diagnostics, which read raw data.
+
+    truth, answers : (q,) true answers to all queries, and the ones to compare with them.
+    """
     names, cells = [name for name, _ in marginals.domain.columns], marginals.cells
     errors = np.abs(answers - truth)
     result = []

@@ -1,4 +1,4 @@
-"""Matrix games played on records: xᵀAy, where A is the mean of one rank-one matrix of signs per row."""
+"""Matrix games played on records: xᵀAy, where the payoffs A are the mean of one rank-one matrix of signs per record."""
 
 import math
 import threading
@@ -17,26 +17,32 @@ from dpviz.privacy.releases import Query
 from dpviz.problems.base import Metric
 from dpviz.problems.games.games import DUALITY_GAP, Game, GameFacts, GameSpecification, Pair
 
+# The duality gap of the same strategies in the game whose payoffs are the mean of the law that records are drawn from.
 POPULATION_GAP = Metric("population_gap", "Duality gap, population", scale="log", headline=3)
 
 MAX_ENTRIES = 10**7  # entries of a matrix that is held in memory: 80 MB
 MAX_PRODUCTS = 3 * 10**11  # multiplications for a matrix that is computed before the run: a few seconds
-_MAX_LINEAR_PROGRAM = 500
+_MAX_LINEAR_PROGRAM = 500  # strategies of a player, at most, for an exact equilibrium
 _AT_ONCE = 16  # columns that are counted between two checkpoints
-_ENTRIES, _UNPACKED = 1 << 20, 1 << 24  # signs that are drawn, or unpacked for a product of matrices, at once
-_FEW = 128  # up to so many columns, counting bits is faster than a pass over the unpacked table
-_CACHE_BYTES = 150 << 20  # per player
+_ENTRIES, _UNPACKED = 1 << 20, 1 << 24  # signs that are drawn at once, and that are unpacked at once for a product
+_FEW = 128  # for as many columns or fewer, counting bits is faster than a pass over the unpacked table
+_CACHE_BYTES = 150 << 20  # of counted columns, per player
 
 
 class RecordsGame(GameSpecification):
-    """A game on records of signs, which are drawn from a generator."""
+    """The settings of a game whose records are vectors of signs ±1, drawn from a seed: one vector for each player."""
 
     data: LatentGame = LatentGame()
 
     def _facts(self, oscillation: float = 2.0, **constants: Any) -> GameFacts:
-        """Return the facts of this table. oscillation : of both players. constants : the other facts."""
+        """Return the facts of a game on these records, with sizes and costs that follow from the settings.
+
+        oscillation : of both players' gradients. constants : the facts that depend on the game.
+        """
         n, d_x, d_y = self.data.rows, self.data.strategies_x, self.data.strategies_y
         signs, entries, is_counted = n * (d_x + d_y), d_x * d_y, not affordable(n, d_x, d_y)
+        # One bit for each sign, and arrays of those that are drawn at once. Then either arrays of signs, unpacked for a
+        # pass over the table, or the payoff matrix with its copies, and signs that are unpacked to compute it.
         table_bytes = signs / 8 + 8 * min(_ENTRIES, signs)
         table_bytes += 8 * _ENTRIES if is_counted else 20 * entries + 4 * min(_UNPACKED, signs)
         return GameFacts(
@@ -58,19 +64,19 @@ class RecordsGame(GameSpecification):
 
 
 class MatrixGame(RecordsGame):
-    """min over x of max over y of xᵀAy, A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of signs.
+    """The settings of the game min over x of max over y of xᵀAy with A = (1/n) Σᵢ uᵢ vᵢᵀ, for records (uᵢ, vᵢ) of
+    signs.
 
-    The records are stored as bits, so |u|, |v| ≤ 1, and with it every bound below holds by construction, for any
-    content of a row.
+    The records are stored as bits. So no entry of u and v exceeds 1, and all bounds hold for any content of a row.
     """
 
     kind: ClassVar[str] = "problems.matrix_games.matrix"
     title: ClassVar[str] = "Matrix game"
 
     def facts(self) -> GameFacts:
-        # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩, entries in [-1, 1]: a replaced row may turn each -1 into +1 and
-        # each +1 into -1.
-        # gap_change: payoffs are within ±1, so each player's best answer moves by 2/n.
+        # One row's gradients are u⟨v, y⟩ and v⟨u, x⟩ with entries in [-1, 1], of which a replaced row may change every
+        # one from one end to the other.
+        # gap_change: payoffs are within ±1, so a replaced row moves the payoff of each player's best answer by 2/n.
         return self._facts(lipschitz=1.0, smoothness=1.0, payoff_bound=1.0, largest_gap=2.0, gap_change=4.0)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "MatrixGameProblem":
@@ -87,18 +93,20 @@ class MatrixGameProblem(Game):
         self.facts, self._payoffs = facts, payoffs
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """Return ∇ₓF = Ay (R, d_x) and ∇ᵧF = Aᵀx (R, d_y), with A of a block of rows, or of all for None."""
         return self._payoffs(x, y, rows)
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
         products = self._payoffs(x, y)
         gaps = (bilinear_gap(pair) for pair in (products, self._payoffs.population(x, y)))
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
     def payoffs(self, replicates: int) -> Query:
-        """Return the matrix A for R replicates; (R, d_x, d_y), a read-only view of one matrix.
+        """Return the query of the matrix A (R, d_x, d_y), the same for all R replicates, in ℓ2.
 
-        Raises UserError if it has too many entries to be held.
+        Its value is a read-only view of one matrix. Raises UserError if that has too many entries to be held in memory.
         """
         facts = self.facts
         if facts.d_x * facts.d_y > MAX_ENTRIES:
@@ -107,14 +115,14 @@ class MatrixGameProblem(Game):
                 "strategies, or leave out the noisy matrix.",
                 title="The payoff matrix is too large",
             )
-        # Replacing a row changes every entry by at most twice its bound, divided by n.
+        # A replaced row changes each of d_x d_y entries by at most twice its bound, divided by n.
         sensitivity = 2 * facts.payoff_bound * math.sqrt(facts.d_x * facts.d_y) / facts.n
         matrix = self._payoffs.matrix()
         return Query(np.broadcast_to(matrix, (replicates, *matrix.shape)), sensitivity, "l2")
 
     def equilibrium(self) -> "Equilibrium":
-        """Compute value and optimal strategies on the data. Raises UserError for more than 500 strategies of a
-        player."""
+        """Compute the game's value and optimal strategies on the data. Raises UserError if a player has more than 500
+        strategies."""
         if max(self.facts.d_x, self.facts.d_y) > _MAX_LINEAR_PROGRAM:
             raise UserError(
                 f"The exact equilibrium is computed for up to {_MAX_LINEAR_PROGRAM} strategies. Choose fewer.",
@@ -123,12 +131,12 @@ class MatrixGameProblem(Game):
         return equilibrium(self._payoffs.matrix())
 
     def value(self) -> float:
-        """Compute the game's value on the data, min over x of max over y; raises as `equilibrium` does."""
+        """Compute the game's value min_x max_y xᵀAy on the data. Raises UserError as `equilibrium` does."""
         return self.equilibrium().value
 
 
 class Equilibrium(NamedTuple):
-    """A game's value and optimal strategies x (d_x,) and y (d_y,)."""
+    """The value of a game, and optimal strategies x (d_x,) and y (d_y,)."""
 
     value: float
     x: np.ndarray
@@ -136,9 +144,11 @@ class Equilibrium(NamedTuple):
 
 
 def equilibrium(payoffs: np.ndarray) -> Equilibrium:
-    """Compute the equilibrium of xᵀAy for payoffs A (d_x, d_y), by linear programming: min t with Aᵀx ≤ t; y is the
-    dual."""
-    d_x, d_y = payoffs.shape
+    """Compute the equilibrium of xᵀAy for payoffs A (d_x, d_y), by linear programming.
+
+    Player x minimises t such that Aᵀx ≤ t in all d_y coordinates; the dual variables of these constraints are y.
+    """
+    d_x, d_y = payoffs.shape  # the variables of the program are x, and then t
     result = linprog(
         np.append(np.zeros(d_x), 1.0),
         A_ub=np.column_stack([payoffs.T, -np.ones(d_y)]),
@@ -153,21 +163,26 @@ def equilibrium(payoffs: np.ndarray) -> Equilibrium:
 
 
 def bilinear_gap(products: Pair) -> np.ndarray:
-    """Return max over v of xᵀAv - min over u of uᵀAy from (Ay, Aᵀx): linear functions are extreme at vertices; (R,)."""
+    """Return the duality gap (R,) of xᵀAy, max_v xᵀAv - min_u uᵀAy, from the products Ay (R, d_x) and Aᵀx (R, d_y).
+
+    These are extrema of linear functions, so they are at vertices.
+    """
     against_y, against_x = products
     return against_x.max(axis=1) - against_y.min(axis=1)
 
 
 class Payoffs:
-    """The mean payoffs A = UᵀV/n of two players' records, and those of the population, as products with strategies.
+    """The payoffs A = UᵀV/n of the records, and those of the population, of which products with strategies are
+    computed.
 
-    records : the signs of both players, (n, d_x) and (n, d_y). matrix : A, if it has been computed.
-    population : factors (d_x, r), (d_y, r) of the mean payoff matrix that the records were drawn from.
+    records : the signs U (n, d_x) and V (n, d_y) of both players. matrix : A (d_x, d_y), if it has been computed.
+    population : factors P_x (d_x, r), P_y (d_y, r) of the mean payoffs A* = P_x P_yᵀ of the law that the records were
+        drawn from.
     """
 
     @classmethod
     def of(cls, records: tuple[Signs, Signs], population: Pair) -> "Payoffs":
-        """Construct the payoffs, with the matrix if that is affordable."""
+        """Return the payoffs of these records, with the matrix A if it is affordable to compute it."""
         u, v = records
         matrix = u.mean_products(v) if affordable(u.n, u.d, v.d) else None
         return cls(records, population, matrix)
@@ -175,57 +190,62 @@ class Payoffs:
     def __init__(self, records: tuple[Signs, Signs], population: Pair, matrix: np.ndarray | None) -> None:
         u, v = self._records = records
         self._population = population
-        self._of_y = MeanProducts(u, v, None if matrix is None else np.ascontiguousarray(matrix.T))
-        self._of_x = MeanProducts(v, u, matrix)
+        self._products_y = MeanProducts(u, v, None if matrix is None else np.ascontiguousarray(matrix.T))  # y -> Ay
+        self._products_x = MeanProducts(v, u, matrix)  # x -> Aᵀx
 
     def __call__(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
-        """Return (Ay, Aᵀx), the means over the given rows (None = all); (R, d_x), (R, d_y)."""
-        return self._of_y(y, rows), self._of_x(x, rows)
+        """Return Ay (R, d_x) and Aᵀx (R, d_y), with A of a block of rows, or of all for None, for strategies x (R, d_x)
+        and y (R, d_y)."""
+        return self._products_y(y, rows), self._products_x(x, rows)
 
     def population(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        """Return (A*y, A*ᵀx) for the population's mean payoffs A* = P_x P_yᵀ."""
-        of_x, of_y = self._population
-        return (y @ of_y) @ of_x.T, (x @ of_x) @ of_y.T
+        """Return A*y (R, d_x) and A*ᵀx (R, d_y) with the population's mean payoffs A* = P_x P_yᵀ."""
+        factor_x, factor_y = self._population
+        return (y @ factor_y) @ factor_x.T, (x @ factor_x) @ factor_y.T
 
     def matrix(self) -> np.ndarray:
-        """Return A, (d_x, d_y)."""
+        """Return A (d_x, d_y), computed now if it was not before."""
         u, v = self._records
-        return u.mean_products(v) if self._of_x.columns is None else self._of_x.columns
+        return u.mean_products(v) if self._products_x.columns is None else self._products_x.columns
 
 
 def affordable(n: int, d: int, d_other: int) -> bool:
-    """Return whether the (d, d_other) matrix of mean products over n rows is computed before the run."""
+    """Return True if the (d, d_other) matrix of mean products over n rows is small and fast enough to be computed
+    before the run."""
     return d * d_other <= MAX_ENTRIES and n * d * d_other <= MAX_PRODUCTS
 
 
 def counted_bytes(facts: GameFacts, vertices: float) -> float:
-    """Return the memory of the columns that are counted and kept, for `vertices` drawn vertices of each player."""
-    columns = ((facts.d_x, facts.d_y), (facts.d_y, facts.d_x))
-    return sum(min(4 * min(vertices, d_other) * d, _CACHE_BYTES) for d, d_other in columns) if facts.counted else 0.0
+    """Return the bytes of the columns that are counted and kept if `vertices` vertices of each player are drawn; 0 if
+    all payoffs are computed before the run."""
+    if not facts.counted:
+        return 0.0
+    sizes = ((facts.d_x, facts.d_y), (facts.d_y, facts.d_x))
+    return sum(min(4 * min(vertices, d_other) * d, _CACHE_BYTES) for d, d_other in sizes)
 
 
 class MeanProducts:
-    """w -> M w for the matrix M = (1/m) Σᵢ uᵢ vᵢᵀ over rows u of `own` (n, d) and v of `other` (n, d').
+    """The map from weights w to M w for the matrix M = (1/m) Σᵢ uᵢ vᵢᵀ over m rows of signs u and v.
 
-    The payoffs of few vertices need only their columns of M: they are read from M, or counted from the bits and kept,
-    the oldest being dropped. Other weights w take a pass over the unpacked table.
+    M is never needed as a whole. If few of the weights are not 0, M w needs few columns of M: these are read from M if
+    it has been computed, or else counted from the bits of the signs, and kept; the columns that were not used for the
+    longest time are dropped. For more weights, a pass over the table computes Σᵢ uᵢ⟨vᵢ, w⟩.
 
+    own : the signs u (n, d). other : the signs v (n, d').
     columns : (d', d) the columns of M over all rows, if they have been computed.
     """
 
     def __init__(self, own: Signs, other: Signs, columns: np.ndarray | None) -> None:
-        self._own, self._other, self.columns = own, other, columns
+        self._u, self._v, self.columns = own, other, columns
         self._cached: OrderedDict[int, np.ndarray] = OrderedDict()
         self._lock = threading.Lock()
-        self._common = (
-            np.empty(0),
-            np.empty((0, own.d)),
-        )  # the latest weights that all replicates had in common, and their product
+        # The latest weights that all replicates had in common, and their product.
+        self._common = (np.empty(0), np.empty((0, own.d)))
 
     def __call__(self, weights: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """Return M w over the given rows (None = all) for weights w (R, d'); (R, d).
+        """Return M w (R, d), with M of a block of rows, or of all for None, for weights w (R, d').
 
-        Where all replicates have the same weights, as at the start of every method, one product is computed, and kept.
+        If all replicates have the same weights, as at the start of every method, one product is computed, and kept.
         """
         if rows is None and (weights == weights[0]).all():
             common_weights, product = self._common
@@ -236,36 +256,37 @@ class MeanProducts:
         return self._product(weights, rows)
 
     def _product(self, weights: np.ndarray, rows: slice | None) -> np.ndarray:
-        """Return M w over the given rows, in the fastest way for the number of vertices with weight."""
+        """Return M w (R, d) for weights w (R, d'), in the fastest way for the number of columns that have weight."""
         used = np.flatnonzero((weights != 0).any(axis=0))
         if rows is None and self.columns is not None:
             has_few = 2 * len(used) < len(self.columns)
             return weights[:, used] @ self.columns[used] if has_few else weights @ self.columns
-        start, stop = self._own.span(rows)
+        start, stop = self._u.span(rows)
         if len(used) <= _FEW and rows is not None:
-            return weights[:, used] @ self._own.cross(self._other, used, rows) / (stop - start)
+            return weights[:, used] @ self._u.cross(self._v, used, rows) / (stop - start)
         if rows is None and sum(vertex not in self._cached for vertex in used.tolist()) <= _FEW:
-            return self._from_columns(weights, used) / self._own.n
-        return self._own.inner(self._other.mix(weights, rows), rows) / (stop - start)
+            return self._product_of_columns(weights, used) / self._u.n
+        v_mixed = self._v.mix(weights, rows)  # ⟨vᵢ, w⟩ for every row
+        return self._u.inner(v_mixed, rows) / (stop - start)
 
-    def _from_columns(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
-        """Return n M w from single columns of n M, which are fetched in blocks."""
-        total = np.zeros((len(weights), self._own.d))
+    def _product_of_columns(self, weights: np.ndarray, used: np.ndarray) -> np.ndarray:
+        """Return n M w (R, d) over all rows from the columns of n M with indices `used`, a block of them at a time."""
+        total = np.zeros((len(weights), self._u.d))
         for start in range(0, len(used), _AT_ONCE):
             checkpoint()
             block = used[start : start + _AT_ONCE]
-            total += weights[:, block] @ self._fetch(block)
+            total += weights[:, block] @ self._counted_columns(block)
         return total
 
-    def _fetch(self, vertices: np.ndarray) -> np.ndarray:
-        """Return the vertices' columns of n M; (k, d) int32."""
+    def _counted_columns(self, vertices: np.ndarray) -> np.ndarray:
+        """Return the columns of n M over all rows with these indices, (k, d) int32, from the cache or counted now."""
         with self._lock:
             missing = np.array([vertex for vertex in vertices.tolist() if vertex not in self._cached], dtype=np.intp)
             if len(missing):
-                self._cached |= zip(missing.tolist(), self._own.cross(self._other, missing), strict=True)
+                self._cached |= zip(missing.tolist(), self._u.cross(self._v, missing), strict=True)
             for vertex in vertices.tolist():
-                self._cached.move_to_end(vertex)
+                self._cached.move_to_end(vertex)  # the first ones are dropped first
             columns = np.stack([self._cached[vertex] for vertex in vertices.tolist()])
-            while len(self._cached) > max(_FEW, _CACHE_BYTES // (4 * self._own.d)):
+            while len(self._cached) > max(_FEW, _CACHE_BYTES // (4 * self._u.d)):
                 self._cached.popitem(last=False)
             return columns

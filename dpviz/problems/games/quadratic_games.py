@@ -1,4 +1,5 @@
-"""Convex-concave quadratic games: a matrix game with curvature, which is public or itself a mean over the records."""
+"""Convex-concave quadratic games: matrix games with an additional curvature, which is public or itself a mean over the
+records."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,11 +27,11 @@ from dpviz.problems.games.matrix_games import POPULATION_GAP, MeanProducts, Payo
 from dpviz.specification import number
 
 _LINEAR = 1e-9  # a curvature below this changes no digit of a gap, and dividing by it would overflow
-_GAP_TOLERANCE = 1e-4
+_GAP_TOLERANCE = 1e-4  # to which the gap of `CurvedGame` is computed
 
 
 def _weight(player: str, symbol: str) -> Any:
-    """Declare the field of a player's curvature."""
+    """Declare the field of a player's curvature λ."""
     return number(
         1.0,
         0.0,
@@ -42,10 +43,9 @@ def _weight(player: str, symbol: str) -> Any:
 
 
 class QuadraticGame(RecordsGame):
-    """λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖², with A as in `MatrixGame`; the squared norms need no data.
+    """The settings of the game with F(x, y) = (λ_x/2) ‖x‖² + xᵀAy - (λ_y/2) ‖y‖², with payoffs A as in `MatrixGame`.
 
-    The records are stored as bits, so the bounds of their part hold by construction; the norms cancel between
-    neighbouring data sets, so they cost no privacy.
+    The squared norms do not depend on data, so they cost no privacy.
     """
 
     kind: ClassVar[str] = "problems.quadratic_games.quadratic"
@@ -62,7 +62,8 @@ class QuadraticGame(RecordsGame):
             smoothness=max(1.0, largest),
             smoothness_x=self.curvature_x,
             smoothness_y=self.curvature_y,
-            largest_gap=2 + (self.curvature_x + self.curvature_y) / 2,  # xᵀAy within ±1, ½ λ ‖·‖² within 0 and ½ λ
+            # xᵀAy is within ±1, and each (λ/2) ‖·‖² is between 0 and λ/2.
+            largest_gap=2 + (self.curvature_x + self.curvature_y) / 2,
             gap_change=4.0,  # the norms are public: as in a matrix game
         )
 
@@ -72,7 +73,10 @@ class QuadraticGame(RecordsGame):
 
 
 class QuadraticGameProblem(Game):
-    """A quadratic game with its records; see `QuadraticGame`. curvatures : (λ_x, λ_y)."""
+    """A quadratic game with its records; see `QuadraticGame`.
+
+    curvatures : (λ_x, λ_y).
+    """
 
     metrics: ClassVar[tuple[Metric, ...]] = (DUALITY_GAP, POPULATION_GAP)
 
@@ -80,33 +84,34 @@ class QuadraticGameProblem(Game):
         self.facts, self._payoffs, self._curvatures = facts, payoffs, curvatures
 
     def gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None = None) -> Pair:
+        """Return ∇ₓF = λ_x x + Ay (R, d_x) and ∇ᵧF = Aᵀx - λ_y y (R, d_y), with A of a block of rows, or of all."""
         against_y, against_x = self._payoffs(x, y, rows)
         return self._curvatures[0] * x + against_y, against_x - self._curvatures[1] * y
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the duality gaps (R,) on the data and in the population."""
         x, y = output["x"], output["y"]
-        on_data = self._payoffs(x, y)
-        gaps = (
-            quadratic_gap(x, y, product_pair, self._curvatures)
-            for product_pair in (on_data, self._payoffs.population(x, y))
-        )
+        on_data, in_population = self._payoffs(x, y), self._payoffs.population(x, y)
+        gaps = (quadratic_gap(x, y, products, self._curvatures) for products in (on_data, in_population))
         return dict(zip((metric.name for metric in self.metrics), gaps, strict=True))
 
 
 def quadratic_gap(x: np.ndarray, y: np.ndarray, products: Pair, curvatures: tuple[float, float]) -> np.ndarray:
-    """Compute the duality gap of λ_x/2 ‖x‖² + xᵀAy - λ_y/2 ‖y‖² at x (R, d_x), y (R, d_y), from (Ay, Aᵀx); (R,).
+    """Compute the duality gap (R,) of F(x, y) = (λ_x/2) ‖x‖² + xᵀAy - (λ_y/2) ‖y‖² at x (R, d_x), y (R, d_y).
 
-    The best answers are projections: max over v of ⟨c, v⟩ - λ/2 ‖v‖² is attained at the point of the simplex that is
-    nearest to c/λ, and for λ = 0 at a vertex.
+    products : Ay (R, d_x) and Aᵀx (R, d_y). curvatures : (λ_x, λ_y).
     """
     against_y, against_x = products
-    best_y = 0.5 * curvatures[0] * (x * x).sum(axis=1) + _largest(against_x, curvatures[1])
-    best_x = -_largest(-against_y, curvatures[0]) - 0.5 * curvatures[1] * (y * y).sum(axis=1)
-    return best_y - best_x
+    value_of_best_y = 0.5 * curvatures[0] * (x * x).sum(axis=1) + _largest(against_x, curvatures[1])
+    value_of_best_x = -_largest(-against_y, curvatures[0]) - 0.5 * curvatures[1] * (y * y).sum(axis=1)
+    return value_of_best_y - value_of_best_x
 
 
 def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
-    """Return max over v in the simplex of ⟨slopes, v⟩ - curvature/2 ‖v‖², slopes (R, d); (R,)."""
+    """Return the maximum (R,) over v in the simplex of ⟨c, v⟩ - (λ/2) ‖v‖², with c = `slopes` (R, d), λ = `curvature`.
+
+    It is attained at the point of the simplex that is nearest to c/λ, and for λ = 0 at a vertex.
+    """
     if curvature < _LINEAR:
         return slopes.max(axis=1)
     v = project(slopes / curvature)
@@ -114,10 +119,11 @@ def _largest(slopes: np.ndarray, curvature: float) -> np.ndarray:
 
 
 class CurvedGame(RecordsGame):
-    """Mean over the records (p, u, v, q) of ½⟨p, x⟩² + ⟨u, x⟩⟨v, y⟩ - ½⟨q, y⟩², all signs: curvature is private, too.
+    """The settings of the game whose F(x, y) is the mean of ½⟨p, x⟩² + ⟨u, x⟩⟨v, y⟩ - ½⟨q, y⟩² over records (p, u, v,
+    q) of vectors of signs. Here the curvature depends on the records, too, and must be protected.
 
-    p and q are fair signs, independent of u and v, so that in the population this is `QuadraticGame` with weights 1.
-    One row's gradient p⟨p, x⟩ + u⟨v, y⟩ has entries in [-2, 2], by construction.
+    The entries of p and q are fair signs, independent of u and v, so that in the population this is `QuadraticGame`
+    with curvatures 1. One row's gradient with respect to x, p⟨p, x⟩ + u⟨v, y⟩, has entries in [-2, 2], for any signs.
     """
 
     kind: ClassVar[str] = "problems.quadratic_games.curved"
@@ -125,6 +131,7 @@ class CurvedGame(RecordsGame):
 
     @model_validator(mode="after")
     def _curvature_fits(self) -> Self:
+        """Raise ValueError if the second moments of p and q would take too long to compute."""
         largest = max(self.data.strategies_x, self.data.strategies_y)
         if not affordable(3 * self.data.rows, largest, largest):  # payoffs and both players' second moments
             raise ValueError(
@@ -134,7 +141,7 @@ class CurvedGame(RecordsGame):
         return self
 
     def facts(self) -> GameFacts:
-        # largest_gap: one product within ±1, two halves of squares within 0 and ½.
+        # largest_gap: the product is within ±1, and each of the two halves of squares is between 0 and ½.
         smoothness = {name: 1.0 for name in ("smoothness", "smoothness_x", "smoothness_y")}
         facts = self._facts(oscillation=4.0, lipschitz=2.0, largest_gap=3.0, **smoothness)
         n, d_x, d_y = facts.n, facts.d_x, facts.d_y
@@ -153,57 +160,61 @@ class CurvedGame(RecordsGame):
 class CurvedGameProblem(SlicedGame):
     """A game with private curvature and its records; see `CurvedGame`.
 
-    curved : the signs p (n, d_x) and q (n, d_y). moments : their mean products.
+    curved : the signs p (n, d_x) and q (n, d_y). moments : the means of ppᵀ (d_x, d_x) and of qqᵀ (d_y, d_y).
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (DEAR_GAP, POPULATION_GAP)
 
     def __init__(self, facts: GameFacts, payoffs: Payoffs, curved: tuple[Signs, Signs], moments: Pair) -> None:
         self.facts, self._payoffs, self._moments = facts, payoffs, moments
-        self._curved = tuple(
-            MeanProducts(signs, signs, moments) for signs, moments in zip(curved, self._moments, strict=True)
-        )
-        self._eigenvalue_bounds: tuple[float, ...] | None = None
+        (p, q), (moments_x, moments_y) = curved, moments
+        self._products_p, self._products_q = MeanProducts(p, p, moments_x), MeanProducts(q, q, moments_y)
+        self._eigenvalue_bounds: tuple[float, ...] | None = None  # of both players' moments
 
     def prepare(self) -> None:
         if self._eigenvalue_bounds is None:
             self._eigenvalue_bounds = tuple(eigenvalue_bound(moments) for moments in self._moments)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> Pair:
+        """Compute ∇ₓF (R, d_x) and ∇ᵧF (R, d_y) over a block of rows, or all for None."""
         against_y, against_x = self._payoffs(x, y, rows)
-        return self._curved[0](x, rows) + against_y, against_x - self._curved[1](y, rows)
+        return self._products_p(x, rows) + against_y, against_x - self._products_q(y, rows)
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the gap in the population (R,), and on the data if `expensive`, as that takes two minimisations."""
         x, y = output["x"], output["y"]
-        are_alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
-        if expensive and are_alike:  # one minimisation is enough
-            of_one = self.evaluate({"x": x[:1], "y": y[:1]})
-            return {name: np.repeat(value, len(x)) for name, value in of_one.items()}
         if not expensive:
             return self._evaluate(output)
+        are_alike = len(x) > 1 and (x == x[0]).all() and (y == y[0]).all()  # as at the start of every method
+        if are_alike:  # one minimisation is enough
+            diagnostics = self.evaluate({"x": x[:1], "y": y[:1]})
+            return {name: np.repeat(value, len(x)) for name, value in diagnostics.items()}
+        # max over v of F(x, v) is ½ xᵀM_x x + max over v of (⟨Aᵀx, v⟩ - ½ vᵀM_y v); min over u of F(u, y) alike.
         against_y, against_x = self._payoffs(x, y)
-        largest = self._lower_bounds(1, -against_x)
-        smallest = self._lower_bounds(0, against_y)
-        best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - largest
-        best_x = smallest - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
-        return {DEAR_GAP.name: best_y - best_x} | self._evaluate(output)
+        value_of_best_y = 0.5 * (x * (x @ self._moments[0])).sum(axis=1) - self._lower_bounds(1, -against_x)
+        value_of_best_x = self._lower_bounds(0, against_y) - 0.5 * (y * (y @ self._moments[1])).sum(axis=1)
+        return {DEAR_GAP.name: value_of_best_y - value_of_best_x} | self._evaluate(output)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute the gap (R,) in the population, a quadratic game with curvatures 1."""
         x, y = output["x"], output["y"]
         return {POPULATION_GAP.name: quadratic_gap(x, y, self._payoffs.population(x, y), (1.0, 1.0))}
 
     def _lower_bounds(self, player: int, slopes: np.ndarray) -> np.ndarray:
-        """Return certified lower bounds on the minima over u of ½ uᵀMu + ⟨slopes, u⟩, M the player's moments; (R,).
+        """Return proven lower bounds (R,) on the minima over u in the simplex of ½ uᵀMu + ⟨slopes, u⟩, where M are the
+        moments of the player (0 for x, 1 for y).
 
-        Bounding both players' best answers from outside makes the gap the upper end of its interval.
+        slopes : (R, d). As both terms of the gap are computed from lower bounds of this kind, the gap is the upper end
+        of its interval.
         """
         moments = self._moments[player]
 
         def value_and_gradient(u: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            """Return values (R',) and gradients (R', d) at u (R', d), of the functions with these indices (R',)."""
             product = u @ moments
             return ((0.5 * product + slopes[indices]) * u).sum(axis=1), product + slopes[indices]
 
-        # In the population M is the identity, where the projection of -slopes is the minimum.
+        # Start at the projection of -slopes, the minimiser for M = I: in the population M is the identity.
         self.prepare()
         assert self._eigenvalue_bounds is not None
         start, seconds = project(-slopes), self.facts.seconds
@@ -214,9 +225,10 @@ class CurvedGameProblem(SlicedGame):
 
 
 def eigenvalue_bound(matrix: np.ndarray) -> float:
-    """Compute (Σ λ⁸)^(1/8) of a symmetric matrix (d, d), a bound on its largest eigenvalue.
+    """Compute an upper bound on the largest eigenvalue of a positive semidefinite matrix (d, d), much faster than that
+    eigenvalue: (Σ λ⁸)^(1/8) over all eigenvalues λ. It is at most d^(1/8) times the largest one.
 
-    It is at most d^(1/8) times that eigenvalue, and much cheaper.
+    Σ λ⁸ is the sum of the squared entries of the fourth power of the matrix.
     """
     seconds = matrix.size * SECONDS_PER_PRODUCT
     square, total = np.empty_like(matrix), 0.0

@@ -1,4 +1,5 @@
-"""Learning on a simplex, an ℓ1 ball or a polytope without an opponent: the second player has a single strategy."""
+"""Learning a model on a simplex, an ℓ1 ball or a polytope, as a game without an opponent: the second player has a
+single strategy. The data are drawn from a seed."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,18 +18,18 @@ from dpviz.problems.games import games
 from dpviz.problems.games.games import Ball, Body, Certified, Polytope, Simplex, ball_vertex, minimise
 from dpviz.specification import choice, number
 
-MAX_CELLS = 20_000_000
+MAX_CELLS = 20_000_000  # numbers of a table
 _OPTIMUM_TOLERANCE = 1e-6
-_SMALLEST_POLYTOPE = 0.001
-_TRUE_WEIGHTS = (0.5, -0.3, 0.2)
-_LABEL_NOISE = 0.2
-_GOOD_ASSETS, _GOOD_RETURN = 3, 0.1
+_SMALLEST_POLYTOPE = 0.001  # largest extent over a coordinate, at least
+_TRUE_WEIGHTS = (0.5, -0.3, 0.2)  # of the first three features, in `SparseRegression`
+_LABEL_NOISE = 0.2  # labels get noise that is uniform between minus this and this
+_GOOD_ASSETS, _GOOD_RETURN = 3, 0.1  # number of assets with a positive mean return, and that mean
 _VOLATILITY, _MARKET_SHARE = 0.3, 0.3  # of a return: standard deviation, and the market's part of the variance
 
 
 class Optimum(NamedTuple):
-    """The minimiser without privacy: weights (d,) of the model or portfolio, and F there, up to 1e-6 above the
-    minimum."""
+    """The best model without privacy: its weights w (d,), or those of a portfolio, and its value F(w), which is at most
+    1e-6 above the minimum."""
 
     weights: np.ndarray
     value: float
@@ -48,10 +49,10 @@ class _Learning(games.GameSpecification):
 
 
 class SparseRegression(_Learning):
-    """F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² over ‖w‖₁ ≤ r, features a ∈ {±1}^d of which three matter.
+    """The settings of F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² over ‖w‖₁ ≤ r, with features a in {±1}^d of which three matter.
 
-    Drawn from `default_rng(seed)`: the features, then the noise, uniform on [-0.2, 0.2]; b = 0.5 a₀ - 0.3 a₁ + 0.2 a₂ +
-    noise, clipped to [-1, 1].
+    The labels are b = 0.5 a₁ - 0.3 a₂ + 0.2 a₃ + noise, clipped to [-1, 1]. The features are drawn from
+    `default_rng(seed)`, and then the noise, uniform on [-0.2, 0.2].
     """
 
     kind: ClassVar[str] = "problems.simplex_learning.sparse_regression"
@@ -71,13 +72,15 @@ class SparseRegression(_Learning):
         return base.ball(self.radius, self.dimension, ("Weight of feature 1", "Weight of feature 2"))
 
     def facts(self) -> games.GameFacts:
-        """Return the facts: ∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; u ↦ w = r (u₊ - u₋) multiplies it
-        by ±r."""
-        largest = (self.radius + 1) ** 2 / 2
+        """Return the public facts, for any data with features and labels in [-1, 1]."""
+        # One row's ∂f/∂w_j = (⟨a, w⟩ - b) a_j is at most r + 1 in size; as w = r (u₊ - u₋), it is multiplied by ±r for
+        # the derivatives with respect to the weights u = (u₊, u₋) of the 2d vertices.
+        largest_value = (self.radius + 1) ** 2 / 2
         sizes = _sizes(self.rows, self.dimension, 2 * self.dimension, 10)
-        return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest, sizes)
+        return _facts(2 * self.dimension, self.radius * (self.radius + 1), self.radius**2, largest_value, sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
+        """Return the name of a vertex of the ball: a feature with the sign of its weight."""
         return ball_vertex([f"feature {j}" for j in range(1, self.dimension + 1)], index)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
@@ -85,10 +88,12 @@ class SparseRegression(_Learning):
 
 
 class Portfolio(_Learning):
-    """F(x) = (1/n) Σ -⟨ρᵢ, x⟩ + (γ/2) ⟨ρᵢ, x⟩² over portfolios x on the simplex, returns ρ clipped to [-1, 1]^d.
+    """The settings of F(x) = (1/n) Σ -⟨ρᵢ, x⟩ + (γ/2) ⟨ρᵢ, x⟩² over portfolios x on the simplex, with returns ρ clipped
+    to [-1, 1]^d.
 
-    Drawn from `default_rng(seed)`: per period the market's move, then every asset's own. Three assets return 0.1 on
-    average, the others nothing; all have standard deviation 0.3 before clipping, 30 % of the variance in common.
+    Three assets return 0.1 on average, the others 0. All returns have standard deviation 0.3 before clipping, and 30 %
+    of their variance is from a move of the market, which all assets have in common. The market's moves are drawn from
+    `default_rng(seed)`, and then the assets' own.
     """
 
     kind: ClassVar[str] = "problems.simplex_learning.portfolio"
@@ -106,19 +111,24 @@ class Portfolio(_Learning):
 
     @property
     def good(self) -> tuple[slice | None, str]:
+        """Indices and name of the assets with a positive mean return."""
         return slice(0, _GOOD_ASSETS), f"assets 1 to {_GOOD_ASSETS}, whose mean return is positive"
 
     def facts(self) -> games.GameFacts:
-        """Return the facts: ∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size."""
+        """Return the public facts, for any returns in [-1, 1]."""
+        # One row's ∂f/∂x_j = (γ ⟨ρ, x⟩ - 1) ρ_j is at most 1 + γ in size. Its value -s + (γ/2) s² of s = ⟨ρ, x⟩ in [-1,
+        # 1] is largest at s = -1, and smallest at s = 1/γ, or at s = 1 if γ ≤ 1.
         gamma = self.risk_aversion
-        lowest = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
+        smallest_value = -1 / (2 * gamma) if gamma > 1 else gamma / 2 - 1
         sizes = _sizes(self.rows, self.dimension, self.dimension, 9)
-        return _facts(self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - lowest, sizes)
+        return _facts(self.dimension, 1 + gamma, gamma, 1 + gamma / 2 - smallest_value, sizes)
 
     def vertex(self, player: games.Player, index: int) -> str:
+        """Return the name of an asset."""
         return f"asset {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
+        """Draw the returns (n, d), and return the problem."""
         generator = np.random.default_rng(self.seed)
         market = generator.standard_normal((self.rows, 1))
         returns = generator.standard_normal((self.rows, self.dimension))
@@ -130,10 +140,11 @@ class Portfolio(_Learning):
 
 
 class PolytopeRegression(games.GameSpecification):
-    """Regression as in `SparseRegression`, but over a polytope: the convex hull of finitely many vertices.
+    """The settings of a regression as in `SparseRegression`, but over a polytope, the convex hull of vertices v_j.
 
-    F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)², w = Σ_j λ_j v_j (vertex reduction, Appendix C of the paper with erratum E7). The
-    labels follow a model inside the polytope. Drawn from `default_rng(seed)`: features, then noise as there.
+    F(w) = (1/n) Σ ½ (⟨aᵢ, w⟩ - bᵢ)² with w = Σ_j λ_j v_j becomes a function of weights λ on the vertices (vertex
+    reduction, Appendix C of the paper with erratum E7). The labels follow a model inside the polytope. The features are
+    drawn from `default_rng(seed)`, and then the labels' noise.
     """
 
     kind: ClassVar[str] = "problems.simplex_learning.polytope_regression"
@@ -156,20 +167,21 @@ class PolytopeRegression(games.GameSpecification):
 
     @model_validator(mode="after")
     def _own_vertices(self) -> Self:
+        """Raise ValueError unless the user's own vertices describe a polytope that is not too small or too large."""
         if self.shape == "own":
-            lengths = {len(vertex) for vertex in self.vertices}
-            largest = max((abs(value) for vertex in self.vertices for value in vertex), default=0.0)
+            dimensions = {len(vertex) for vertex in self.vertices}
+            largest_coordinate = max((abs(value) for vertex in self.vertices for value in vertex), default=0.0)
             if (
                 not 2 <= len(self.vertices) <= 1000
-                or len(lengths) != 1
-                or not 1 <= max(lengths) <= 100
-                or largest > 100
+                or len(dimensions) != 1
+                or not 1 <= max(dimensions) <= 100
+                or largest_coordinate > 100
             ):
                 raise ValueError(
                     "a polytope needs 2 to 1,000 vertices with equally many coordinates, 1 to 100, each between -100 "
                     "and 100"
                 )
-            # On a smaller polytope, rounding moves the gradient by more than a row can, by its diameter.
+            # What one row can change in the gradient shrinks with the polytope's diameter; it must stay above rounding.
             if np.ptp(np.array(self.vertices), axis=0).max() < _SMALLEST_POLYTOPE:
                 raise ValueError(f"a polytope must extend over at least {_SMALLEST_POLYTOPE} in some coordinate")
         return self
@@ -187,13 +199,13 @@ class PolytopeRegression(games.GameSpecification):
         return Plane(titles, lambda output: body.point(output["x"])[:, :2], corners)
 
     def polytope(self) -> Polytope:
-        """Return the polytope of the settings."""
+        """Return the polytope that the settings describe."""
         return _polytope(self.shape, self.dimension, self.radius, self.vertices)
 
     def facts(self) -> games.GameFacts:
-        """Return the facts: |⟨a, w⟩ - b| is at most max ‖v‖₁ + 1; the oscillation in λ depends on the diameter."""
+        """Return the public facts, for any data with features and labels in [-1, 1]."""
         body = self.polytope()
-        bound = body.radius + 1
+        bound = body.radius + 1  # on |⟨a, w⟩ - b|, the size of one row's derivatives with respect to w
         m = len(body.vertices)
         oscillation = body.oscillation(bound)
         lipschitz, smoothness = body.lipschitz(bound), body.smoothness(1.0)
@@ -206,26 +218,28 @@ class PolytopeRegression(games.GameSpecification):
             change_x=2 * lipschitz,
             smoothness=smoothness,
             smoothness_x=smoothness,
-            largest_gap=min(bound**2 / 2, oscillation),  # the range of F; a convex F over the diameter
+            # F is within 0 and bound²/2; and as F is convex, its values differ by at most the gradient's oscillation.
+            largest_gap=min(bound**2 / 2, oscillation),
             **_sizes(self.rows, body.vertices.shape[1], m, 10),
         )
 
     def vertex(self, player: games.Player, index: int) -> str:
-        """Return the vertex's coordinates, if they are few, else its number."""
+        """Return the coordinates of the vertex as its name if they are few, else its number."""
         point = self.polytope().vertices[index]
         return f"({', '.join(short(value, 6) for value in point)})" if len(point) <= 5 else f"vertex {index + 1:,}"
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LearningGame":
         body = self.polytope()
-        weights = np.linspace(2.0, 0.0, len(body.vertices))
+        weights = np.linspace(2.0, 0.0, len(body.vertices))  # of the model that labels follow, on the vertices
         return _regression(self, body.vertices.shape[1], body.point(weights / weights.sum()), body)
 
 
 class LearningGame(games.SlicedGame):
-    """F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant, on a body that is the image of a simplex.
+    """A function F(w) = (γ/2) mean ⟨a, w⟩² - ⟨mean b a, w⟩ + constant with its data, for w in a body that is the image
+    of a simplex of weights x. The means are over the rows (a, b).
 
-    features : (n, d) rows a, labels : (n,) b, both within [-1, 1]; curvature : γ;
-    body : the simplex, an ℓ1 ball, or a polytope, whose vertices have the weights x.
+    features : (n, d) the a, and labels : (n,) the b, both within [-1, 1]. curvature : γ.
+    body : the simplex itself, an ℓ1 ball, or a polytope; x are weights on its vertices.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -245,14 +259,15 @@ class LearningGame(games.SlicedGame):
         self.facts = facts
         self._features, self._labels = features, labels
         self._curvature, self._constant, self._body = curvature, constant, body
-        self._summed: tuple[np.ndarray, np.ndarray] | None = None
+        self._computed_moments: tuple[np.ndarray, np.ndarray] | None = None
         self._certified: Certified | None = None
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """Return the models or portfolios w (R, d) of the vertex weights x (R, d_x)."""
+        """Return the models or portfolios w (R, d) for weights x (R, d_x) on the vertices."""
         return self._body.point(x)
 
     def _gradients(self, x: np.ndarray, y: np.ndarray, rows: slice | None) -> games.Pair:
+        """Compute ∇ₓF (R, d_x) over a block of rows, or all for None; the gradient of the second player is 0."""
         w = self.weights(x)
         if rows is None:
             slopes = self._slopes(w)
@@ -262,62 +277,68 @@ class LearningGame(games.SlicedGame):
         return self._body.pull_back(slopes), np.zeros_like(y)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute the excess loss (R,), as the upper end of its interval, and the loss (R,)."""
         objective = self._objective(output["x"], np.arange(len(output["x"])))[0]
         return {"duality_gap": np.maximum(objective - self._minimum.lower[0], 0.0), "objective": objective}
 
     def nonprivate_optimum(self) -> Optimum:
-        """Return the minimiser, for comparison on the page; not private."""
+        """Return the best model without privacy, for comparison on the page; not private."""
         return Optimum(self.weights(self._minimum.x)[0], float(self._minimum.value[0]))
 
     def prepare(self) -> None:
+        """Compute the minimum of F without privacy."""
         if self._certified is None:
-            self._sums()
-            largest = float(np.linalg.eigvalsh(self._moments[0])[-1])
+            largest_eigenvalue = float(np.linalg.eigvalsh(self._moments[0])[-1])
             start, _ = self.facts.uniform(1)
-            curvature = self._body.stretch * self._curvature * largest
+            curvature = self._body.stretch * self._curvature * largest_eigenvalue
             seconds = self.facts.seconds
             self._certified = minimise(self._objective, start, curvature, _OPTIMUM_TOLERANCE, 20_000, seconds)
 
     @property
     def _minimum(self) -> Certified:
+        """The minimum of F without privacy, computed when it is first needed."""
         self.prepare()
         assert self._certified is not None
         return self._certified
 
     @property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means a aᵀ (d, d) and b a (d,)."""
-        self._sums()
-        assert self._summed is not None
-        return self._summed
-
-    def _sums(self) -> None:
-        """Compute the moments, in slices of rows."""
-        if self._summed is None:
+        """Means of a aᵀ (d, d) and of b a (d,) over all rows, computed in slices of rows when they are first needed."""
+        if self._computed_moments is None:
             n, d = self._features.shape
             square, linear = np.zeros((d, d)), np.zeros(d)
             for part in slices(n, d * d * games.SECONDS_PER_PRODUCT):
                 square += self._features[part].T @ self._features[part]
                 linear += self._labels[part] @ self._features[part]
-            self._summed = square / n, linear / n
+            self._computed_moments = square / n, linear / n
+        return self._computed_moments
 
     def _slopes(self, w: np.ndarray) -> np.ndarray:
-        hessian, linear = self._moments
-        return self._curvature * (w @ hessian) - linear
+        """Return the gradient ∇F (R, d) with respect to w, at w (R, d)."""
+        square, linear = self._moments
+        return self._curvature * (w @ square) - linear
 
     def _objective(self, x: np.ndarray, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return F (R,) and its gradient (R, d_x)."""
+        """Return F (R,), and its gradient (R, d_x) with respect to x, at x (R, d_x).
+
+        The second argument is for `minimise`: indices of functions, of which there is only one.
+        """
         w = self.weights(x)
         slopes = self._slopes(w)
-        value = 0.5 * ((slopes - self._moments[1]) * w).sum(axis=1) + self._constant
+        _, linear = self._moments
+        # ⟨slopes, w⟩ is γ mean ⟨a, w⟩² - ⟨mean b a, w⟩, so half of ⟨slopes - mean b a, w⟩ is F without the constant.
+        value = 0.5 * ((slopes - linear) * w).sum(axis=1) + self._constant
         return value, self._body.pull_back(slopes)
 
 
 def _regression(
     game: SparseRegression | PolytopeRegression, dimension: int, weights: np.ndarray, body: Body
 ) -> LearningGame:
-    """Draw signs, and labels from the first weights (k,) of a model plus noise; return the game with the squared
-    loss."""
+    """Draw the data of a regression, and return the game with the squared loss.
+
+    dimension : d, the number of features, which are signs. weights : (k,) of the first k features in the model that
+    labels follow, up to noise; the other features have weight 0. body : the set of possible models.
+    """
     generator = np.random.default_rng(game.seed)
     features = generator.integers(0, 2, (game.rows, dimension), dtype=np.int8) * 2.0 - 1.0
     labels = features[:, : len(weights)] @ weights + generator.uniform(-_LABEL_NOISE, _LABEL_NOISE, game.rows)
@@ -327,6 +348,8 @@ def _regression(
 
 @lru_cache(16)  # every plan needs its facts, and the diameter compares every pair of vertices
 def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[float, ...], ...]) -> Polytope:
+    """Return the polytope of this shape, as in `PolytopeRegression`: with the user's vertices; a box [-radius,
+    radius]^d; or rising weights, whose vertices are 0 in the first coordinates and `radius` in the others."""
     if shape == "own":
         return Polytope(np.array(vertices))
     if shape == "box":
@@ -334,9 +357,14 @@ def _polytope(shape: str, dimension: int, radius: float, vertices: tuple[tuple[f
     return Polytope(radius * np.tri(dimension + 1, dimension, -1)[:, ::-1])
 
 
-def _facts(d_x: int, lipschitz: float, smoothness: float, largest: float, sizes: Mapping[str, Any]) -> games.GameFacts:
-    """Return the facts of a game without an opponent, with gradients' coordinates within ±lipschitz, and values of F
-    that differ by at most `largest`."""
+def _facts(
+    d_x: int, lipschitz: float, smoothness: float, largest_gap: float, sizes: Mapping[str, Any]
+) -> games.GameFacts:
+    """Return the facts of a game without an opponent.
+
+    lipschitz : bound on the coordinates of one row's gradient. largest_gap : largest difference of two values of F.
+    sizes : the facts from `_sizes`.
+    """
     return games.GameFacts(
         d=d_x + 1,
         d_x=d_x,
@@ -345,15 +373,16 @@ def _facts(d_x: int, lipschitz: float, smoothness: float, largest: float, sizes:
         oscillation_y=0.0,
         smoothness=smoothness,
         smoothness_x=smoothness,
-        largest_gap=largest,
+        largest_gap=largest_gap,
         **sizes,
     )
 
 
-def _sizes(n: int, d: int, vertices: int, copies: int) -> dict[str, Any]:
-    """Return the facts on size of a model with d weights, whose n rows are summed up before the run.
+def _sizes(n: int, d: int, vertices: int, bytes_per_number: int) -> dict[str, Any]:
+    """Return the facts on size and cost of a model with d weights in a body with this number of vertices, whose n rows
+    are summed up to (d, d) moments before the run.
 
-    copies : bytes per number of the table, while it is drawn.
+    bytes_per_number : bytes for each number of the table, while it is drawn.
     """
-    transforms = d * vertices if vertices > 2 * d else vertices  # onto a polytope and back
-    return {"n": n, "products": d * d + 2 * transforms, "table_bytes": copies * n * d + 32 * d * d}
+    transform = d * vertices if vertices > 2 * d else vertices  # from weights on vertices to points, or back
+    return {"n": n, "products": d * d + 2 * transform, "table_bytes": bytes_per_number * n * d + 32 * d * d}

@@ -1,5 +1,8 @@
-"""Common parts of linear models: features scaled by their declared bounds, clipping row by row, an ℓ2 term, and the
-loss as a function of one number per row."""
+"""Common parts of linear models, in which the loss φ of a row depends on the parameters x through one number.
+
+With a row v and an offset o that number is the row's *argument* ⟨v, x⟩ - o. Features are scaled by their declared
+bounds, gradients are clipped row by row, and the objective has an ℓ2 term.
+"""
 
 import math
 from abc import ABC, abstractmethod
@@ -25,18 +28,19 @@ from dpviz.specification import choice, number
 # Passes over the table work on blocks of about this many elements (rows × replicates): they stay in the cache, and no
 # (n, R) array is returned to the system and faulted in again at every iteration.
 BLOCK = 48_000
-_ROUND = 64  # a block has a multiple of 64 rows, so that it can be folded in halves six times
+_ROUND = 64  # a block has a multiple of 64 rows, so that the logistic loss can fold it in halves six times
 GATHERED = 160_000  # numbers in the rows of batches that are gathered at once (replicates × rows × columns)
-_REMEMBERED = 16  # sums that are kept, one for each of the arms that take turns
+_REMEMBERED = 16  # kept sums at most: arms of an experiment take turns, and each needs only its latest one
 # Declared costs of drawing a row of a batch, and of gathering each of its numbers; slices follow from them.
 SECONDS_PER_DRAWN_ROW, SECONDS_PER_GATHERED = 20e-9, 1e-9
 
 
 class LinearSums(ABC):
-    """Rows v, and the sums over them of a loss φ of one number per row, its argument ⟨v, x⟩ - o.
+    """A table of rows v, and sums over them of a loss φ(⟨v, x⟩ - o) and its derivatives.
 
-    rows : (n, d). caps : (n,) largest allowed |φ'| of each row, or None if the clip is never active. offsets : (n,) or
-        None.
+    rows : (n, d) the rows v. offsets : (n,) the numbers o; None if all are 0.
+    caps : (n,) largest |φ'| that clipping allows in each row; None if the clip is never active. A row's gradient is φ'
+        v, so a bound on |φ'| is a bound on its norm.
     seconds : declared cost of one replicate's losses and gradient on all rows; slices follow from it.
     """
 
@@ -48,67 +52,81 @@ class LinearSums(ABC):
     @staticmethod
     @abstractmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return -φ' at the arguments, clipped to the caps; finite; may work in place."""
+        """Return -φ' (R, b) at the arguments (R, b) of b rows, clipped to [-cap, cap] with the caps (b,) of these rows.
+
+        All values are finite. The result may overwrite the arguments.
+        """
 
     def _blocks(self, x: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Yield blocks of the table: slice, rows (b, d), their arguments (R, b) in a buffer that is reused, caps
-        (b,)."""
-        n, count = len(self._rows), len(x)
-        size = min(n, -(-BLOCK // count // _ROUND) * _ROUND)
-        buffer = np.empty(count * size)
+        """Yield the table in blocks of b rows: their slice, rows (b, d), arguments (R, b) at x (R, d), and caps (b,).
+
+        The arguments of the next block overwrite those of this one.
+        """
+        n, replicates = len(self._rows), len(x)
+        size = min(n, -(-BLOCK // replicates // _ROUND) * _ROUND)  # rounded up to a multiple
+        buffer = np.empty(replicates * size)
         for start in range(0, n, size):
             part = slice(start, min(start + size, n))
             rows = self._rows[part]
-            arguments = np.matmul(x, rows.T, out=buffer[: count * len(rows)].reshape(count, len(rows)))
+            arguments = buffer[: replicates * len(rows)].reshape(replicates, len(rows))
+            np.matmul(x, rows.T, out=arguments)
             if self._offsets is not None:
                 arguments -= self._offsets[part]
             yield part, rows, arguments, None if self._caps is None else self._caps[part]
 
     def _sum(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
-        """Compute Σ -φ' v (R, d) over the rows of each replicate's batch, or over all rows without a batch, in
-        slices of replicates."""
+        """Compute Σ -φ' v (R, d) at x (R, d) over the rows of each replicate's batch, or over all rows without a batch.
+
+        The replicates are computed in slices.
+        """
         x = bounded(x)
-        marked = None if batch is None else batch.marked
-        indices = batch.indices if batch is not None and marked is None else None
         if batch is not None and batch.rows is not None:
             raise ValueError("a block of the table is no batch of single rows")
+        # A large batch is given by marks on all rows, another one by indices of rows, and the whole table by neither.
+        marked = None if batch is None else batch.marked
+        indices = None if batch is None or marked is not None else batch.indices
+        taken = None if batch is None else batch.taken
         self._check_rows(indices, marked)
-        total, row_seconds = np.empty_like(x), SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * x.shape[1]
-        for part in slices(len(x), self._seconds if indices is None else indices.shape[1] * row_seconds):
+        row_seconds = SECONDS_PER_DRAWN_ROW + SECONDS_PER_GATHERED * x.shape[1]
+        # Without a batch the slices are those of `evaluate`, so that the sums it remembered are for the same points.
+        seconds = self._seconds if indices is None else indices.shape[1] * row_seconds
+        total = np.empty_like(x)
+        for part in slices(len(x), seconds):
             with np.errstate(over="ignore"):
                 if marked is not None:
                     total[part] = self._table_sum(x[part], marked[part])
-                elif batch is not None and indices is not None:
-                    is_taken = None if batch.taken is None else batch.taken[part]
+                elif indices is not None:
+                    is_taken = None if taken is None else taken[part]
                     total[part] = self._batch_sum(x[part], indices[part], is_taken)
                 else:
-                    recalled = self._recalled(x[part])
-                    total[part] = self._table_sum(x[part]) if recalled is None else recalled
+                    remembered = self._recalled(x[part])
+                    total[part] = self._table_sum(x[part]) if remembered is None else remembered
         return total
 
     def _table_sum(self, x: np.ndarray, marked: np.ndarray | None = None) -> np.ndarray:
-        """Compute Σ -φ' v over all rows (R, d), or over those that are marked (R, n) for each replicate."""
+        """Compute Σ -φ' v (R, d) at x (R, d) over all rows, or over the rows that are marked (R, n) for each
+        replicate."""
         total = np.zeros_like(x)
         for part, rows, arguments, caps in self._blocks(x):
             slopes = self.slopes(arguments, caps)
             if marked is not None:
-                slopes *= marked[:, part]  # finite, so that the others are exactly 0 and add nothing
+                slopes *= marked[:, part]  # slopes are finite, so those of the other rows become exactly 0
             total += slopes @ rows
         return total
 
     def _batch_sum(self, x: np.ndarray, indices: np.ndarray, taken: np.ndarray | None) -> np.ndarray:
-        """Compute Σ -φ' v (R, d) over the rows of each replicate's batch (R, m), counting only those that are
-        `taken` (R, m)."""
-        (count, d), m = x.shape, indices.shape[1]
-        total, size = np.zeros_like(x), max(1, min(m, GATHERED // x.size))
-        row_buffer, argument_buffer = np.empty(count * size * d), np.empty(count * size)
+        """Compute Σ -φ' v (R, d) at x (R, d) over the rows of each replicate's batch, given by `indices` (R, m).
+
+        taken : (R, m) True for the indices that count, where batches have different sizes; None if all count.
+        """
+        (replicates, d), m = x.shape, indices.shape[1]
+        size = max(1, min(m, GATHERED // x.size))  # rows of each batch that are gathered at once
+        row_buffer, argument_buffer = np.empty(replicates * size * d), np.empty(replicates * size)
+        total = np.zeros_like(x)
         for start in range(0, m, size):
             part = indices[:, start : start + size]
-            shape = part.shape
-            rows, arguments = (
-                row_buffer[: part.size * d].reshape(*shape, d),
-                argument_buffer[: part.size].reshape(shape),
-            )
+            rows = row_buffer[: part.size * d].reshape(*part.shape, d)
+            arguments = argument_buffer[: part.size].reshape(part.shape)
             np.take(self._rows, part, axis=0, out=rows, mode="clip")  # other modes gather into a copy of the buffer
             np.matmul(rows, x[:, :, None], out=arguments[:, :, None])
             if self._offsets is not None:
@@ -120,55 +138,65 @@ class LinearSums(ABC):
         return total
 
     def _check_rows(self, indices: np.ndarray | None, marked: np.ndarray | None) -> None:
-        """Raise IndexError for a batch of another table: gathering with mode "clip" would read the last row instead."""
+        """Raise IndexError for a batch that was drawn from a table with more rows, or with other marks than rows.
+
+        Without this check `_batch_sum` would read the last row in place of one that does not exist.
+        """
         n = len(self._rows)
         if (indices is not None and indices.max(initial=0) >= n) or (marked is not None and marked.shape[1] != n):
             raise IndexError(f"the batch was drawn from another table than this one of {n} rows")
 
     def _remember(self, x: np.ndarray, total: np.ndarray) -> None:
-        """Keep Σ -φ' v (R, d) over all rows at x (R, d), until `_recalled` takes it or newer sums displace it.
+        """Keep the sum `total` = Σ -φ' v (R, d) over all rows at x (R, d), for `_recalled`; drop the oldest kept sums.
 
-        A method without momentum needs its next gradient where its last iterate was evaluated. The sum that diagnostics
-        compute is that of `_table_sum` to the last bit, so no result depends on which of the two is used.
+        Diagnostics compute this sum at the latest iterates, and a method without momentum needs it there for its next
+        gradient. It equals the result of `_table_sum` to the last bit, so no result depends on which of the two is
+        used.
         """
         with self._lock:
             self._remembered_sums[x.tobytes()] = total
             while len(self._remembered_sums) > _REMEMBERED:
-                del self._remembered_sums[next(iter(self._remembered_sums))]
+                oldest, *_ = self._remembered_sums
+                del self._remembered_sums[oldest]
 
     def _recalled(self, x: np.ndarray) -> np.ndarray | None:
-        """Remove and return the sum that was kept for x; None without one."""
+        """Return the sum (R, d) that `_remember` keeps for x (R, d), and drop it; None if there is none."""
         with self._lock:
             return self._remembered_sums.pop(x.tobytes(), None)
 
 
 def bounded(x: np.ndarray) -> np.ndarray:
-    """Return x without entries that are not finite or too large: a diverged replicate must not turn an argument into
-    NaN."""
+    """Return x with NaN replaced by 0 and all entries clipped to ±1e100, so that ⟨v, x⟩ is finite even for a replicate
+    that has diverged."""
     return np.clip(np.nan_to_num(x), -1e100, 1e100)
 
 
 # ------------------------------------------------------------------------------------------------------------ the model
 
-_NORMS = 4096  # rows
+_NORMS = 4096  # rows whose norms are computed at once
 
 
 def evaluation_seconds(n: int, d: int) -> float:
-    """Return the declared seconds of one replicate's diagnostics on n rows: 1.5 times those of a clipped gradient."""
+    """Return the declared seconds of one replicate's diagnostics on n rows with d features: 1.5 times those of a
+    clipped gradient."""
     return 1.5 * (n * (4e-9 + 0.1e-9 * d))
 
 
 def gradient_clip(empty: str) -> Any:
-    """Declare the field C, the largest norm of one row's gradient. empty : meaning of no value, for its help."""
+    """Declare the field C, the largest norm of one row's gradient.
+
+    empty : text of the field's help on what holds if the field has no value.
+    """
     help = f"Largest norm of one row's gradient. Empty: {empty}."
     return number(None, 0.01, 1000.0, label="Gradient clip", symbol="C", scale="log", help=help)
 
 
 class LinearModel(base.ProblemSpecification):
-    """F(x) = (1/n) Σ φ(⟨vᵢ, x⟩ - oᵢ) + λ‖x‖²: a convex loss φ of one number per row, its argument.
+    """F(x) = (1/n) Σ φ(⟨vᵢ, x⟩ - oᵢ) + λ‖x‖² with a convex loss φ ≥ 0 of one number per row.
 
-    vᵢ is the row uᵢ of features, scaled by their declared bounds, or -uᵢ. Features of categories stay 0 and 1. Note
-    λ‖x‖² without ½: strong convexity is μ = 2λ (Kuru et al. 2022, section 5). φ ≥ 0, and clipping lowers it.
+    vᵢ is ±uᵢ, where the row uᵢ has the features scaled by their declared bounds; those of categories stay 0 and 1. As
+    λ‖x‖² has no factor ½, strong convexity is μ = 2λ (Kuru et al. 2022, section 5). Clipping replaces φ by a loss that
+    is nowhere larger.
 
     has_probabilities : true if 1 / (1 + e^-⟨u, x⟩) is the probability of the positive class.
     curvature : largest second derivative of φ, so that L = curvature · R² + 2λ for rows of ℓ2 norm at most R.
@@ -229,6 +257,7 @@ class LinearModel(base.ProblemSpecification):
 
     @model_validator(mode="after")
     def _smoothness_is_stated(self) -> Self:
+        """Raise ValueError unless a value of L and its cost are given just where L's source needs them, and L ≥ μ."""
         if (self.smoothness is None) != (self.smoothness_source == "bounds"):
             raise ValueError("a smoothness that does not follow from the bounds needs its value, and only then")
         if (self.smoothness_cost is None) != (self.smoothness_source != "released"):
@@ -241,7 +270,7 @@ class LinearModel(base.ProblemSpecification):
 
     @abstractmethod
     def largest_loss(self, prediction: float) -> float:
-        """Return the largest φ of any row with |⟨u, x⟩| ≤ prediction."""
+        """Return the largest loss φ that any row u can have at an x with |⟨u, x⟩| ≤ prediction."""
 
     @abstractmethod
     def gradient_bound(self, norm: releases.Norm) -> float:
@@ -253,6 +282,7 @@ class LinearModel(base.ProblemSpecification):
 
     @property
     def read_by_itself(self) -> tuple[str, ...]:
+        """The smoothness L, in words, if it was estimated from the data without paying for it."""
         return ("the smoothness L",) if self.smoothness_source == "estimated" else ()
 
     def _plane(self) -> base.Plane | None:
@@ -260,27 +290,30 @@ class LinearModel(base.ProblemSpecification):
         return base.first_two([f"Weight of {name}" for name in names[:2]])
 
     def feature_radius(self, norm: releases.Norm) -> float:
-        """Return the declared bound on a scaled row's norm; where rows are clipped, at most the clip."""
-        data, half = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
-        # One of the features of a categorical column is 1, the others are 0: each such column adds 1 to either norm.
+        """Return the largest norm R that a scaled row u can have, by the declared ranges and the clip of rows."""
+        data, largest_entry = self.data.facts(), 0.5 if self.scaling == "centred" else 1.0
+        # One of the features of a categorical column is 1 and the others are 0. So each such column adds 1 to the ℓ1
+        # norm and to the square of the ℓ2 norm.
         scaled, columns = data.numeric + (self.intercept == "yes"), len(data.blocks)
-        radius = half * scaled + columns if norm == "l1" else math.sqrt(half**2 * scaled + columns)
+        radius = largest_entry * scaled + columns if norm == "l1" else math.sqrt(largest_entry**2 * scaled + columns)
         return min(radius, self.clip_in(norm)) if self.clipping == "rows" else radius
 
     @property
     def _dimension(self) -> int:
+        """d, the number of parameters: one for each feature, and one for the constant column."""
         return self.data.facts().d + (self.intercept == "yes")
 
     def clip_in(self, norm: releases.Norm) -> float:
-        """Return the clip as a bound in this norm; inf if there is none."""
+        """Return the bound in `norm` that follows from the clip C, which may be in the other norm; else inf."""
         if self.clip is None:
             return math.inf
         # ‖g‖₂ ≤ ‖g‖₁ ≤ √d ‖g‖₂: a clip in one norm bounds the other.
         return self.clip * (math.sqrt(self._dimension) if (norm, self.clip_norm) == ("l1", "l2") else 1.0)
 
     def facts(self) -> base.SmoothFacts:
+        """Return the public facts, which follow from the declared ranges and the clip, and from the origin of L."""
         data, d = self.data.facts(), self._dimension
-        smoothness = self.smoothness_of(self.feature_radius("l2") ** 2)
+        implied_smoothness = self.smoothness_of(self.feature_radius("l2") ** 2)
         gap, lyapunov = self._initial_error(d)
         return base.SmoothFacts(
             n=data.n,
@@ -289,7 +322,7 @@ class LinearModel(base.ProblemSpecification):
             from_data=self.from_data,
             gradient_bound_l1=self.gradient_bound("l1"),
             gradient_bound_l2=self.gradient_bound("l2"),
-            smoothness=smoothness if self.smoothness is None else self.smoothness,
+            smoothness=implied_smoothness if self.smoothness is None else self.smoothness,
             strong_convexity=2 * self.regularisation,
             start=self.start,
             initial_gap=gap,
@@ -297,21 +330,24 @@ class LinearModel(base.ProblemSpecification):
         )
 
     def smoothness_of(self, largest: float) -> float:
-        """Return L = curvature · λ + 2λ_reg, where λ = `largest` bounds the eigenvalues of the rows' second moment
-        UᵀU/n."""
+        """Return the smoothness L = curvature · largest + 2λ of F, where `largest` is a bound on the eigenvalues of
+        UᵀU/n, with the scaled rows in U (n, d)."""
         return self.curvature * largest + 2 * self.regularisation
 
     def _initial_error(self, d: int) -> tuple[float, float]:
-        """Return bounds on E₀ = F(x₀) - F* and V₀ = E₀ + (μ/2)‖x₀ - x*‖², in this order, that hold for every data set,
-        or that follow from the user's guess of E₀."""
+        """Return bounds on E₀ = F(x₀) - F* and on V₀ = E₀ + (μ/2)‖x₀ - x*‖², for d parameters and the minimiser x*.
+
+        They follow from the user's guess of E₀, if there is one; otherwise they hold for every data set.
+        """
         if self.initial_gap is not None:
             return self.initial_gap, 2 * self.initial_gap  # (μ/2)‖x₀ - x*‖² ≤ E₀, as F is strongly convex
-        # |⟨u, x₀⟩| ≤ R₁|x₀|, so F(x₀) ≤ largest_loss(R₁|x₀|) + λ‖x₀‖²; clipping only lowers φ, and φ ≥ 0. With
-        # λ‖x*‖² ≤ F* ≤ F(0) ≤ largest_loss(0) and (μ/2)‖x₀ - x*‖² ≤ 2λ‖x₀‖² + 2λ‖x*‖²,
+        # E₀: all coordinates of x₀ are `start`, so |⟨u, x₀⟩| ≤ R₁|start| with the largest ℓ1 norm R₁ of a row, and
+        # F(x₀) ≤ largest_loss(R₁|start|) + λ‖x₀‖². Clipping only lowers φ, and F* ≥ 0 because φ ≥ 0.
+        # V₀: with λ‖x*‖² ≤ F* ≤ F(0) ≤ largest_loss(0) and (μ/2)‖x₀ - x*‖² ≤ 2λ‖x₀‖² + 2λ‖x*‖²,
         # V₀ ≤ F(x₀) + 2λ‖x₀‖² + λ‖x*‖²; at x₀ = 0 it is F(0) - F* + λ‖x*‖² ≤ F(0).
-        square = self.regularisation * d * self.start**2
-        gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + square
-        return gap, gap if self.start == 0 else gap + 2 * square + self.largest_loss(0.0)
+        regulariser = self.regularisation * d * self.start**2  # λ‖x₀‖²
+        gap = self.largest_loss(self.feature_radius("l1") * abs(self.start)) + regulariser
+        return gap, gap if self.start == 0 else gap + 2 * regulariser + self.largest_loss(0.0)
 
     def linear_score(self, x: np.ndarray) -> Score:
         facts = self.data.facts()
@@ -325,14 +361,14 @@ class LinearModel(base.ProblemSpecification):
         return to_target(Score(coefficients, constant, facts.target is None and self.has_probabilities), facts.target)
 
     def rows(self, data: Dataset) -> "Rows":
-        """Return the rows of the data, scaled by their declared bounds; also clipped, if `clipping` is "rows"."""
+        """Return the rows of the data, scaled by their declared bounds, and shortened to norm C if rows are clipped."""
         n, d, numeric = data.facts.n, data.facts.d, data.facts.numeric
         low, high = np.array(data.facts.bounds).T
         is_centred, is_clipped = self.scaling == "centred", self.clipping == "rows"
-        features, caps = np.empty((n, self._dimension)), np.empty(n)  # the one copy of the data
-        features[:, d:] = 0.5 if is_centred else 1.0  # a constant column, if there is one
+        features, caps = np.empty((n, self._dimension)), np.empty(n)  # the only copy of the data
+        features[:, d:] = 0.5 if is_centred else 1.0  # the constant column, if there is one
         checkpoint()
-        for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):
+        for part in slices(n, self._dimension * SECONDS_PER_LOADED / 3):  # a third of what loading them takes
             block = features[part, :d]
             np.subtract(data.features[part], low, out=block)
             block /= high - low
@@ -345,21 +381,22 @@ class LinearModel(base.ProblemSpecification):
         return Rows(features, np.full(n, math.inf), float((caps < 1).mean())) if is_clipped else Rows(features, caps)
 
     def loaded(self, tables: Mapping[str, np.ndarray]) -> tuple["Rows", np.ndarray]:
-        """Return the rows of the whole table as `rows`, and their labels (n,).
+        """Return the rows of the whole table, scaled and clipped by `rows`, and their labels (n,).
 
-        Of a file, one block at a time is in memory in addition to them.
+        A file is read block by block, so that at most one block is in memory in addition to the result.
         """
-        facts, filled, shortened = self.data.facts(), 0, 0.0
+        facts, n_filled, shortened = self.data.facts(), 0, 0.0
         for data in self.data.parts(tables):
-            part, count = self.rows(data), len(data.labels)
-            if count == facts.n:  # all of them, unless the file has more: then it is refused at its end
-                features, caps, shortened, labels = *part, data.labels
+            block, count = self.rows(data), len(data.labels)
+            if count == facts.n:
+                # This block is the whole table, and needs no copy. A file with further rows is refused at its end.
+                features, caps, shortened, labels = *block, data.labels
                 continue
-            if not filled:
+            if not n_filled:
                 features, caps, labels = np.empty((facts.n, self._dimension)), np.empty(facts.n), np.empty(facts.n)
-            target = slice(filled, filled + count)
-            features[target], caps[target], labels[target] = part.features, part.caps, data.labels
-            filled, shortened = filled + count, shortened + part.shortened * count / facts.n
+            target = slice(n_filled, n_filled + count)
+            features[target], caps[target], labels[target] = block.features, block.caps, data.labels
+            n_filled, shortened = n_filled + count, shortened + block.shortened * count / facts.n
         return Rows(features, caps, shortened), labels
 
     @abstractmethod
@@ -369,10 +406,10 @@ class LinearModel(base.ProblemSpecification):
 class Rows(NamedTuple):
     """The rows of a linear model.
 
-    features : (n, d) scaled rows u.
-    caps : (n,) C over the norm of each row, the largest |φ'| that the clip allows; inf without a clip and where rows
-        are clipped.
-    shortened : share of rows that were scaled down to norm C; a diagnostic.
+    features : (n, d) the scaled rows u.
+    caps : (n,) C/‖u‖, the largest |φ'| of each row for which its gradient φ' u has at most norm C; inf if there is no
+        clip, and if the rows themselves are clipped.
+    shortened : share of the rows that were scaled down to norm C; a diagnostic.
     """
 
     features: np.ndarray
@@ -383,10 +420,14 @@ class Rows(NamedTuple):
 class LinearProblem(LinearSums, base.SmoothProblem):
     """A linear model with its data; see `LinearModel`.
 
-    rows, caps, offsets : see `LinearSums`. Clipping a linear model keeps convexity: it is gradient descent on the loss
-        that continues linearly where its slope has reached the cap.
-    guess : the last but one of `metrics` for the best constant guess; a diagnostic.
-    steep : a row can reach the clip if its cap is below this; the largest |φ'| of any row at x = 0 if φ' is unbounded.
+    The last but one of `metrics` measures predictions, such as the accuracy; the last is the same measure for the best
+    prediction that is equal in all rows. Clipping keeps F convex: a clipped gradient is the gradient of the loss that
+    continues linearly from where its slope has reached the cap.
+
+    rows, caps, offsets : see `LinearSums`.
+    guess : value of the last of `metrics`; a diagnostic.
+    steep : largest |φ'| of any row without a clip, at x = 0 if φ' is unbounded. A row whose cap is below can be
+        clipped.
     shortened : see `Rows`.
     """
 
@@ -412,21 +453,19 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     @staticmethod
     @abstractmethod
     def curvatures(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return φ'' at the arguments, 0 where the slope is clipped."""
+        """Return φ'' (R, b) at the arguments (R, b) of rows with caps (b,); it is 0 where the slope is clipped."""
 
     @abstractmethod
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute F(x) (R,), Σ -φ' v (R, d) as `_table_sum` does, and the last but one of `metrics` (R,), in one
-        pass."""
+        """Compute at x (R, d), in one pass over the rows: F(x) (R,); Σ -φ' v (R, d), equal to `_table_sum` to the last
+        bit; and the last but one of `metrics` (R,)."""
 
     def _gradient(self, x: np.ndarray, total: np.ndarray) -> np.ndarray:
-        """Return ∇F (R, d) at x, where the rows' slopes add up to `total`."""
+        """Return ∇F (R, d) at x (R, d), given `total` = Σ -φ' v (R, d) over all rows there."""
         return self.regulariser_gradient(x) - total / self.facts.n
 
     def mean_gradient(self, x: np.ndarray, batch: batches.Batch, norm: releases.Norm) -> releases.Query:
-        """Compute the query in slices of replicates."""
-        # Without a batch the slices are those of diagnostics, whose sums may have been kept.
-        total = self._sum(x, batch)
+        total = self._sum(x, batch)  # Σ -φ' v; the mean of φ' v has the opposite sign
         m = batch.divisor(self.facts.n)
         sensitivity = self.facts.gradient_sensitivity(norm, m, batch.relation)
         return releases.Query(total / -m, sensitivity, norm, batch, batch.relation)
@@ -435,8 +474,12 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return 2 * self._regularisation * x
 
     def curvature(self) -> releases.Query:
-        """Return λ_max(UᵀU/n), (1,): replacing a row changes it by at most R₂²/n (Weyl, difference of two rank-one
-        PSD)."""
+        """Return the query of the largest eigenvalue of UᵀU/n, (1,), with the scaled rows in U (n, d).
+
+        A replaced row changes UᵀU/n by the difference of two positive semidefinite matrices of rank one, each with an
+        eigenvalue of at most R₂²/n for rows of ℓ2 norm at most R₂; so the largest eigenvalue changes by at most R₂²/n
+        (Weyl's inequality).
+        """
         largest = np.linalg.eigvalsh(self._rows.T @ self._rows / self.facts.n)[-1]
         return releases.Query(np.array([largest]), self._radius**2 / self.facts.n, "l1")
 
@@ -450,25 +493,27 @@ class LinearProblem(LinearSums, base.SmoothProblem):
         return base.evaluated_in_slices(self._evaluate, output, self._seconds)
 
     def _evaluate(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute all metrics (R,) at the outputs {"x": (R, d)}, and remember the sums for the next gradient."""
         x = output["x"]
         with np.errstate(over="ignore", invalid="ignore"):
-            objective, total, last = self.sums(x)
+            objective, total, measure = self.sums(x)
             self._remember(x, total)
             return {
                 "objective_gap": objective - self.optimum,
                 "objective": objective,
                 "gradient_norm": np.linalg.norm(self._gradient(x, total), axis=1),
-                self.metrics[-2].name: last,
+                self.metrics[-2].name: measure,
                 self.metrics[-1].name: np.full(len(x), self.guess),
             }
 
     def prepare(self) -> None:
+        """Compute the minimum F*, if it is not known yet."""
         if self._minimum is None:
             self._minimum = self._minimise()
 
     @property
     def optimum(self) -> float:
-        """F*; a diagnostic."""
+        """F*, the minimum of F; a diagnostic."""
         return self._prepared_minimum[1]
 
     @property
@@ -478,12 +523,13 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
     @property
     def _prepared_minimum(self) -> tuple[np.ndarray, float]:
+        """The minimiser of F (d,) and F*, computed when they are first needed."""
         self.prepare()
         assert self._minimum is not None
         return self._minimum
 
     def _minimise(self) -> tuple[np.ndarray, float]:
-        """Compute the minimiser and F*, by Newton's method with backtracking."""
+        """Compute the minimiser of F (d,) and F*, by Newton's method with backtracking, from x = 0."""
         x = np.zeros((1, self.facts.d))
         value, total, _ = self.sums(x)
         for _ in range(100):
@@ -497,23 +543,26 @@ class LinearProblem(LinearSums, base.SmoothProblem):
     def _newton_step(
         self, x: np.ndarray, value: np.ndarray, gradient: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        """Return the next point (1, d), F and the sum of slopes there; None if no measurable decrease remains."""
+        """Return the next point (1, d), and there F (1,) and Σ -φ' v (1, d); None if F can decrease no more.
+
+        x : (1, d) the point, with value F(x) (1,) and gradient ∇F(x) (1, d).
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             step = np.linalg.solve(self._hessian(x), gradient[0])
-            decrease = float(gradient[0] @ step)
-            if decrease <= 1e-16 * value[0]:
+            slope = float(gradient[0] @ step)  # decrease of F per length of the step, to first order
+            if slope <= 1e-16 * value[0]:  # less than rounding
                 return None
             length = 1.0
             while length >= 1e-6:
                 new_x = x - length * step
                 new_value, new_total, _ = self.sums(new_x)
-                if new_value[0] <= value[0] - 1e-4 * length * decrease:
+                if new_value[0] <= value[0] - 1e-4 * length * slope:  # a sufficient decrease (Armijo's condition)
                     return new_x, new_value, new_total
                 length /= 2
         return None
 
     def _hessian(self, x: np.ndarray) -> np.ndarray:
-        """Compute the (d, d) Hessian at one point x (1, d)."""
+        """Compute the Hessian (d, d) of F at one point x (1, d)."""
         total = np.zeros((self.facts.d, self.facts.d))
         for _, rows, arguments, caps in self._blocks(x):
             total += (rows.T * self.curvatures(arguments, caps)) @ rows
@@ -521,7 +570,7 @@ class LinearProblem(LinearSums, base.SmoothProblem):
 
 
 def norms(rows: np.ndarray, norm: releases.Norm) -> np.ndarray:
-    """Compute the norm (n,) of every row; at least 1e-300, so that it can be a divisor."""
+    """Return the norm (n,) of every row of (n, d), or 1e-300 where it is smaller, so that it can be a divisor."""
     order, result = 1 if norm == "l1" else 2, np.empty(len(rows))
     for start in range(0, len(rows), _NORMS):  # the squares of a whole table would be a second table
         part = slice(start, start + _NORMS)

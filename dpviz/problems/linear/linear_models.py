@@ -1,4 +1,7 @@
-"""Linear models with an ℓ2 term, clipped row by row: least squares and Huber regression, logistic regression."""
+"""Linear models with an ℓ2 term, clipped row by row: least squares, Huber regression and logistic regression.
+
+The losses, and what an *argument* and a *cap* of a row are, are as in `linear_base`.
+"""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +21,7 @@ from dpviz.specification import number
 
 # -------------------------------------------------------------------- a target that is a number: squared and Huber loss
 
-BOTH: tuple[Norm, Norm] = ("l1", "l2")
+BOTH_NORMS: tuple[Norm, Norm] = ("l1", "l2")
 
 
 class LeastSquares(LinearModel):
@@ -35,18 +38,22 @@ class LeastSquares(LinearModel):
     clip: float | None = gradient_clip("the largest that any row can have at x = 0")
 
     def largest_loss(self, prediction: float) -> float:
+        """Return the largest ½ (uᵀx - t)² of a row with |uᵀx| ≤ prediction, as |t| ≤ 1."""
         return (prediction + 1) ** 2 / 2
 
     def gradient_bound(self, norm: Norm) -> float:
+        """Return the largest norm of one row's clipped gradient, without the regulariser."""
         if self.clip is None or self.clipping == "rows":
             return self.feature_radius(norm)
         return self.clip_in(norm)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "RegressionProblem":
+        """Load the data, and return the problem, with the cap that the clip implies for each row."""
         (rows, caps, shortened), targets = _regression(self, tables)
         if self.clip is None or self.clipping == "rows":
-            radii = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH)
-            caps = np.maximum(np.minimum(*radii), 1.0)  # less than 1 by rounding only
+            # The clip is R₁ in the ℓ1 and R₂ in the ℓ2 norm. A row of norm at most R allows slopes up to R/‖u‖ ≥ 1.
+            largest_slopes = (self.feature_radius(norm) / norms(rows, norm) for norm in BOTH_NORMS)
+            caps = np.maximum(np.minimum(*largest_slopes), 1.0)  # less than 1 by rounding only
         return RegressionProblem(self, rows, caps, targets, shortened=shortened, guess=_median_error(targets))
 
 
@@ -72,14 +79,18 @@ class HuberRegression(LinearModel):
     )
 
     def largest_loss(self, prediction: float) -> float:
+        """Return the largest h(uᵀx - t) of a row with |uᵀx| ≤ prediction, as |t| ≤ 1."""
         return float(_huber(np.array(prediction + 1), np.array(self.threshold)))
 
     def gradient_bound(self, norm: Norm) -> float:
+        """Return the largest norm of one row's clipped gradient, without the regulariser."""
         radius = self.threshold * self.feature_radius(norm)
         return radius if self.clipping == "rows" else min(radius, self.clip_in(norm))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "HuberProblem":
+        """Load the data, and return the problem, with the cap that δ and the clip imply for each row."""
         (rows, caps, shortened), targets = _regression(self, tables)
+        # The Huber loss is the squared loss whose slope is clipped at δ.
         caps, guess = np.minimum(caps, self.threshold), _median_error(targets)
         return HuberProblem(self, rows, caps, targets, self.threshold, shortened, guess=guess)
 
@@ -87,7 +98,7 @@ class HuberRegression(LinearModel):
 class RegressionProblem(LinearProblem):
     """A least-squares problem with its data; see `LeastSquares`. The arguments of the loss are the residuals uᵢᵀx - tᵢ.
 
-    Clipping makes it a Huber loss, whose threshold is each row's cap; that of `HuberRegression` is at most δ.
+    Clipping turns the squared loss of each row into a Huber loss with the row's cap as its threshold.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -100,20 +111,25 @@ class RegressionProblem(LinearProblem):
 
     @staticmethod
     def slopes(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """Return -φ' = -r (R, b) for residuals r (R, b), clipped to [-cap, cap] with the caps (b,), in place."""
         np.negative(residuals, out=residuals)
         return residuals if caps is None else np.clip(residuals, -caps, caps, out=residuals)
 
     @staticmethod
     def curvatures(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """Return φ'' (R, b) of the clipped loss at residuals (R, b): 1, or 0 where |r| exceeds the row's cap."""
         return np.ones_like(residuals) if caps is None else np.where(np.abs(residuals) <= caps, 1.0, 0.0)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute F(x) (R,), Σ -φ' v (R, d) and mean |uᵀx - t| / 2 (R,), a share of the target's range; one pass."""
+        """Compute F(x) (R,), Σ -φ' v (R, d) and the mean absolute error (R,) at x (R, d), in one pass over the rows.
+
+        The error is a share of the target's range [-1, 1], hence half of the mean |uᵀx - t|.
+        """
         loss, error, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
         for _, rows, residuals, caps in self._blocks(x):
             loss += _huber(residuals, caps).sum(axis=1)
             error += np.abs(residuals).sum(axis=1)
-            total += self.slopes(residuals, caps) @ rows
+            total += self.slopes(residuals, caps) @ rows  # last, as it overwrites the residuals
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, error / n / 2
 
@@ -129,7 +145,8 @@ class HuberProblem(RegressionProblem):
 
 
 def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[Rows, np.ndarray]:
-    """Return the rows, and targets (n,) in [-1, 1]."""
+    """Load the data of a regression: return the rows, and the targets (n,), mapped from their declared range to
+    [-1, 1]."""
     rows, labels = model.loaded(tables)
     low, high = model.data.facts().target or (-1.0, 1.0)
     targets = (labels - (low + high) / 2) / ((high - low) / 2)
@@ -137,24 +154,27 @@ def _regression(model: LinearModel, tables: Mapping[str, np.ndarray]) -> tuple[R
 
 
 def _median_error(targets: np.ndarray) -> float:
-    """Return the mean absolute error of the best constant guess, as a share of the target's range."""
+    """Return the mean absolute error of the best constant guess, the median, as a share of their range [-1, 1]."""
     return float(np.abs(targets - np.median(targets)).mean()) / 2
 
 
 def _huber(residuals: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-    """Return ½ r², continued linearly from |r| = cap on."""
-    size = np.abs(residuals)
-    clipped = size if caps is None else np.minimum(size, caps)
-    return np.asarray(clipped * (size - clipped / 2))
+    """Return (R, b) the loss ½ r² of the residuals r (R, b), continued linearly where |r| exceeds the row's cap
+    (b,)."""
+    magnitudes = np.abs(residuals)
+    clipped = magnitudes if caps is None else np.minimum(magnitudes, caps)
+    return np.asarray(clipped * (magnitudes - clipped / 2))
 
 
 # ------------------------------------------------------------------------------------------- two classes: logistic loss
 
-_LARGEST_EXPONENT, _SHARED = 700.0, 600.0  # e to these is a finite number
+_LARGEST_EXPONENT = 700.0  # e^700 is a finite number, which a product of exponentials must not exceed
+_LARGEST_MARGIN = 600.0  # up to this |margin|, `_shared_exponential` is used; e^600 is finite, too
 
 
 class LogisticRegression(LinearModel):
-    """F(x) = (1/n) Σ ln(1 + exp(-zᵢ uᵢᵀx)) + λ‖x‖², labels zᵢ = ±1, features uᵢ scaled by their declared bounds."""
+    """F(x) = (1/n) Σ ln(1 + exp(-zᵢ uᵢᵀx)) + λ‖x‖² with labels zᵢ = ±1 and features uᵢ scaled by their declared
+    bounds."""
 
     kind: ClassVar[str] = "problems.linear_models.logistic_regression"
     title: ClassVar[str] = "Logistic regression"
@@ -171,24 +191,27 @@ class LogisticRegression(LinearModel):
         return self
 
     def largest_loss(self, prediction: float) -> float:
+        """Return the largest ln(1 + exp(-z uᵀx)) of a row with |uᵀx| ≤ prediction."""
         return float(np.logaddexp(0.0, prediction))
 
     def gradient_bound(self, norm: Norm) -> float:
+        """Return the largest norm of one row's clipped gradient, without the regulariser: no slope exceeds 1."""
         return min(self.feature_radius(norm), self.clip_in(norm))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "LogisticProblem":
+        """Load the data, and return the problem, with the cap that the clip implies for each row."""
         (rows, caps, shortened), labels = self.loaded(tables)
-        rows *= labels[:, None]
-        active_caps = np.minimum(caps, 1.0) if (caps < 1).any() else None
-        majority = (1 + abs(float(labels.mean()))) / 2
+        rows *= labels[:, None]  # v = z u, so that the argument of the loss is the margin
+        active_caps = np.minimum(caps, 1.0) if (caps < 1).any() else None  # no slope exceeds 1
+        majority = (1 + abs(float(labels.mean()))) / 2  # the share of the larger class
         return LogisticProblem(self, rows, active_caps, shortened=shortened, guess=majority)
 
 
 class LogisticProblem(LinearProblem):
     """A logistic regression with its data; see `LogisticRegression`. The arguments of the loss are the margins zᵢuᵢᵀx.
 
-    Clipping is gradient descent on the loss that continues linearly below the margin ln((1-c)/c), where its slope
-    reaches -c (a Huberised logistic loss).
+    Clipping a row with cap c replaces its loss by one that continues linearly below the margin ln((1-c)/c), where its
+    slope reaches -c (a Huberised logistic loss).
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -201,7 +224,8 @@ class LogisticProblem(LinearProblem):
 
     @staticmethod
     def slopes(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return min(σ(-s), cap) for margins s, in place: minus the loss's derivative, clipped."""
+        """Return min(σ(-s), cap) (R, b) for margins s (R, b), with σ(t) = 1/(1 + e^-t): minus the derivative of the
+        loss, clipped. The result overwrites the margins."""
         np.exp(margins, out=margins)  # overflow to inf is correct: that slope is 0
         margins += 1.0
         np.reciprocal(margins, out=margins)
@@ -209,58 +233,70 @@ class LogisticProblem(LinearProblem):
 
     @staticmethod
     def curvatures(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
+        """Return the second derivatives σ(s)(1 - σ(s)) (R, b) at margins s (R, b), 0 below the `_knee` of the cap."""
         unclipped = 1.0 if caps is None else margins >= _knee(caps)
         slopes = LogisticProblem.slopes(margins, None)
         return np.asarray(slopes * (1 - slopes) * unclipped)
 
     def sums(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute F(x) (R,), Σ -φ' v (R, d) and the share of correctly classified rows (R,), ties counting half; one
-        pass."""
-        largest = self._radius * float(np.sqrt((x * x).sum(axis=1)).max())  # of a margin; nan if x is
-        if self._caps is None and largest < _SHARED:
-            loss, signs, total = self._shared_exponential(x, largest)
+        """Compute F(x) (R,), Σ -φ' v (R, d) and the share of correctly classified rows (R,) at x (R, d), in one pass
+        over the rows.
+
+        A margin is positive for a correct class and negative for a wrong one; a row with margin 0 counts half.
+        """
+        # By Cauchy's inequality no |margin| exceeds R₂ max ‖x‖₂. It is NaN if x is, and the comparison is then False.
+        largest_margin = self._radius * float(np.sqrt((x * x).sum(axis=1)).max())
+        if self._caps is None and largest_margin < _LARGEST_MARGIN:
+            loss, signs, total = self._shared_exponential(x, largest_margin)
         else:
             loss, signs, total = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x)
             for _, rows, margins, caps in self._blocks(x):
                 loss += _losses(margins, caps).sum(axis=1)
                 signs += np.sign(margins).sum(axis=1)
-                total += self.slopes(margins, caps) @ rows
+                total += self.slopes(margins, caps) @ rows  # last, as it overwrites the margins
         n, regulariser = self.facts.n, self._regularisation * (x**2).sum(axis=1)
         return loss / n + regulariser, total, (1 + signs / n) / 2
 
     def correct(self, x: np.ndarray) -> np.ndarray:
         return self.sums(bounded(x))[2]
 
-    def _shared_exponential(self, x: np.ndarray, largest: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute sums of losses, signs and slopes × rows from one exponential per margin s, |s| ≤ `largest`.
+    def _shared_exponential(self, x: np.ndarray, largest_margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Compute Σ ln(1 + e^-s) (R,), Σ sign(s) (R,) and Σ σ(-s) v (R, d) over all rows v, whose margins s = ⟨v, x⟩ at
+        x (R, d) have |s| ≤ `largest_margin`, without clipping.
 
-        ln(1 + e^-s) = ln(1 + e^s) - s, where Σ s needs the columns' sums only and Σ ln is the logarithm of products, of
-        as many factors as cannot overflow. That moves a mean by less than 1e-14 and saves a third of the time.
+        Loss and slope share one exponential per margin: ln(1 + e^-s) = ln(1 + e^s) - s and σ(-s) = 1/(1 + e^s). Σ s is
+        ⟨x, Σ v⟩. Σ ln(1 + e^s) is computed as the logarithms of products of many factors 1 + e^s, as many as cannot
+        overflow. That changes a mean loss by less than 1e-14 and saves a third of the time.
         """
-        folds = min(6, int(math.log2(_LARGEST_EXPONENT / (largest + 1))))  # 2^folds factors: ln(1 + e^s) ≤ s + 1
+        # A product of 2^folds factors cannot overflow, as ln(1 + e^s) ≤ largest_margin + 1.
+        folds = min(6, int(math.log2(_LARGEST_EXPONENT / (largest_margin + 1))))
         loss, signs, total, buffer = np.zeros(len(x)), np.zeros(len(x)), np.zeros_like(x), np.empty(0)
         for _, rows, margins, _ in self._blocks(x):
-            buffer = buffer if buffer.size else np.empty(margins.size)  # the first block is the longest
-            factors = buffer[: margins.size].reshape(margins.shape)
-            signs += np.sign(margins, out=factors).sum(axis=1)
+            if not buffer.size:
+                buffer = np.empty(margins.size)  # the first block is the longest
+            workspace = buffer[: margins.size].reshape(margins.shape)
+            signs += np.sign(margins, out=workspace).sum(axis=1)
             np.exp(margins, out=margins)
-            margins += 1.0
+            margins += 1.0  # now 1 + e^s
+            # Each fold multiplies the first half of the columns by the second half.
             width, products = len(rows), margins
             while width % 2 == 0 and len(rows) // width < 1 << folds:
                 width //= 2
-                products = np.multiply(products[:, :width], products[:, width : 2 * width], out=factors[:, :width])
+                products = np.multiply(products[:, :width], products[:, width : 2 * width], out=workspace[:, :width])
             loss += np.log(products).sum(axis=1)
-            np.reciprocal(margins, out=margins)
+            np.reciprocal(margins, out=margins)  # now σ(-s)
             total += margins @ rows
         return loss - x @ self._column_sums, signs, total
 
     @cached_property
     def _column_sums(self) -> np.ndarray:
+        """Σ v (d,) over all rows."""
         return np.asarray(self._rows.sum(axis=0))
 
 
 def _losses(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-    """Return ln(1 + exp(-s)), continued linearly with slope -cap below the knee."""
+    """Return the losses ln(1 + exp(-s)) (R, b) of margins s (R, b), continued linearly where s is below the `_knee` of
+    the row's cap (b,)."""
     if caps is None:
         return np.log1p(np.exp(-np.abs(margins))) + np.maximum(-margins, 0.0)
     clipped = np.maximum(margins, _knee(caps))
@@ -268,6 +304,6 @@ def _losses(margins: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
 
 
 def _knee(caps: np.ndarray) -> np.ndarray:
-    """Return the margin ln((1-c)/c) at which the slope of the logistic loss reaches -c; -inf for c = 1."""
+    """Return for caps c (b,) the margins ln((1-c)/c) at which the slope of the logistic loss is -c; -inf for c = 1."""
     with np.errstate(divide="ignore"):
         return np.log((1 - caps) / caps)

@@ -1,4 +1,4 @@
-"""The quadratic test bench: all its quantities have closed forms."""
+"""The quadratic test bench: a problem whose quantities all have closed forms."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -14,10 +14,11 @@ from dpviz.specification import choice, number
 
 
 class Quadratic(base.ProblemSpecification):
-    """F(x) = ½ Σ λᵢ xᵢ², as the mean of n rows' gradients of norm at most C that all happen to be zero at x* = 0.
+    """F(x) = ½ Σ λᵢ xᵢ², with minimiser x* = 0: a public function, plus a mean over n rows that is 0 in these data.
 
-    The rows contribute nothing but their sensitivity, so an algorithm sees exactly its own noise, and the expected
-    error obeys the recursion that the theory solves exactly.
+    Rows may have gradients of norm up to C, so a query of their mean has the usual sensitivity and gets the usual
+    noise; but all of these rows' gradients are 0. An algorithm thus sees exactly its own noise, and its expected error
+    obeys the recursion that the theory solves exactly.
     """
 
     kind: ClassVar[str] = "problems.quadratic.bench"
@@ -42,15 +43,19 @@ class Quadratic(base.ProblemSpecification):
     start: float = number(1.0, -100.0, 100.0, label="Start", symbol="x₀", help="Every coordinate starts here.")
 
     def eigenvalues(self) -> np.ndarray:
-        """Return (d,) the eigenvalues, ascending from μ to L."""
+        """Return the eigenvalues λᵢ (d,) of the Hessian, ascending from μ to L.
+
+        They are equally spaced on a logarithmic scale, or half of them are μ and the others L.
+        """
         low, high = sorted((self.strong_convexity, self.smoothness))
         if self.spacing == "ends":
             return np.where(np.arange(self.dimension) < (self.dimension + 1) // 2, low, high)
         return np.geomspace(low, high, self.dimension)
 
     def facts(self) -> base.SmoothFacts:
+        """Return the public facts, with the exact errors E₀ and V₀ at the start."""
         spectrum = self.eigenvalues()
-        gap = 0.5 * self.start**2 * spectrum.sum()
+        gap = 0.5 * self.start**2 * spectrum.sum()  # F(x₀), as F* = 0
         return base.SmoothFacts(
             n=self.rows,
             d=self.dimension,
@@ -69,7 +74,7 @@ class Quadratic(base.ProblemSpecification):
         return base.Memory(table=0.0, replicate=64.0 * facts.d)
 
     def _plane(self) -> base.Plane:
-        """Return the plane of the smallest and the largest eigenvalue, in which methods differ most."""
+        """Return the plane of the coordinates with the smallest and largest eigenvalue: there methods differ most."""
         flat, steep = (short(value) for value in self.eigenvalues()[[0, -1]].tolist())
         titles = f"Flattest direction, curvature {flat}", f"Steepest direction, curvature {steep}"
         return base.coordinates(0, self.dimension - 1, titles)
@@ -79,8 +84,8 @@ class Quadratic(base.ProblemSpecification):
 
 
 class QuadraticProblem(base.SmoothProblem):
-    """A quadratic test bench; see `Quadratic`. The Hessian is public, so its gradient is a regulariser and needs no
-    noise."""
+    """A quadratic test bench; see `Quadratic`. F does not depend on data, so it is the regulariser, whose gradient
+    needs no noise."""
 
     metrics: ClassVar[tuple[base.Metric, ...]] = (
         base.Metric("objective_gap", "Excess loss F(x_t) - F*", scale="log", headline=1),
@@ -92,6 +97,7 @@ class QuadraticProblem(base.SmoothProblem):
         self._eigenvalues = np.array(facts.eigenvalues)
 
     def mean_gradient(self, x: np.ndarray, batch: Batch, norm: Norm) -> Query:
+        """Return a query with value 0 (R', d), and the sensitivity of a mean of gradients of norm at most C."""
         sensitivity = self.facts.gradient_sensitivity(norm, batch.divisor(self.facts.n), batch.relation)
         return Query(np.zeros_like(x), sensitivity, norm, batch, batch.relation)
 

@@ -1,4 +1,5 @@
-"""Three non-convex risks: logistic and sigmoid loss with Tukey's penalty, and robust principal components."""
+"""Three non-convex risks and their settings: logistic and sigmoid loss with Tukey's penalty, and robust principal
+components."""
 
 import math
 from abc import abstractmethod
@@ -32,13 +33,19 @@ from dpviz.specification import choice, number
 
 # --------------------------------------------------------------------------- losses and penalties, with their constants
 
-_V = 1 - 2 / math.sqrt(5)  # t²/(1 + t²) has its largest third derivative at t² = v, where 1 - 10v + 5v² = 0
-_THIRD = 12 * math.sqrt(_V) * (1 - _V) / (1 + _V) ** 4  # 2.334280, of t²/(2(1 + t²))
+# Constants are named as in `NonconvexRisk` and `Penalty`: for a loss φ, `steepest` is the largest |φ'|, `bends` are the
+# smallest and largest φ'' (0 included), `third` is the largest |φ'''|, and `floor` is inf φ; for a penalty `bends` and
+# `third` are the same of the function of one coordinate. σ(t) = 1/(1 + e⁻ᵗ).
+
+# The largest third derivative of t²/(2(1 + t²)), 2.334280, is at t² = v with 1 - 10v + 5v² = 0.
+_V = 1 - 2 / math.sqrt(5)
+_THIRD = 12 * math.sqrt(_V) * (1 - _V) / (1 + _V) ** 4
 
 
 @dataclass(frozen=True)
 class Tukey(Penalty):
-    """λ Σ xⱼ²/(1 + xⱼ²): grows like a square near 0 and levels off, so it bends down where |xⱼ| > 1/√3."""
+    """λ Σ xⱼ²/(1 + xⱼ²) with the weight λ: it grows like a square near 0 and levels off, so it bends down where
+    |xⱼ| > 1/√3."""
 
     weight: float
 
@@ -64,7 +71,7 @@ class Tukey(Penalty):
 
 @dataclass(frozen=True)
 class Ridge(Penalty):
-    """μ/2 ‖x‖²."""
+    """(μ/2) ‖x‖² with the weight μ."""
 
     weight: float
 
@@ -87,7 +94,7 @@ class Ridge(Penalty):
 
 
 class LogisticRisk(NonconvexRisk):
-    """The risk of the logistic loss with Tukey's penalty; see `LogisticTukey`."""
+    """The risk of the logistic loss φ(t) = ln(1 + e⁻ᵗ) of margins t with Tukey's penalty; see `LogisticTukey`."""
 
     loss: ClassVar[Loss] = "logistic"
     steepest: ClassVar[float] = 1.0
@@ -96,11 +103,13 @@ class LogisticRisk(NonconvexRisk):
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest and largest φ(t) (R,) of margins |t| ≤ ‖x‖, for norms ‖x‖ = `lengths` (R,)."""
         return np.logaddexp(0.0, -lengths), np.logaddexp(0.0, lengths)
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
-        result = np.abs(arguments)
+        """Return φ(t) (R, b) at margins t (R, b)."""
+        result = np.abs(arguments)  # ln(1 + e⁻ᵗ) = ln(1 + e^-|t|) - min(t, 0), which cannot overflow
         np.negative(result, out=result)
         np.exp(result, out=result)
         np.log1p(result, out=result)
@@ -109,19 +118,20 @@ class LogisticRisk(NonconvexRisk):
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return σ(-t)."""
+        """Return σ(-t) = -φ'(t)."""
         np.exp(arguments, out=arguments)  # overflow to inf is correct: that slope is 0
         arguments += 1.0
         return np.reciprocal(arguments, out=arguments)
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """Return σ(t)(1 - σ(t)) = e/(1 + e)² with e = exp(-|t|)."""
-        return _bell(arguments)[0]
+        """Return φ''(t) = σ(t)(1 - σ(t))."""
+        bell, _ = _bell(arguments)
+        return bell
 
 
 class SigmoidRisk(NonconvexRisk):
-    """The risk of the sigmoid loss with Tukey's penalty; see `SigmoidTukey`."""
+    """The risk of the sigmoid loss φ(t) = σ(-t) of margins t with Tukey's penalty; see `SigmoidTukey`."""
 
     loss: ClassVar[Loss] = "sigmoid"
     steepest: ClassVar[float] = 1 / 4
@@ -130,28 +140,31 @@ class SigmoidRisk(NonconvexRisk):
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the smallest and largest φ(t) (R,) of margins |t| ≤ ‖x‖, for norms ‖x‖ = `lengths` (R,)."""
         half = np.tanh(lengths / 2) / 2
         return 0.5 - half, 0.5 + half
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
+        """Return φ(t) = σ(-t) (R, b) at margins t (R, b)."""
         return 0.5 - 0.5 * np.tanh(arguments / 2)
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return σ(t)(1 - σ(t))."""
-        return _bell(arguments)[0]
+        """Return σ(t)(1 - σ(t)) = -φ'(t)."""
+        bell, _ = _bell(arguments)
+        return bell
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """Return σ(1 - σ)(2σ - 1), where 2σ - 1 = sign(t)(1 - e)/(1 + e)."""
+        """Return φ''(t) = σ(1 - σ)(2σ - 1) with σ = σ(t), where 2σ - 1 = sign(t)(1 - e)/(1 + e) with e = exp(-|t|)."""
         signs = np.sign(arguments)
         bell, exponential = _bell(arguments)
         return bell * signs * (1 - exponential) / (1 + exponential)
 
 
 class RobustRisk(NonconvexRisk):
-    """The risk of a robust principal component; see `RobustComponent`."""
+    """The risk of a robust principal component, φ(u) = -u²/(2(1 + u²)) of projections u; see `RobustComponent`."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (*NonconvexRisk.metrics, *PLACE)
     loss: ClassVar[Loss] = "robust"
@@ -163,15 +176,17 @@ class RobustRisk(NonconvexRisk):
 
     @staticmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return RobustRisk.losses(lengths), np.zeros_like(lengths)
+        """Return the smallest and largest φ(u) (R,) of projections |u| ≤ ‖x‖, for norms ‖x‖ = `lengths` (R,)."""
+        return RobustRisk.losses(lengths), np.zeros_like(lengths)  # φ falls as |u| ≤ ‖x‖ grows
 
     @staticmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
-        return 0.5 / (1 + arguments * arguments) - 0.5
+        """Return φ(u) = -u²/(2(1 + u²)) (R, b) at projections u (R, b)."""
+        return 0.5 / (1 + arguments * arguments) - 0.5  # = -u²/(2(1 + u²))
 
     @staticmethod
     def slopes(arguments: np.ndarray, caps: np.ndarray | None) -> np.ndarray:
-        """Return u/(1 + u²)²."""
+        """Return u/(1 + u²)² = -φ'(u)."""
         inverse = 1 / (1 + arguments * arguments)
         arguments *= inverse
         arguments *= inverse
@@ -179,10 +194,10 @@ class RobustRisk(NonconvexRisk):
 
     @staticmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """Return (3u² - 1)/(1 + u²)³ = (3 - 4/(1 + u²))/(1 + u²)²."""
+        """Return φ''(u) = (3u² - 1)/(1 + u²)³ = (3 - 4/(1 + u²))/(1 + u²)²."""
         np.multiply(arguments, arguments, out=arguments)
         arguments += 1.0
-        np.reciprocal(arguments, out=arguments)
+        np.reciprocal(arguments, out=arguments)  # now 1/(1 + u²)
         result = 3.0 - 4.0 * arguments
         result *= arguments
         result *= arguments
@@ -190,7 +205,7 @@ class RobustRisk(NonconvexRisk):
 
 
 def _bell(arguments: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return σ(t)(1 - σ(t)) = e/(1 + e)² and e = exp(-|t|), which replaces the arguments."""
+    """Return σ(t)(1 - σ(t)) = e/(1 + e)² in a new array, and e = exp(-|t|), which overwrites the arguments t."""
     np.abs(arguments, out=arguments)
     np.negative(arguments, out=arguments)
     np.exp(arguments, out=arguments)
@@ -205,12 +220,12 @@ DIRECTIONS = ("Hidden direction w₁", "Another direction w₂")  # titles of th
 
 
 class NonconvexModel(base.ProblemSpecification):
-    """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x), ‖vᵢ‖ ≤ 1: neither φ nor r need be convex.
+    """The settings of a risk f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x) with ‖vᵢ‖ ≤ 1, where neither φ nor r need be convex.
 
-    vᵢ is the row of features, scaled, divided by a declared number, and shortened to norm 1 if it is longer; times its
-    label ±1 where the loss uses labels.
+    vᵢ is a row of features: scaled, divided by a declared number, shortened to norm 1 if it is longer, and multiplied
+    by its label ±1 if the loss uses labels.
 
-    risk : class of the problem that it builds, which defines φ.
+    risk : class of the problem to build, which defines φ.
     """
 
     risk: ClassVar[type[NonconvexRisk]]
@@ -276,6 +291,7 @@ class NonconvexModel(base.ProblemSpecification):
 
     @model_validator(mode="after")
     def _what_was_paid_for_is_stated(self) -> Self:
+        """Raise ValueError if the cost of a released gap is given, but not the gap."""
         if self.gap is None and self.gap_cost is not None:
             raise ValueError("a privately released gap needs its value beside its cost ε_Γ")
         return self
@@ -283,7 +299,7 @@ class NonconvexModel(base.ProblemSpecification):
     @property
     @abstractmethod
     def penalty(self) -> Penalty:
-        """The term without data."""
+        """The term r of f, which does not depend on data."""
 
     @property
     def public(self) -> bool:
@@ -294,24 +310,34 @@ class NonconvexModel(base.ProblemSpecification):
         return cls.risk
 
     def _plane(self) -> base.Plane | None:
+        """Return the plane of the first two coordinates; of `Saddle` data one is a hidden direction."""
         if isinstance(self.data, Saddle):
             return base.first_two(DIRECTIONS)
         return base.first_two([f"Weight of {name}" for name in self.data.facts().names[:2]])
 
     def starting_point(self) -> np.ndarray:
-        """Return (1, d) the start x₀, which does not depend on the data."""
+        """Return the starting point x₀ (1, d), which does not depend on the data."""
         d = self.data.facts().d
         return np.zeros((1, d)) if self.start == "zero" else random_start(d, self.start_seed)
 
     def facts(self) -> NonconvexFacts:
-        data, x, risk = self.data.facts(), self.starting_point(), self.risk
-        (low, high), (down, up), third = risk.bends, self.penalty.bends, risk.third + self.penalty.third
+        """Return the public facts: constants that hold for every data set, unless the user declares others."""
+        data, start, risk, penalty = self.data.facts(), self.starting_point(), self.risk, self.penalty
+        # Bounds on φ'' (low, high) and on the penalty's second derivatives (down, up), for any row and at any point.
+        (low, high), (down, up) = risk.bends, penalty.bends
+        # A replaced row changes n times the mean Hessian by a xxᵀ - b zzᵀ with a, b in [low, high] and ‖x‖, ‖z‖ ≤ 1.
         # ‖a xxᵀ - b zzᵀ‖² = a² + b² - 2ab ⟨x, z⟩² is largest for x ⊥ z if a and b have one sign, else for x = z.
-        tight = max(math.sqrt(2) * max(-low, high), high - low)
-        (lowest,), (highest,) = risk.extremes(np.linalg.norm(x, axis=1))
-        reachable = float(highest + self.penalty.value(x)[0]) - risk.floor  # φ ≥ floor, and no penalty is negative
-        gap = self.gap if self.gap_cost is None else None  # a released gap is no assumption
-        declared = (("G", self.smoothness, high + up), ("M", self.hessian_lipschitz, third), ("Γ", gap, reachable))
+        hessian_sensitivity = max(math.sqrt(2) * max(-low, high), high - low)
+        (smallest_loss,), (largest_loss,) = risk.extremes(np.linalg.norm(start, axis=1))
+        # Constants that hold for every data set: G, M and Γ. The last is f(x₀) - inf f, as φ ≥ floor and r ≥ 0.
+        smoothness, hessian_lipschitz = high + up, risk.third + penalty.third
+        largest_gap = float(largest_loss + penalty.value(start)[0]) - risk.floor
+        unpaid_gap = self.gap if self.gap_cost is None else None  # a gap that was released is no assumption
+        declared = (
+            ("G", self.smoothness, smoothness),
+            ("M", self.hessian_lipschitz, hessian_lipschitz),
+            ("Γ", unpaid_gap, largest_gap),
+        )
         return NonconvexFacts(
             n=data.n,
             d=data.d,
@@ -319,35 +345,35 @@ class NonconvexModel(base.ProblemSpecification):
             from_data=self.from_data,
             loss=risk.loss,
             gradient_sensitivity=2 * risk.steepest,
-            hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else tight,
+            hessian_sensitivity=2 * math.sqrt(data.d) if self.hessian_bound == "spectral" else hessian_sensitivity,
             curvature_sensitivity=high - low,
-            value_range=float(highest - lowest),
-            smoothness=high + up if self.smoothness is None else self.smoothness,
-            hessian_lipschitz=third if self.hessian_lipschitz is None else self.hessian_lipschitz,
+            value_range=float(largest_loss - smallest_loss),
+            smoothness=smoothness if self.smoothness is None else self.smoothness,
+            hessian_lipschitz=hessian_lipschitz if self.hessian_lipschitz is None else self.hessian_lipschitz,
             curvature_floor=low + down,
-            gap=reachable if self.gap is None else self.gap,
+            gap=largest_gap if self.gap is None else self.gap,
             lowest=risk.floor,
-            start=() if self.start == "zero" else tuple(x[0].tolist()),
+            start=() if self.start == "zero" else tuple(start[0].tolist()),
             assumed=tuple(
                 Assumed(name, value, follows)
                 for name, value, follows in declared
-                if value is not None and value < follows * (1 - 1e-9)
+                if value is not None and value < follows * (1 - 1e-9)  # smaller by more than rounding
             ),
         )
 
     def memory(self, facts: base.Facts) -> base.Memory:
-        """Return the memory, with a replicate's Hessians, packed and not, or the products that diagnostics use
-        instead."""
+        """Estimate the memory: a table with its copies, and for each replicate some vectors, and its Hessians, packed
+        and not, or the vectors of the products with which diagnostics replace large Hessians."""
         n, d = facts.n, facts.d
         hessians = 40.0 * d**2 if d <= MOST_COLUMNS else 100.0 * PRODUCTS * d
         return base.Memory(table=24.0 * n * d, replicate=64.0 * d + hessians)
 
     def rows(self, data: Dataset) -> tuple[np.ndarray, float]:
-        """Return the rows (n, d) of the risk, of norm at most 1 for any data, and the share of those that were
-        longer."""
+        """Return the rows vᵢ (n, d) of the risk, of norm at most 1 for any data, and the share of the rows that had to
+        be shortened."""
         rows = np.empty(data.features.shape)
         ranges = np.array(data.facts.bounds[: data.facts.numeric]).reshape(-1, 2)
-        low, high, n_longer = ranges[:, 0], ranges[:, 1], 0
+        low, high, n_shortened = ranges[:, 0], ranges[:, 1], 0
         for part in slices(data.facts.n, data.facts.d * SECONDS_PER_LOADED / 3):
             block = rows[part]
             block[:] = data.features[part]
@@ -356,28 +382,28 @@ class NonconvexModel(base.ProblemSpecification):
                 numbers -= (low + high) / 2
                 numbers /= (high - low) / 2
             block /= self.divisor
-            n_longer += shorten(block)
+            n_shortened += shorten(block)
             if self.risk.labelled:
                 block *= data.labels[part][:, None]
-        return rows, n_longer / len(rows)
+        return rows, n_shortened / len(rows)
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> NonconvexRisk:
-        rows, longer = self.rows(self.data.load(tables))
-        return self.risk(self.facts(), self.penalty, rows, longer)
+        rows, shortened_share = self.rows(self.data.load(tables))
+        return self.risk(self.facts(), self.penalty, rows, shortened_share)
 
 
 @lru_cache(maxsize=16)
 def random_start(d: int, seed: int) -> np.ndarray:
-    """Draw (1, d) standard normal numbers, read-only."""
+    """Draw a starting point (1, d) of standard normal numbers. The array is read-only, as it is cached."""
     start = np.random.default_rng(seed).standard_normal((1, d))
     start.flags.writeable = False
     return start
 
 
 def shorten(rows: np.ndarray) -> int:
-    """Scale rows (n, d) that are longer than 1 down to norm 1, in place, and return their number.
+    """Scale the rows (n, d) that are longer than 1 down to norm 1, in place, and return the number of these rows.
 
-    A row with an entry that is not finite becomes 0, as scaling would leave it unchanged.
+    A row with an entry that is not finite becomes 0, because no scaling would give it a finite norm.
     """
     rows[~np.isfinite(rows).all(axis=1)] = 0.0
     with np.errstate(over="ignore"):
@@ -387,7 +413,8 @@ def shorten(rows: np.ndarray) -> int:
 
 
 class MarginModel(NonconvexModel):
-    """A loss of margins zᵢ⟨uᵢ, x⟩, labels zᵢ = ±1, plus Tukey's penalty λ Σ xⱼ²/(1 + xⱼ²)."""
+    """The settings of a risk with a loss of the margins zᵢ⟨uᵢ, x⟩, for rows uᵢ with labels zᵢ = ±1, plus Tukey's
+    penalty λ Σ xⱼ²/(1 + xⱼ²)."""
 
     regularisation: float = number(
         1e-3, 1e-6, 1.0, label="Regularisation", symbol="λ", scale="log", help="Weight of λ Σ xⱼ²/(1 + xⱼ²)."
@@ -408,7 +435,8 @@ class MarginModel(NonconvexModel):
 
 
 class LogisticTukey(MarginModel):
-    """f(x) = (1/n) Σ ln(1 + exp(-zᵢ⟨uᵢ, x⟩)) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: the risk of the paper's experiments."""
+    """f(x) = (1/n) Σ ln(1 + exp(-zᵢ⟨uᵢ, x⟩)) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: the risk of the experiments of Gao and
+    Wright (2023)."""
 
     kind: ClassVar[str] = "problems.nonconvex.logistic_tukey"
     title: ClassVar[str] = "Logistic loss, non-convex penalty"
@@ -416,7 +444,8 @@ class LogisticTukey(MarginModel):
 
 
 class SigmoidTukey(MarginModel):
-    """f(x) = (1/n) Σ σ(-zᵢ⟨uᵢ, x⟩) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: a smooth count of mistakes, not convex by itself."""
+    """f(x) = (1/n) Σ σ(-zᵢ⟨uᵢ, x⟩) + λ Σ xⱼ²/(1 + xⱼ²), ‖uᵢ‖ ≤ 1: a smooth count of mistakes. The loss is not convex
+    even without the penalty."""
 
     kind: ClassVar[str] = "problems.nonconvex.sigmoid_tukey"
     title: ClassVar[str] = "Sigmoid loss, non-convex penalty"
@@ -424,10 +453,10 @@ class SigmoidTukey(MarginModel):
 
 
 class RobustComponent(NonconvexModel):
-    """f(x) = -(1/n) Σ uᵢ²/(2(1 + uᵢ²)) + μ/2 ‖x‖², uᵢ = ⟨xᵢ, x⟩, ‖xᵢ‖ ≤ 1: a principal component that outliers hardly
-    move.
+    """f(x) = -(1/n) Σ uᵢ²/(2(1 + uᵢ²)) + (μ/2) ‖x‖² with uᵢ = ⟨xᵢ, x⟩ for rows xᵢ, ‖xᵢ‖ ≤ 1.
 
-    x = 0 is stationary for every data set, and a saddle point where the rows have a main direction.
+    The minimiser is a principal component of the rows that outliers hardly move. x = 0 is stationary for every data
+    set; it is a saddle point if the rows have a main direction.
     """
 
     kind: ClassVar[str] = "problems.nonconvex.robust_component"

@@ -1,4 +1,6 @@
-"""Non-convex risks: rows of norm at most 1, a loss of one number per row, and the queries to them."""
+"""Smooth risks f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x) that are not convex, and the queries of their values, gradients and
+Hessians. The rows vᵢ have norm at most 1, so that one row can change each of these by a bounded amount only.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -18,22 +20,24 @@ from dpviz.problems.nonconvex.symmetric import Shape, lanczos, packed
 
 Loss = Literal["logistic", "sigmoid", "robust"]
 UNIT = 1 + 1e-12  # the largest norm of a row, after rounding
-_HALVINGS = 52
-_MISJUDGED = 1e-6  # probability that an eigenvalue is below the bound of a diagnostic, with many columns
-_EIGENVALUES, _AT_ONCE = (
-    4096,
-    20,
-)  # largest number of cached eigenvalues, and of Hessians that a diagnostic forms at once
+_HALVINGS = 52  # of an interval of length 1, until it is as short as rounding
+_MISJUDGED = 1e-6  # probability that `_eigenvalue_bounds` is above an eigenvalue
+_EIGENVALUES = 4096  # cached eigenvalues at most
+_AT_ONCE = 20  # Hessians that a diagnostic forms at once
 HALVED = 32  # columns from which on half a Hessian and its mirror image are faster than the whole
-MOST_COLUMNS, PRODUCTS = 300, 60  # largest Hessians that diagnostics form; number of products with larger ones
-# Slices follow from these: a row's gradient, each product in it, its loss; each number of a row that is weighted for a
-# Hessian, and each entry of half a Hessian.
+MOST_COLUMNS = 300  # with more columns diagnostics form no Hessian, but compute PRODUCTS products with it
+PRODUCTS = 60
+# Declared costs, from which slices follow: of a row's gradient, of each multiplication in it, and of a row's loss; of
+# each number of a row that is weighted for a Hessian, and of each entry of half a row's Hessian.
 SECONDS_PER_ROW, SECONDS_PER_PRODUCT, SECONDS_PER_LOSS = 3e-9, 0.075e-9, 2.5e-9
 SECONDS_PER_WEIGHTED, SECONDS_PER_SQUARE = 0.8e-9, 0.024e-9
 
 
 class Assumed(NamedTuple):
-    """A declared constant that is smaller than the one that follows from the loss for every data set."""
+    """A constant whose declared value is an assumption: it is smaller than `follows`, which holds for every data set.
+
+    symbol : the name of the constant in formulas.
+    """
 
     symbol: str
     declared: float
@@ -42,18 +46,18 @@ class Assumed(NamedTuple):
 
 @dataclass(frozen=True)
 class NonconvexFacts(Facts):
-    """Facts of a smooth, non-convex mean of n functions of rows of norm at most 1, plus a term without data.
+    """Facts of a smooth, non-convex risk f: the mean of n rows' losses, plus a penalty that does not depend on data.
 
-    gradient_sensitivity, hessian_sensitivity, curvature_sensitivity : n times the largest change by one replaced row:
-        of the mean gradient, in ℓ2, at any point; of the Hessian, in the Frobenius norm; of its smallest eigenvalue.
-    gradient_bound : largest norm of one row's gradient. value_range : n times the largest change by one replaced row of
-        the value at the starting point.
-    smoothness : G, an upper bound on the Hessian's largest eigenvalue. hessian_lipschitz : M, the Lipschitz constant of
-        the Hessian. curvature_floor : lower bound on the eigenvalues of the Hessian, for every data set and point.
+    The three sensitivities and the value range are n times the largest change that one replaced row can cause.
+    loss : kind of the loss φ. gradient_sensitivity : of the mean gradient, in ℓ2, at any point.
+    hessian_sensitivity : of the mean Hessian, in the Frobenius norm. curvature_sensitivity : of the Hessian's smallest
+        eigenvalue. value_range : of the mean loss at the starting point x₀.
+    smoothness : G, an upper bound on the largest eigenvalue of the Hessian of f. hessian_lipschitz : M, the Lipschitz
+        constant of that Hessian. curvature_floor : lower bound on its eigenvalues, for every data set and point.
     gap : bound on f(x₀) - inf f. lowest : lower bound on inf f.
-    start : (d,) the starting point; () for 0.
-    assumed : of `smoothness`, `hessian_lipschitz` and `gap`, those that are declared and do not follow. Bounds on the
-        error hold if these do; privacy never depends on them.
+    start : (d,) the starting point x₀; () for 0.
+    assumed : those of `smoothness`, `hessian_lipschitz` and `gap` that are declared smaller than what holds for every
+        data set. Bounds on the error hold only if the assumptions do; privacy never depends on them.
     """
 
     loss: Loss = "logistic"
@@ -71,68 +75,77 @@ class NonconvexFacts(Facts):
 
     @property
     def gradient_bound(self) -> float:
-        """The largest norm of one row's gradient."""
+        """The largest norm of one row's gradient: half of what a replaced row can change, from one end of the ball to
+        the other."""
         return self.gradient_sensitivity / 2
 
     def starting_point(self, replicates: int) -> np.ndarray:
-        """Return (R, d) the data-independent x₀, the same for every replicate."""
+        """Return x₀ (R, d), the same for all R replicates; it does not depend on data."""
         return np.tile(np.array(self.start) if self.start else np.zeros(self.d), (replicates, 1))
 
     def gradient_sensitivity_at(self, lengths: np.ndarray) -> np.ndarray:
-        """Return n times the sensitivity of the mean gradient at points of these norms (R',), at most that anywhere."""
+        """Return n times the sensitivity (R',) of the mean gradient at points w of norms `lengths` (R',).
+
+        It is the diameter of the set of all gradients that a row of norm at most 1 can have at w, and no larger than
+        `gradient_sensitivity`, which holds at all points.
+        """
         if self.loss == "logistic":
             return np.minimum(logistic_diameter(lengths), self.gradient_sensitivity)
-        # |φ'(u)| ≤ |u|, and the vectors u x, u = ⟨x, w⟩, ‖x‖ ≤ 1, lie in the ball around w/2 that has 0 on its surface:
-        # scaled down towards 0 they stay in it. Its diameter is ‖w‖.
+        # Robust loss: a row x with u = ⟨x, w⟩ has the gradient φ'(u) x with |φ'(u)| ≤ |u|. The vectors u x with ‖x‖ ≤ 1
+        # are in the ball around w/2 that has 0 on its surface. Scaled down towards 0 they stay in this ball, whose
+        # diameter is ‖w‖.
         return np.minimum(lengths if self.loss == "robust" else np.inf, self.gradient_sensitivity)
 
 
 def logistic_diameter(lengths: np.ndarray) -> np.ndarray:
-    """Compute S(ϱ) (R,), the diameter of {σ(⟨x, w⟩) x : ‖x‖ ≤ 1} for ‖w‖ = ϱ (R,): max over c of 2 √(1 - c²) σ(ϱc).
+    """Compute S(ϱ) (R,), the diameter of the set {σ(⟨x, w⟩) x : ‖x‖ ≤ 1} for a w of norm ϱ = `lengths` (R,), with
+    σ(t) = 1/(1 + e⁻ᵗ). It is the largest 2 √(1 - c²) σ(ϱc) of all c in [0, 1].
 
-    That is a distance between mirror images, so S is no smaller. It is no larger: with the best c, which solves ϱ (1 -
-    σ(ϱc)) (1 - c²) = c, all of the set is in the ball of diameter S around c σ(ϱc) w/ϱ. For of the rows with one margin
-    t those of norm 1 are farthest from there, and the derivative of their squared distance in t has the sign of ϱ - c
-    σ(ϱc) (1 + e⁻ᵗ)(1 + eᵗ + t), which falls in t: the distance is largest where that is 0, at t = ϱc.
+    S is no smaller: two vectors x of norm 1 with ⟨x, w⟩ = ϱc that are mirror images about w give two points of the set
+    at this distance. S is no larger: the best c solves ϱ (1 - σ(ϱc)) (1 - c²) = c, and with it the whole set is in the
+    ball of diameter S around the point c σ(ϱc) w/ϱ. Among the x with the same margin t = ⟨x, w⟩ those of norm 1 are
+    farthest from this point. The derivative of their squared distance with respect to t has the sign of
+    ϱ - c σ(ϱc) (1 + e⁻ᵗ)(1 + eᵗ + t), which falls in t; so the distance is largest where this is 0, at t = ϱc.
     """
     lengths = np.nan_to_num(np.asarray(lengths, dtype=float), nan=np.inf)
-    low, high = np.zeros_like(lengths), np.ones_like(lengths)
+    low, high = np.zeros_like(lengths), np.ones_like(lengths)  # the best c is between them
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            rises = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
-            low, high = np.where(rises, middle, low), np.where(rises, high, middle)
+            is_below_best = lengths * (1 - middle**2) > middle * (1 + np.exp(lengths * middle))
+            low, high = np.where(is_below_best, middle, low), np.where(is_below_best, high, middle)
         diameters = 2 * np.sqrt(1 - high**2) / (1 + np.exp(-lengths * high))
     return np.where(np.isfinite(lengths), np.minimum(2.0, diameters * UNIT), 2.0)
 
 
 class Penalty(ABC):
-    """The term of a risk without data, a sum over the coordinates. It needs no noise, and is nowhere negative."""
+    """The term r(x) of a risk that does not depend on data and needs no noise: a sum of one function of each
+    coordinate, nowhere negative."""
 
     @property
     @abstractmethod
     def bends(self) -> tuple[float, float]:
-        """Smallest and largest second derivative of one coordinate's part."""
+        """Smallest and largest second derivative of one coordinate's function, at any point."""
 
     @property
     @abstractmethod
     def third(self) -> float:
-        """Largest third derivative of one coordinate's part."""
+        """Largest absolute third derivative of one coordinate's function."""
 
     @abstractmethod
     def value(self, x: np.ndarray) -> np.ndarray:
-        """Return values (R,) at x (R, d)."""
+        """Return r (R,) at x (R, d)."""
 
     @abstractmethod
     def gradient(self, x: np.ndarray) -> np.ndarray:
-        """Return gradients (R, d) at x (R, d)."""
+        """Return the gradients of r (R, d) at x (R, d)."""
 
     @abstractmethod
     def hessian(self, x: np.ndarray) -> np.ndarray:
-        """Return the diagonals (R, d) of the Hessians at x (R, d), which are diagonal."""
+        """Return the diagonals (R, d) of the Hessians of r at x (R, d); their other entries are 0."""
 
 
-# The first two coordinates of the released points, so that downloads have the path of every run.
+# Metrics of the first two coordinates of the released points, so that downloads have the path of every run.
 PLACE = tuple(
     Metric(f"coordinate_{number}", f"Coordinate w{sign} of x_t", released=True, better="")
     for number, sign in ((1, "₁"), (2, "₂"))
@@ -140,11 +153,16 @@ PLACE = tuple(
 
 
 class NonconvexRisk(LinearSums, Problem):
-    """f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x); the arguments of the loss φ are ⟨v, x⟩.
+    """A risk f(x) = (1/n) Σ φ(⟨vᵢ, x⟩) + r(x) with its data. The numbers ⟨vᵢ, x⟩ are the arguments of the loss φ.
 
-    rows : (n, d), of norm at most 1. penalty : r. shortened : share of the rows that were longer; a diagnostic.
-    steepest : largest |φ'|. bends : smallest and largest φ'' of any row, one of norm 0 included. third : largest third
-        derivative. floor : inf φ. labelled : whether vᵢ is the row times its label.
+    rows : (n, d) the vᵢ, of norm at most 1. penalty : r.
+    shortened : share of the rows that were longer before they were shortened to norm 1; a diagnostic.
+
+    Subclasses define φ and its constants:
+    loss : kind of the loss. steepest : largest |φ'|. third : largest |φ'''|. floor : inf φ.
+    bends : smallest and largest φ''; 0 in place of one that is on the wrong side of it, as the Hessian φ'' vvᵀ of a row
+        v = 0 is 0.
+    labelled : True if vᵢ is the row of features times its label ±1.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -174,30 +192,32 @@ class NonconvexRisk(LinearSums, Problem):
     @staticmethod
     @abstractmethod
     def extremes(lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the smallest and largest φ (R,) of rows of norm at most 1 at points of these norms (R,)."""
+        """Return the smallest and the largest φ (R,) that a row of norm at most 1 can have at points of norms `lengths`
+        (R,)."""
 
     @staticmethod
     @abstractmethod
     def losses(arguments: np.ndarray) -> np.ndarray:
-        """Return φ at the arguments, in a new array."""
+        """Return φ (R, b) at the arguments (R, b), in a new array."""
 
     @staticmethod
     @abstractmethod
     def curvatures(arguments: np.ndarray) -> np.ndarray:
-        """Return φ'' at the arguments; may work in place."""
+        """Return φ'' (R, b) at the arguments (R, b). The result may overwrite the arguments."""
 
     def starting_point(self, replicates: int) -> np.ndarray:
-        """Return (R, d) the starting point of every replicate."""
+        """Return x₀ (R, d), the same for all R replicates."""
         return self.facts.starting_point(replicates)
 
     # --------------------------------------------------------------------------------------------------------- queries
 
     def mean_gradient(self, x: np.ndarray, batch: Batch | None = None, at_state: bool = False) -> Query:
-        """Return the mean of the rows' gradients at x (R', d), without the penalty; (R', d), "l2".
+        """Return the query of the mean of the rows' gradients (R', d) at x (R', d), without the penalty, in ℓ2.
 
-        at_state : use the sensitivity at x, which is public, where it is smaller than that anywhere.
+        batch : the rows to use; None for all. at_state : use the sensitivity that holds at x, which is public, in place
+            of the one that holds at all points and is larger.
         """
-        total = self._sum(x, batch)
+        total = self._sum(x, batch)  # Σ -φ' v; the gradient has the opposite sign
         sensitivity: float | np.ndarray = self.facts.gradient_sensitivity
         if at_state:
             sensitivity = self.facts.gradient_sensitivity_at(np.linalg.norm(bounded(x), axis=1))
@@ -205,33 +225,40 @@ class NonconvexRisk(LinearSums, Problem):
         return Query(total / -m, sensitivity / m, "l2", batch)
 
     def hessian(self, x: np.ndarray, batch: Batch | None = None, shape: Shape = "goe") -> Query:
-        """Return the mean of the rows' Hessians at x (R', d), without the penalty, `packed`; (R', d(d+1)/2), "l2"."""
+        """Return the query of the mean of the rows' Hessians at x (R', d), without the penalty, in ℓ2.
+
+        Its value (R', d(d+1)/2) has the upper triangles of the matrices, `packed` for this shape of noise.
+        batch : the rows to use; None for all.
+        """
         m = self._divisor(batch)
         return Query(packed(self._hessian_sum(x, batch), shape) / m, self.facts.hessian_sensitivity / m, "l2", batch)
 
     def hessian_products(self, x: np.ndarray) -> MatrixQuery:
-        """Return the mean of the rows' Hessians at x (R', d), without the penalty, as a function that computes
-        products.
+        """Return the query of products of the mean of the rows' Hessians at x (R', d), without the penalty, with
+        directions.
 
-        Each product takes two passes over the table, and no matrix. The rows' curvatures (R', n) are kept for all
-        products.
+        The mean Hessian is (1/n) Σ φ'' vvᵀ, so a product with a direction p is (1/n) Σ φ'' ⟨v, p⟩ v: it takes two
+        multiplications with the table and no (d, d) matrix. The second derivatives φ'' (R', n) are computed once.
         """
         with np.errstate(over="ignore"):
             curvatures_by_block = [self.curvatures(arguments.copy()) for _, _, arguments, _ in self._blocks(bounded(x))]
 
         def times(directions: np.ndarray) -> np.ndarray:
+            """Return the products (R', d) of the mean Hessians with directions p (R', d)."""
             total = np.zeros_like(directions)
-            for (_, rows, arguments_along, _), curvatures in zip(
-                self._blocks(directions), curvatures_by_block, strict=True
-            ):
-                arguments_along *= curvatures
-                total += arguments_along @ rows
+            blocks = zip(self._blocks(directions), curvatures_by_block, strict=True)
+            for (_, rows, weights, _), curvatures in blocks:
+                weights *= curvatures  # ⟨v, p⟩ for the rows v of this block, now times φ''
+                total += weights @ rows
             return total / self.facts.n
 
         return MatrixQuery(times, self.facts.d, self.facts.hessian_sensitivity / self.facts.n)
 
     def mean_value(self, x: np.ndarray) -> Query:
-        """Return the mean of the rows' losses at x (R', d), without the penalty; (R', 1), "l2"."""
+        """Return the query of the mean of the rows' losses (R', 1) at x (R', d), without the penalty, in ℓ2.
+
+        The sensitivity is the range of losses that a row can have at x, over n.
+        """
         x = bounded(x)
         lengths = np.linalg.norm(x, axis=1)
         low, high = self.extremes(lengths)
@@ -242,44 +269,49 @@ class NonconvexRisk(LinearSums, Problem):
         return Query((total / self.facts.n)[:, None], (high - low) / self.facts.n, "l2")
 
     def decrease(self, x: np.ndarray, directions: np.ndarray, steps: np.ndarray) -> Query:
-        """Return the decrease of f per length of step, (f(x) - f(x + step · direction)) / step, with the penalty; (R',
-        k), "linf".
+        """Return the query of the mean decrease of f per step size, (f(x) - f(x + step · direction)) / step, for k step
+        sizes; (R', k), with the penalty, in ℓ∞.
 
-        x, directions : (R', d). steps : (R', k), positive. A loss falls by at most its slope times the distance; that
-            is enforced row by row, as the difference of two large numbers may be off by more.
+        x, directions : (R', d). steps : (R', k), positive. As |φ'| is bounded and rows have norm at most 1, each row's
+            decrease is at most steepest · ‖direction‖. It is clipped to that, because rounding may exceed it where two
+            large losses are subtracted.
         """
         x, directions = bounded(x), bounded(directions)
         max_decrease = self.steepest * np.linalg.norm(directions, axis=1)
         total = np.zeros(steps.shape)
         for _, rows, arguments, _ in self._blocks(x):
             checkpoint()
-            slopes, losses = directions @ rows.T, self.losses(arguments)
+            changes, losses = directions @ rows.T, self.losses(arguments)  # changes of the arguments per step size
             for k in range(steps.shape[1]):
-                fall = losses - self.losses(arguments + steps[:, k, None] * slopes)
-                fall /= steps[:, k, None]
-                total[:, k] += np.clip(fall, -max_decrease[:, None], max_decrease[:, None], out=fall).sum(axis=1)
+                step = steps[:, k, None]
+                decrease = losses - self.losses(arguments + step * changes)
+                decrease /= step
+                np.clip(decrease, -max_decrease[:, None], max_decrease[:, None], out=decrease)
+                total[:, k] += decrease.sum(axis=1)
         new_x = x[:, None] + steps[:, :, None] * directions[:, None]
         new_penalty = self.penalty.value(new_x.reshape(-1, x.shape[1])).reshape(steps.shape)
-        penalty = (self.penalty.value(x)[:, None] - new_penalty) / steps
-        return Query(total / self.facts.n + penalty, 2 * max_decrease / self.facts.n, "linf")
+        penalty_decrease = (self.penalty.value(x)[:, None] - new_penalty) / steps
+        return Query(total / self.facts.n + penalty_decrease, 2 * max_decrease / self.facts.n, "linf")
 
     def smallest_eigenvalue(self, x: np.ndarray) -> Query:
-        """Return λ_min(∇²f(x)) (R', 1), "l2", with the penalty: one number instead of a matrix."""
+        """Return the query of the smallest eigenvalue (R', 1) of the Hessian of f at x (R', d), with the penalty, in
+        ℓ2: one number, which needs less noise than a matrix."""
         return Query(self._smallest_eigenvalues(x)[:, None], self.facts.curvature_sensitivity / self.facts.n, "l2")
 
     # ----------------------------------------------------------------------------------------- parts that need no noise
 
     def regulariser_gradient(self, x: np.ndarray) -> np.ndarray:
-        """Return the gradient of the penalty at x; (R', d)."""
+        """Return the gradient of the penalty (R', d) at x (R', d)."""
         return self.penalty.gradient(bounded(x))
 
     def regulariser_hessian(self, x: np.ndarray) -> np.ndarray:
-        """Return the diagonal of the penalty's Hessian at x, which is diagonal; (R', d)."""
+        """Return the diagonal (R', d) of the penalty's Hessian at x (R', d); its other entries are 0."""
         return self.penalty.hessian(bounded(x))
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
+        """Compute the metrics (R,) at the outputs {"x": (R, d)}; the smallest eigenvalue only if `expensive`."""
         diagnostics = evaluated_in_slices(self._evaluate_cheap, output, self._seconds)
         if expensive:
             diagnostics["smallest_eigenvalue"] = self._cached_eigenvalues(output["x"])
@@ -290,11 +322,12 @@ class NonconvexRisk(LinearSums, Problem):
             return None
         x = bounded(x)
         signs = np.zeros(len(x))
-        for _, _, arguments, _ in self._blocks(x):
-            signs += np.sign(arguments).sum(axis=1)
+        for _, _, margins, _ in self._blocks(x):
+            signs += np.sign(margins).sum(axis=1)  # a margin is positive for a correct class, negative for a wrong one
         return (1 + signs / self.facts.n) / 2
 
     def _evaluate_cheap(self, output: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Compute all diagnostics (R,) but the smallest eigenvalue, at the outputs {"x": (R, d)}."""
         x = bounded(output["x"])
         loss, total = np.zeros(len(x)), np.zeros_like(x)
         for _, rows, arguments, _ in self._blocks(x):
@@ -303,35 +336,39 @@ class NonconvexRisk(LinearSums, Problem):
                 total += self.slopes(arguments, None) @ rows
         self._remember(x, total)
         gradient = self.penalty.gradient(x) - total / self.facts.n
-        return {
+        diagnostics = {
             "objective": loss / self.facts.n + self.penalty.value(x),
             "gradient_norm": np.linalg.norm(gradient, axis=1),
-            **{
-                metric.name: x[:, index].copy()
-                for index, metric in enumerate(PLACE[: x.shape[1]])
-                if metric in self.metrics
-            },
         }
+        for index, metric in enumerate(PLACE[: x.shape[1]]):
+            if metric in self.metrics:
+                diagnostics[metric.name] = x[:, index].copy()
+        return diagnostics
 
     def _cached_eigenvalues(self, x: np.ndarray) -> np.ndarray:
-        """Return λ_min (R,), computed at new points only: replicates that have ended stay at theirs."""
-        keys = [row.tobytes() for row in x]
+        """Return the smallest eigenvalue (R,) of the Hessian of f at x (R, d), or a lower bound close to it.
+
+        It is computed at new points only, as it is expensive, and replicates that have ended stay where they are.
+        """
+        keys = [point.tobytes() for point in x]
         with self._lock:
-            new = [i for i, key in enumerate(keys) if key not in self._eigenvalues]
             by_key = {key: self._eigenvalues[key] for key in keys if key in self._eigenvalues}
-        new = list({keys[i]: i for i in new}.values())  # each point once
+        # One index for each new point, although several replicates may be there.
+        new_indices = list({key: index for index, key in enumerate(keys) if key not in by_key}.values())
         compute = self._smallest_eigenvalues if self.facts.d <= MOST_COLUMNS else self._eigenvalue_bounds
-        for part in (new[start : start + _AT_ONCE] for start in range(0, len(new), _AT_ONCE)):
+        for start in range(0, len(new_indices), _AT_ONCE):
+            part = new_indices[start : start + _AT_ONCE]
             values = compute(x[part])
-            by_key |= {keys[i]: float(value) for i, value in zip(part, values, strict=True)}
+            by_key |= {keys[index]: float(value) for index, value in zip(part, values, strict=True)}
         with self._lock:
             self._eigenvalues |= by_key
             while len(self._eigenvalues) > _EIGENVALUES:
-                del self._eigenvalues[next(iter(self._eigenvalues))]
+                oldest = next(iter(self._eigenvalues))  # dictionaries keep the order of insertion
+                del self._eigenvalues[oldest]
         return np.array([by_key[key] for key in keys])
 
     def _smallest_eigenvalues(self, x: np.ndarray) -> np.ndarray:
-        """Compute λ_min (R,) of the Hessians at x (R, d)."""
+        """Compute the smallest eigenvalues (R,) of the Hessians of f at x (R, d), which are formed."""
         matrices = self._hessian_sum(x, None)
         matrices /= self.facts.n
         diagonal = np.arange(self.facts.d)
@@ -339,48 +376,50 @@ class NonconvexRisk(LinearSums, Problem):
         return np.linalg.eigvalsh(matrices)[:, 0]
 
     def _eigenvalue_bounds(self, x: np.ndarray) -> np.ndarray:
-        """Compute lower bounds on λ_min (R,), close to it, from a few products.
+        """Compute lower bounds (R,), close to the smallest eigenvalues of the Hessians of f at x (R, d), from products.
 
-        For diagnostics alone: their sensitivity is unknown.
+        They are diagnostics only: their sensitivity is unknown.
         """
         products, diagonal = self.hessian_products(x), self.penalty.hessian(bounded(x))
         start = np.tile(np.random.default_rng(0).standard_normal(self.facts.d), (len(x), 1))
-        _, lowest, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
-        return lowest
+        _, lower_bounds, _ = lanczos(lambda v: products.times(v) + diagonal * v, start, PRODUCTS, _MISJUDGED)
+        return lower_bounds
 
     # --------------------------------------------------------------------------------------------------- sums over rows
 
     def _divisor(self, batch: Batch | None) -> int:
+        """Return the number by which a sum over the batch, or over all rows without a batch, is divided for a mean."""
         return self.facts.n if batch is None else batch.divisor(self.facts.n)
 
     def _hessian_sum(self, x: np.ndarray, batch: Batch | None) -> np.ndarray:
-        """Compute Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch, or over all rows without a
-        batch.
+        """Compute Σ φ'' vvᵀ (R, d, d) at x (R, d) over the rows of each replicate's batch; None for all rows.
 
-        For a product of a matrix with its own transpose NumPy computes half, which is faster with many columns. For
-        that each row is scaled by the root of φ'' - lower, where the smallest φ'' is `lower`; lower · Σ vvᵀ of the same
-        rows is added if lower is not 0.
+        With many columns the sum is computed as SᵀS, of which NumPy computes half and mirrors it. The rows of S are the
+        v, scaled by √(φ'' - lower) with the smallest φ'' `lower`, which may be negative. Then lower · Σ vvᵀ over the
+        same rows must be added; for a batch this sum is not known, so that its S is used only if lower = 0.
         """
-        x, lower, is_halved = bounded(x), self.bends[0], self.facts.d >= HALVED
-        total = np.zeros((len(x), self.facts.d, self.facts.d))
+        x, lower, d = bounded(x), self.bends[0], self.facts.d
+        total = np.zeros((len(x), d, d))
         if batch is not None and not batch.whole:
             indices = batch.indices
             if indices is None:
                 raise ValueError("a block of the table is no batch of single rows")
             self._check_rows(indices, None)
-            blocks, is_halved = self._batch_blocks(x, indices), is_halved and not lower
+            is_halved = d >= HALVED and not lower
+            blocks = self._batch_blocks(x, indices)
         else:
-            blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
+            is_halved = d >= HALVED
             if is_halved and lower:
                 total += lower * self._gram
+            blocks = ((slice(None), rows, arguments) for _, rows, arguments, _ in self._blocks(x))
         for replicates, rows, arguments in blocks:
             with np.errstate(over="ignore"):
                 weights = self.curvatures(arguments)
             if is_halved:
                 weights = np.sqrt(np.maximum(weights - lower, 0.0))
             scaled = np.empty_like(rows)
-            for matrix, weight in zip(total[replicates], weights, strict=True):
-                np.multiply(rows, weight[:, None], out=scaled)
+            for matrix, row_weights in zip(total[replicates], weights, strict=True):
+                np.multiply(rows, row_weights[:, None], out=scaled)
                 matrix += scaled.T @ (scaled if is_halved else rows)
             checkpoint()
         return total
@@ -394,7 +433,8 @@ class NonconvexRisk(LinearSums, Problem):
         return np.sum([rows.T @ rows for rows in parts], axis=0)
 
     def _batch_blocks(self, x: np.ndarray, indices: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Yield blocks of each replicate's batch (R, m): the replicate, rows (b, d), their arguments (1, b)."""
+        """Yield the replicates' batches, given by indices (R, m), one after the other in blocks of b rows: the slice of
+        the replicate, rows (b, d), and their arguments (1, b) at its x."""
         size = max(1, GATHERED // x.shape[1])
         for r, batch_rows in enumerate(indices):
             for start in range(0, len(batch_rows), size):

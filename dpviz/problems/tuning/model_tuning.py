@@ -1,5 +1,5 @@
-"""Hyper-parameters of kernel models, tuned on the losses of validation users; direct computations, where all users
-are protected."""
+"""Tuning problems: hyper-parameters of kernel models, tuned on the losses of validation users; and losses that are
+functions of θ without any training, where all users are protected."""
 
 import math
 from abc import abstractmethod
@@ -32,13 +32,14 @@ from dpviz.specification import choice, number, switch
 
 # ---------------------------------------------------------------- losses that need no training: every user is protected
 
-ROUNDS, STEPS = 20, 10  # of the search for a table's minimiser: rounds, and steps between two checkpoints
-# Of one multiplication and addition in a product of matrices, and of the further work on one number of it.
+ROUNDS, STEPS = 20, 10  # of the search for a table's minimiser: rounds at most, and steps of a round
+# Declared costs of one multiplication and addition in a product of matrices, and of further work on a number of it.
 SECONDS_PER_PRODUCT, SECONDS_PER_NUMBER = 0.15e-9, 4e-9
 
 
 class DirectTuning(TuningSpecification):
-    """Settings of losses f_i(θ) that need no training; for a user with several rows, the mean over them."""
+    """The settings of a problem whose losses f_i(θ) need no training. The loss of a user with several rows is the mean
+    of the losses of these rows."""
 
     start: float | None = number(
         None, -4.0, 4.0, label="Start", symbol="θ₀", help="Every coordinate. Empty: each run draws its own in the box."
@@ -56,9 +57,10 @@ class DirectTuning(TuningSpecification):
 
     @abstractmethod
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return (d,) the names of the tuned settings, from the names of the features."""
+        """Return the names of the d tuned settings, given the names of the features."""
 
     def facts(self) -> TuningFacts:
+        """Return the public facts, with costs in seconds that follow from the sizes of the data."""
         data = self.data.facts()
         names = self.parameters(tuple(data.names[j] for j in self.chosen))
         n, d = user_count(data), len(names)
@@ -74,27 +76,30 @@ class DirectTuning(TuningSpecification):
         )
 
     def rows(self, tables: Mapping[str, np.ndarray]) -> Rows:
-        """Return the users' rows, with features scaled by their declared ranges."""
+        """Load the users' rows, with features scaled by their declared ranges, unless they come scaled."""
         data, users = loaded(self.data, tables)
-        features, columns = np.array(data.features[:, self.chosen], order="C"), self.chosen
+        features = np.array(data.features[:, self.chosen], order="C")
         if not self.data.scaled:
-            low, high = np.array(data.facts.bounds)[columns].T
+            low, high = np.array(data.facts.bounds)[self.chosen].T
             features = self.spread * (features - (low + high) / 2) / ((high - low) / 2)
         return rows_of(features, self.targets(data.labels), users, np.arange(user_count(data.facts)))
 
     def targets(self, labels: np.ndarray) -> np.ndarray:
-        """Return the targets in units of the model; two classes are ±1, a declared range becomes [-2, 2]."""
-        target = self.data.facts().target
-        if self.data.scaled or target is None:
+        """Return the labels (n,) in the unit of the model: two classes stay ±1, and a declared range becomes [-2, 2],
+        unless the data come scaled."""
+        target_range = self.data.facts().target
+        if self.data.scaled or target_range is None:
             return labels
-        return np.asarray(4 * (labels - target[0]) / (target[1] - target[0]) - 2)
+        low, high = target_range
+        return np.asarray(4 * (labels - low) / (high - low) - 2)
 
 
 # ------------------------------------------------------------------------------------------------------------- location
 
 
 class NormalLocation(DirectTuning):
-    """f_i(θ) = ½‖x_i - θ‖²: the mean of the users' rows is the minimiser. A polynomial of degree 2 fits it exactly."""
+    """The settings of the losses f_i(θ) = ½‖x_i - θ‖² for users with rows x_i. The minimiser is the mean of the x_i,
+    and a polynomial of degree 2 fits each loss exactly."""
 
     kind: ClassVar[str] = "problems.direct_tuning.normal_location"
     title: ClassVar[str] = "Normal location"
@@ -114,7 +119,8 @@ class NormalLocation(DirectTuning):
 
 
 class Location(GradientProblem):
-    """A normal location with its data: half the mean squared distance of a user's rows from θ; see `NormalLocation`."""
+    """The losses of a normal location with their data, see `NormalLocation`: half of the mean squared distance of a
+    user's rows from θ."""
 
     metrics: ClassVar[tuple[Metric, ...]] = (
         *GradientProblem.metrics,
@@ -127,12 +133,14 @@ class Location(GradientProblem):
         self._squares = rows.users.means((rows.features**2).sum(axis=1)[None])[0]
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
+        """Compute the losses (P, n) from ½ ‖x - θ‖² = ½ ‖θ‖² - ⟨x, θ⟩ + ½ ‖x‖², with means over each user's rows."""
         return np.asarray((points**2).sum(axis=1)[:, None] / 2 - points @ self._means.T + self._squares / 2)
 
     def _gradients(self, points: np.ndarray) -> np.ndarray:
         return points[:, None] - self._means
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Compute the distances (P,) of points (P, d) from the minimiser."""
         return {"distance": np.linalg.norm(points - self._means.mean(axis=0), axis=1)}
 
 
@@ -140,9 +148,11 @@ class Location(GradientProblem):
 
 
 class HuberRegression(DirectTuning):
-    """f_i(β) = w_i ρ(y_i - ⟨x_i, β⟩), ρ Huber's loss, x_i = (1, z_i), Mallows weights w_i = min(1, 2/‖x_i‖²).
+    """The settings of the losses f_i(β) = w_i ρ(y_i - ⟨x_i, β⟩) of a regression, for rows x_i = (1, z_i) with features
+    z_i and targets y_i.
 
-    With these weights no row's gradient is longer than c√2; without them only clipping bounds it.
+    ρ is Huber's loss, which is linear beyond the corner c. With Mallows weights w_i = min(1, 2/‖x_i‖²) no row's
+    gradient is longer than c√2; without them, w_i = 1, only clipping bounds it.
     """
 
     kind: ClassVar[str] = "problems.direct_tuning.huber_regression"
@@ -158,25 +168,26 @@ class HuberRegression(DirectTuning):
     )
 
     def parameters(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names of the coefficients: the intercept, and one for each feature."""
         return ("intercept", *names)
 
     @property
     def longest_gradient(self) -> float:
-        """c√2, which no user's gradient exceeds; inf without Mallows weights."""
+        """Largest length of a user's gradient: c√2 with Mallows weights, else inf."""
         return self.corner * math.sqrt(2) if self.weighted else math.inf
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "Huber":
         rows = self.rows(tables)
         coefficients = None
-        if isinstance(self.data, RegressionDraws):  # without the features that are left out
-            coefficients = self.data.coefficients[[0, *1 + self.chosen]]
+        if isinstance(self.data, RegressionDraws):
+            coefficients = self.data.coefficients[[0, *1 + self.chosen]]  # of the intercept, and of features in use
         return Huber(self, rows, coefficients)
 
 
 class Huber(GradientProblem):
-    """A Huber regression with its data: Huber's loss of the users' residuals.
+    """The losses of a Huber regression with their data; see `HuberRegression`.
 
-    coefficients : (d,) the true ones of drawn data; None for others.
+    coefficients : (d,) the true β of drawn data; None for other data, which are compared with the minimiser instead.
     """
 
     metrics: ClassVar[tuple[Metric, ...]] = (
@@ -194,31 +205,36 @@ class Huber(GradientProblem):
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
         residuals = np.abs(self._targets - points @ self._rows.T)
-        inner = np.minimum(residuals, self._corner)  # ρ(r) = m(r - m/2) with m = min(r, c)
-        return self._users.means(self._weights * inner * (residuals - inner / 2))
+        capped = np.minimum(residuals, self._corner)  # ρ(r) = m(r - m/2) with m = min(r, c), for r ≥ 0
+        return self._users.means(self._weights * capped * (residuals - capped / 2))
 
     def _gradients(self, points: np.ndarray) -> np.ndarray:
-        pull = self._weights * np.clip(points @ self._rows.T - self._targets, -self._corner, self._corner)
-        return self._users.means(pull[:, :, None] * self._rows)
+        slopes = self._weights * np.clip(points @ self._rows.T - self._targets, -self._corner, self._corner)
+        return self._users.means(slopes[:, :, None] * self._rows)
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
+        """Compute the distances (P,) of points (P, d) from the true coefficients, or from the minimiser of F."""
         self.prepare()
         assert self._reference is not None
         return {"distance": np.linalg.norm(points - self._reference, axis=1)}
 
     def prepare(self) -> None:
+        """Compute the minimiser of F, unless the true coefficients are known."""
         if self._reference is None:
             self._reference = self._minimise()
 
     def _minimise(self) -> np.ndarray:
-        """Compute (d,) the minimiser in the box, by L-BFGS, a few steps at a time."""
+        """Compute the minimiser (d,) of F in the box by L-BFGS, in rounds of a few steps with checkpoints."""
 
-        def value(x: np.ndarray) -> tuple[float, np.ndarray]:
+        def value_and_gradient(x: np.ndarray) -> tuple[float, np.ndarray]:
+            """Return F and ∇F (d,) at x (d,)."""
             return float(self._losses(x[None]).mean()), self._gradients(x[None])[0].mean(axis=0)
 
         x, box = np.zeros(self.facts.d), np.array(self.facts.box).T
         for _ in range(ROUNDS):
-            result = minimize(value, x, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS})
+            result = minimize(
+                value_and_gradient, x, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": STEPS}
+            )
             x = np.asarray(result.x)
             if result.success:
                 break
@@ -233,11 +249,12 @@ MODELS = {
     "ridge": "Kernel ridge regression (faster; ε does nothing)",
     "svc": "Support vector classification",
 }
-ROWS_OF_A_USER = 20  # largest number of rows that count of one user of the validation data
-FURTHEST = 5.0  # standard deviations of the training rows at which features are clipped
+ROWS_OF_A_USER = 20  # as many rows of a user of the validation data count, at most
+FURTHEST = 5.0  # standard deviations from the mean of the training rows, at which features are clipped
 
 
 def _training_rows(default: int) -> Any:
+    """Declare the field m, the number of rows that a model is trained on."""
     return number(
         default,
         20,
@@ -250,6 +267,7 @@ def _training_rows(default: int) -> Any:
 
 
 def _validation_users(default: int) -> Any:
+    """Declare the field n, the number of users whose losses are minimised."""
     return number(
         default,
         20,
@@ -262,11 +280,11 @@ def _validation_users(default: int) -> Any:
 
 
 class ModelTuning(TuningSpecification):
-    """Settings of a model that is trained on some users of a table and evaluated on others.
+    """The settings of a problem that tunes a model, which is trained on some users of a table and evaluated on others.
 
-    A public seed chooses the training users; of drawn data they are the first rows. Nothing is fitted to the validation
-    users: features and targets are scaled by mean and deviation of the training rows, unless they come scaled, and the
-    box is declared.
+    The training users are chosen by a public seed, or are the first ones if the data are drawn. Nothing is fitted to
+    the validation users: features and targets are scaled by the mean and the standard deviation of the training rows,
+    unless they come scaled, and the box of hyper-parameters is declared.
     """
 
     training_rows: int = _training_rows(300)
@@ -283,18 +301,24 @@ class ModelTuning(TuningSpecification):
     @property
     @abstractmethod
     def learner(self) -> str:
-        """Name of the trained model, one of `LEARNERS`."""
+        """Name of the kind of model to train, a key of `LEARNERS`."""
 
     @abstractmethod
     def box(self, names: tuple[str, ...]) -> list[tuple[str, float, float]]:
-        """Return name and range of every hyper-parameter, not of its logarithm, for features of these names."""
+        """Return the name, the lower and the upper end of every hyper-parameter, for features of these names.
+
+        The ends are those of the parameter itself, not of its logarithm.
+        """
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
-        """Load and scale the rows."""
+        """Load and scale the rows, and return the problem."""
 
     def settings(self, deviation: float) -> dict[str, float]:
-        """Return the learner's settings. deviation : standard deviation of the training targets."""
+        """Return the settings of the learner that are not tuned, by name; none by default.
+
+        deviation : standard deviation of the training targets, which are divided by it.
+        """
         return {}
 
     @property
@@ -304,34 +328,35 @@ class ModelTuning(TuningSpecification):
 
     @property
     def split(self) -> tuple[int, int]:
-        """Numbers of users for training and for validation."""
+        """Number of users for training, and number of users for validation."""
         users = user_count(self.data.facts())
         training = max(1, min(self.training_rows, users // 2))
         return training, min(self.validation_users, users - training)
 
     @property
     def order(self) -> np.ndarray:
-        """All users: those for training, then those for validation, then the unused ones."""
+        """Indices of all users: first those for training, then those for validation, then the others."""
         users = user_count(self.data.facts())
         return np.arange(users) if isinstance(self.data, DRAWN) else np.random.default_rng(0).permutation(users)
 
     @property
     def sizes(self) -> tuple[int, int, int]:
-        """Upper limits of training rows, validation rows, features."""
-        data, (training, n) = self.data.facts(), self.split
-        has_one_each = user_count(data) == data.n
-        rows = n if has_one_each else min(data.n, n * ROWS_OF_A_USER)
-        return training if has_one_each else self.training_rows, rows, len(self.chosen)
+        """Largest possible numbers of training rows m and of validation rows v, and the number of features p."""
+        data, (training_users, validation_users) = self.data.facts(), self.split
+        if user_count(data) == data.n:  # each user has one row
+            return training_users, validation_users, len(self.chosen)
+        return self.training_rows, min(data.n, validation_users * ROWS_OF_A_USER), len(self.chosen)
 
     def facts(self) -> TuningFacts:
+        """Return the public facts, with the declared or the estimated cost of a training, the larger one."""
         data = self.data.facts()
         names, low, high = zip(*self.box(tuple(data.names[j] for j in self.chosen)), strict=True)
-        by_sizes = training_seconds(self.learner, *self.sizes)
-        seconds = max(
-            by_sizes, self.declared_seconds or 0.0
-        )  # slices and limits depend on it: never below the estimate
+        _, validation_users = self.split
+        estimate = training_seconds(self.learner, *self.sizes)
+        # Slices and limits depend on it, so it is never below the estimate.
+        seconds = max(estimate, self.declared_seconds or 0.0)
         return self._facts(
-            self.split[1],
+            validation_users,
             names,
             low=tuple(map(math.log, low)),
             high=tuple(map(math.log, high)),
@@ -341,10 +366,12 @@ class ModelTuning(TuningSpecification):
         )
 
     def gradient_seconds(self, training: float) -> float:
-        """Return the seconds that the users' gradients take in addition to a training; 0 where they are unknown."""
+        """Return the seconds that the users' gradients at a point take in addition to a training, which takes
+        `training` seconds; 0, as here, if gradients are unknown."""
         return 0.0
 
     def memory(self, facts: Facts) -> Memory:
+        """Estimate the memory: the table, the rows of the learner, and the matrices of a training or of drawn data."""
         data, memory, (m, v, p) = self.data.facts(), super().memory(facts), self.sizes
         table = 16.0 * data.n * data.d + 32.0 * (m + v) * p
         kernels = 12.0 * m * (m + v) + 24.0 * v * p  # for one training at a time, with gradients
@@ -352,31 +379,32 @@ class ModelTuning(TuningSpecification):
         return replace(memory, table=memory.table + table + max(kernels, 24.0 * n_drawn**2))
 
     def trained(self, tables: Mapping[str, np.ndarray]) -> tuple[Learner, Users]:
-        """Return the learner with its rows, and the users of the validation rows."""
+        """Return the learner, with the rows to train it on and to evaluate it on, and the users of the latter."""
         data, users = loaded(self.data, tables)
-        training, validation = self.split
-        features = data.features[:, self.chosen]
-        order = self.order
-        training_part = rows_of(features, data.labels, users, order[:training])
-        validation_part = rows_of(features, data.labels, users, order[training : training + validation], ROWS_OF_A_USER)
-        indices = (
-            np.linspace(0, len(training_part.targets) - 1, min(len(training_part.targets), self.training_rows))
-            .round()
-            .astype(int)
-        )
-        x, y = training_part.features[indices], training_part.targets[indices]
-        arrays, deviation = self._scaled(data, x, y, validation_part.features, validation_part.targets)
-        return LEARNERS[self.learner](arrays, **self.settings(deviation)), validation_part.users
+        n_training, n_validation = self.split
+        features, order = data.features[:, self.chosen], self.order
+        training = rows_of(features, data.labels, users, order[:n_training])
+        validation_users = order[n_training : n_training + n_validation]
+        validation = rows_of(features, data.labels, users, validation_users, ROWS_OF_A_USER)
+        # The users may have more rows than the model is to be trained on: then evenly spaced ones are used.
+        available = len(training.targets)
+        indices = np.linspace(0, available - 1, min(available, self.training_rows)).round().astype(int)
+        x, y = training.features[indices], training.targets[indices]
+        arrays, deviation = self._scaled(data, x, y, validation.features, validation.targets)
+        return LEARNERS[self.learner](arrays, **self.settings(deviation)), validation.users
 
     def _scaled(
         self, data: Dataset, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float]:
-        """Return the rows in units of the training rows, and the standard deviation of the training targets.
+        """Return the arrays of a `Learner`, scaled by mean and standard deviation of the training rows; and the
+        standard deviation by which targets were divided.
 
-        Classes are unchanged.
+        x, y : training rows (m, p) and their targets (m,). v, z : validation rows (v, p) and their targets (v,).
+        Features that come scaled, and classes, are unchanged.
         """
         if not self.data.scaled:
             mean, spread = x.mean(axis=0), x.std(axis=0)
+            # A feature that is constant up to rounding becomes 0.
             spread = np.where(spread > 1e-12 * np.maximum(1.0, np.abs(mean)), spread, np.inf)
             x, v = (np.clip((part - mean) / spread, -FURTHEST, FURTHEST) for part in (x, v))
         deviation = 1.0
@@ -388,7 +416,8 @@ class ModelTuning(TuningSpecification):
 
 
 class LengthScales(ModelTuning):
-    """Length-scales of Gaussian-process regression, one for each feature; a user's loss is the squared residual."""
+    """The settings of a problem that tunes the length-scales of Gaussian-process regression, one for each feature. The
+    loss of a row is the squared residual."""
 
     kind: ClassVar[str] = "problems.model_tuning.length_scales"
     title: ClassVar[str] = "Length-scales of a Gaussian process"
@@ -413,6 +442,7 @@ class LengthScales(ModelTuning):
         return [(f"length-scale of {name}", 0.5, 20.0) for name in names]
 
     def settings(self, deviation: float) -> dict[str, float]:
+        """Return the variance of the noise, in units of the scaled targets."""
         noise = self.noise
         if noise is None:
             noise = self.data.noise if isinstance(self.data, ProcessDraws) else deviation / 10
@@ -428,9 +458,11 @@ class LengthScales(ModelTuning):
 
 
 class KernelMachine(ModelTuning):
-    """A kernel machine with a length-scale for each feature, its regularisation, its tolerance and its kernel's width.
+    """The settings of a problem that tunes a kernel machine: a length-scale ℓ_j for each feature, the tolerance ε, the
+    cost C and the kernel's width γ.
 
-    k(x, z) = exp(-γ ‖(x - z)/ℓ‖²). A user's loss is the squared error, and of a classifier the hinge loss.
+    The kernel is k(x, z) = exp(-γ ‖(x - z)/ℓ‖²). The loss of a row is the squared error, or for a classifier the hinge
+    loss.
     """
 
     kind: ClassVar[str] = "problems.model_tuning.kernel_machine"
@@ -454,11 +486,11 @@ class KernelMachine(ModelTuning):
         return [*scales, *tolerance, ("cost C", 0.1, 100.0), ("kernel width γ", 0.1 / p, 2 / p)]
 
     def _plane(self) -> Plane:
-        """Return the plane of the last two settings, which every such model has, and which weigh more than one
-        length-scale of many."""
-        *_, cost, width = self.facts().axes
-        d = self.facts().d
-        return base.coordinates(d - 2, d - 1, (cost, width))
+        """Return the plane of the last two settings, cost and width, which all kernel machines have. They have more
+        influence than one of many length-scales."""
+        facts = self.facts()
+        *_, cost, width = facts.axes
+        return base.coordinates(facts.d - 2, facts.d - 1, (cost, width))
 
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "ModelProblem":
         learner, users = self.trained(tables)
@@ -467,14 +499,18 @@ class KernelMachine(ModelTuning):
     def _scaled(
         self, data: Dataset, x: np.ndarray, y: np.ndarray, v: np.ndarray, z: np.ndarray
     ) -> tuple[dict[str, np.ndarray], float]:
+        """Return the same as `ModelTuning._scaled`, with targets ±1 if the model is a classifier."""
         arrays, deviation = super()._scaled(data, x, y, v, z)
-        if self.model == "svc":
+        if self.model == "svc":  # a number is classified by being above the training mean, which is now 0
             arrays |= {name: np.where(arrays[name] > 0, 1.0, -1.0) for name in "yz"}
         return arrays, deviation
 
 
 class ModelProblem(TuningProblem):
-    """The losses of models that a learner trains. If a training takes long, further processes train, too."""
+    """The losses of models that a learner trains. If a training takes long, further processes train, too.
+
+    users : of the validation rows.
+    """
 
     def __init__(self, facts: TuningFacts, learner: Learner, users: Users, observation_seed: int) -> None:
         super().__init__(facts, observation_seed)
@@ -486,16 +522,18 @@ class ModelProblem(TuningProblem):
         return self._trainers.elsewhere
 
     def _losses(self, points: np.ndarray) -> np.ndarray:
+        """Compute the users' losses (P, n) at points (P, d) in this process."""
         return self._users.means(self._learner.losses(points))
 
     def losses(self, points: np.ndarray) -> np.ndarray:
+        """Compute the users' losses (P, n) at points (P, d), with further processes if trainings take long."""
         if not self._trainers.wanted:
             return super().losses(points)
         return self._users.means(self._trainers.losses(points))
 
 
 class ProcessProblem(ModelProblem, GradientProblem):
-    """The losses of Gaussian processes, whose users' gradients are known, too."""
+    """The losses of Gaussian processes, of which the users' gradients are known, too."""
 
     _learner: ProcessLearner
 

@@ -1,7 +1,8 @@
-"""Tuning on private validation data: every user has a loss at every setting, which takes one training of a model.
+"""Tuning on private validation data: settings θ of a model are chosen by the losses of users.
 
-The protected persons are the users of the validation data. The evaluated points are public; the losses there are kept
-by `Evaluations`, which a problem creates for a run and which release nothing but Queries.
+A point of the box of settings is evaluated by one training of the model, which gives every user of the validation data
+a loss. These users are protected. The evaluated points are public; the losses there are kept by an `Evaluations`
+object, which a problem creates for each run, and which hands out nothing but Queries.
 """
 
 import math
@@ -24,12 +25,12 @@ from dpviz.specification import choice, number
 
 
 def user_count(facts: DatasetFacts) -> int:
-    """Return the number of users of a table; without declared users every row is one."""
+    """Return the number of users of a table; if none are declared, every row is a user."""
     return facts.users if isinstance(facts, UserFacts) else facts.n
 
 
 def chosen_features(p: int, max_features: int) -> np.ndarray:
-    """Return the indices of the features in use: all p, or `max_features` of them, the same at every call."""
+    """Return the indices of the features in use, ascending: all p, or always the same `max_features` of them."""
     if p <= max_features:
         return np.arange(p)
     return np.sort(np.random.default_rng(0).permutation(p)[:max_features])
@@ -37,23 +38,25 @@ def chosen_features(p: int, max_features: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Users:
-    """n users and their rows.
+    """The users of the rows of a table.
 
-    n : number of users. places : (rows,) the user of each row, by index; None: row i is user i's.
+    n : number of users. user_of_row : (rows,) the index of each row's user; None if row i belongs to user i.
     """
 
     n: int
-    places: np.ndarray | None = None
+    user_of_row: np.ndarray | None = None
 
     def means(self, values: np.ndarray) -> np.ndarray:
-        """Compute (P, n, ...) the means over each user's rows of values (P, rows, ...); 0 for a user without rows."""
-        if self.places is None:
+        """Compute from values (P, rows, ...) their means over the rows of each user, (P, n, ...); 0 for a user without
+        rows."""
+        if self.user_of_row is None:
             return values
-        order, counts = np.argsort(self.places, kind="stable"), np.bincount(self.places, minlength=self.n)
-        has_rows = counts > 0
+        order = np.argsort(self.user_of_row, kind="stable")  # the rows, user by user
+        counts = np.bincount(self.user_of_row, minlength=self.n)
+        has_rows, first_rows = counts > 0, np.cumsum(counts) - counts
         means = np.zeros((len(values), self.n, *values.shape[2:]))
         with np.errstate(over="ignore", invalid="ignore"):
-            sums = np.add.reduceat(values[:, order], (np.cumsum(counts) - counts)[has_rows], axis=1)
+            sums = np.add.reduceat(values[:, order], first_rows[has_rows], axis=1)
             means[:, has_rows] = sums / counts[has_rows].reshape(-1, *[1] * (values.ndim - 2))
         return means
 
@@ -68,7 +71,7 @@ class Rows:
 
 
 def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tuple[Dataset, np.ndarray]:
-    """Load a data set; return it with the user of each of its rows (n,)."""
+    """Load a data set, and return it with the index of the user of each row, (n,)."""
     data_set = data.load(tables)
     return data_set, data_set.users if isinstance(data_set, UserDataset) else np.arange(data_set.facts.n)
 
@@ -76,21 +79,24 @@ def loaded(data: DatasetSpecification, tables: Mapping[str, np.ndarray]) -> tupl
 def rows_of(
     features: np.ndarray, targets: np.ndarray, users: np.ndarray, chosen: np.ndarray, max_rows: int | None = None
 ) -> Rows:
-    """Return the rows of the chosen users, who are numbered in the order of `chosen`.
+    """Return the rows of some users, ordered by user; the users get new numbers, in the order of `chosen`.
 
-    features (rows, p), targets (rows,), users (rows,) the user of each row, chosen (k,) different users. max_rows :
-    largest number of a user's rows that count, evenly spaced; None: all.
+    features : (rows, p). targets : (rows,). users : (rows,) the user of each row. chosen : (k,) different users.
+    max_rows : largest number of rows of a user that are returned, evenly spaced among the user's rows; None for all.
     """
-    numbers = np.full(max(int(users.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)
-    numbers[chosen] = np.arange(len(chosen))
-    new_users = numbers[users]
-    order = np.argsort(new_users, kind="stable")[np.count_nonzero(new_users < 0) :]
+    new_numbers = np.full(max(int(users.max(initial=0)), int(chosen.max(initial=0))) + 1, -1)  # -1: is not chosen
+    new_numbers[chosen] = np.arange(len(chosen))
+    new_users = new_numbers[users]
+    n_omitted = np.count_nonzero(new_users < 0)
+    order = np.argsort(new_users, kind="stable")[n_omitted:]  # the rows of chosen users, user by user
     if max_rows is not None:
+        # Of the rows j = 0 to c - 1 of a user, k = min(max_rows, c) are kept: those where ⌊j k/c⌋ has a new value.
         counts = np.bincount(new_users[order], minlength=len(chosen))
-        rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        counts_by_row = np.repeat(counts, counts)
-        step = np.minimum(max_rows, counts_by_row)  # row j is kept where ⌊j k/c⌋ takes a new value, k of c times
-        order = order[(rank == 0) | (rank * step // counts_by_row > (rank - 1) * step // counts_by_row)]
+        j = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        c = np.repeat(counts, counts)
+        k = np.minimum(max_rows, c)
+        is_kept = (j == 0) | (j * k // c > (j - 1) * k // c)
+        order = order[is_kept]
     has_one_each = np.array_equal(new_users[order], np.arange(len(chosen)))
     return Rows(features[order], targets[order], Users(len(chosen), None if has_one_each else new_users[order]))
 
@@ -103,21 +109,23 @@ OBSERVATIONS = {
 }
 BLOCK = 400_000  # numbers of users' gradients that are processed together
 LOSSES = 4_000_000  # largest number of losses in memory where only their means are needed
-PARTS, TOGETHER = 20, 8  # number of parts of many points, for progress; points that are evaluated together at least
+PARTS = 20  # many points are evaluated in as many parts, so that progress can be shown,
+TOGETHER = 8  # but at least so many points together
 
 
 @dataclass(frozen=True)
 class TuningFacts(Facts):
-    """Facts of a mean of n users' losses over a box.
+    """Facts of a function F(θ), the mean of the losses of n users, over a box of points θ.
 
-    n : users who are protected; d : number of tuned settings, in the coordinates of the box (logarithms of scales).
-    low, high : (d,) the box Θ. names : (d,) of the settings. logarithmic : (d,) whether a coordinate is the natural
-        logarithm of its setting.
-    loss_cap : M; methods that release losses count a user's loss as one in [0, M].
-    training_seconds : declared, of one training with the losses of all users.
-    gradient_seconds : in addition, of the users' gradients; 0 where gradients are unknown.
-    start : (d,) the start of every run; () for a point that each replicate draws from the box.
-    observation_sd : standard deviation σ of the noise in every evaluation; shared : whether all users share one draw.
+    n : number of users who are protected. d : number of tuned settings, which are the coordinates of a point θ.
+    low, high : (d,) the lower and upper ends of the box Θ, in coordinates. names : (d,) of the settings.
+    logarithmic : (d,) True for a coordinate that is the natural logarithm of its setting.
+    loss_cap : M; methods that release losses clip every user's loss to [0, M].
+    training_seconds : declared cost of one training with the losses of all users.
+    gradient_seconds : declared cost of the users' gradients in addition; 0 if gradients are unknown.
+    start : (d,) the start of every run; () if each replicate draws a point from the box.
+    observation_sd : standard deviation σ of the noise in every evaluation. shared : True if all users share one draw of
+        it, False if each user has its own.
     """
 
     low: tuple[float, ...] = ()
@@ -138,38 +146,40 @@ class TuningFacts(Facts):
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """(d,) titles of the coordinates."""
+        """Titles of the d coordinates, for axes of figures."""
         return tuple(f"ln({name})" if log else name for name, log in zip(self.names, self.logarithmic, strict=True))
 
     @property
     def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """(d,) lower and upper ends."""
+        """Lower and upper ends of the box, (d,) each."""
         return np.array(self.low), np.array(self.high)
 
     def starting_points(self, generators: Sequence[np.random.Generator]) -> np.ndarray:
-        """Return (R, d) the replicates' starting points: the declared one, or draws from the box."""
+        """Return the starting points (R, d) of R replicates: the declared one for all, or a draw from the box by each
+        replicate's generator."""
         low, high = self.box
         if self.start:
             return np.tile(np.array(self.start), (len(generators), 1))
         return np.array([generator.uniform(low, high) for generator in generators])
 
     def natural(self, points: np.ndarray) -> np.ndarray:
-        """Return (..., d) the settings at points of the box."""
+        """Return the settings (..., d) at points (..., d) of the box, with logarithms undone."""
         with np.errstate(over="ignore"):
             return np.where(self.logarithmic, np.exp(points), points)
 
     def gradient_sensitivity(self, clip: float) -> float:
-        """Return 2B/n, of the mean of the users' gradients, each clipped to length B."""
+        """Return the sensitivity 2B/n, in ℓ2, of the mean of the users' gradients, each clipped to length B =
+        `clip`."""
         return 2 * clip / self.n
 
     @property
     def loss_sensitivity(self) -> float:
-        """M/n, of the mean of the users' losses."""
+        """Sensitivity M/n of the mean of the users' losses, each clipped to [0, M]."""
         return self.loss_cap / self.n
 
 
 def loss_cap(default: float) -> Any:
-    """Declare the field M."""
+    """Declare the field M, the largest loss of a user that counts."""
     return number(
         default,
         0.1,
@@ -182,7 +192,8 @@ def loss_cap(default: float) -> Any:
 
 
 class TuningSpecification(ProblemSpecification):
-    """F(θ) = (1/n) Σ fᵢ(θ), fᵢ the loss of user i of the validation data for the model that was trained with θ."""
+    """The settings of a function F(θ) = (1/n) Σ fᵢ(θ), where fᵢ(θ) is the loss of user i of the validation data for the
+    model that was trained with the settings θ."""
 
     loss_cap: float = loss_cap(4.0)
     observation_sd: float = number(
@@ -213,7 +224,7 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def chosen(self) -> np.ndarray:
-        """Indices of the features in use."""
+        """Indices of the features in use, of those of the data."""
         return chosen_features(self.data.facts().d, self.most_features)
 
     @property
@@ -222,7 +233,7 @@ class TuningSpecification(ProblemSpecification):
 
     @property
     def not_protected(self) -> str:
-        """A sentence on the persons who are not protected; "" if there are none."""
+        """Sentences for the page on the persons who are not protected; "" if all are."""
         return (
             "The training data are not protected: the models depend on them, and so does what is released. "
             "Nor is a user who is in both."
@@ -236,8 +247,8 @@ class TuningSpecification(ProblemSpecification):
         """Return the public facts, from settings alone; loads nothing."""
 
     def _facts(self, n: int, names: tuple[str, ...], **further: Any) -> TuningFacts:
-        """Return the facts of n users and the settings of these names, with the fields common to all tuning
-        problems."""
+        """Return the facts for n users and tuned settings of these names: those that all tuning problems have in
+        common, and the `further` ones."""
         return TuningFacts(
             n=n,
             d=len(names),
@@ -251,17 +262,18 @@ class TuningSpecification(ProblemSpecification):
 
     @abstractmethod
     def build(self, tables: Mapping[str, np.ndarray] = NO_TABLES) -> "TuningProblem":
-        """Load the data; trainings are done when losses are needed."""
+        """Load the data, and return the problem; it trains models when losses are needed."""
 
     def memory(self, facts: Facts) -> Memory:
-        gradients = 16.0 * facts.n * facts.d if TuningFacts.of(facts).has_gradients else 0.0  # of one point
+        # Of all users, at one point.
+        gradients = 16.0 * facts.n * facts.d if TuningFacts.of(facts).has_gradients else 0.0
         return Memory(table=14.0 * facts.n * facts.d + gradients, replicate=16.0 * facts.n)
 
 
 class TuningProblem(Problem):
-    """Users' losses at settings of a box; a setting takes one training."""
+    """The losses of users at points θ of a box of settings; the losses at one point take one training."""
 
-    # Metrics of the gradient of the last step, at the iterate before the step.
+    # Metrics of the gradient that the last step used, at the iterate before the step.
     internal_metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("gradient_norm", "Norm of the mean clipped gradient", scale="log", better=""),
         Metric("clipped_share", "Share of the users' gradients that are clipped", headline=2),
@@ -274,30 +286,33 @@ class TuningProblem(Problem):
 
     @abstractmethod
     def _losses(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P, n) the users' losses, not capped, at points (P, d) of the box: one training each."""
+        """Compute the users' losses (P, n), not capped, at points (P, d) of the box: one training for each point."""
 
     def _gradients(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P, n, d) the gradients of the users' losses, not clipped, at points (P, d), where they are known."""
+        """Compute the gradients of the users' losses (P, n, d), not clipped, at points (P, d), if they are known."""
         raise TypeError("the gradients of this problem are not known")
 
     def losses(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P, n) the users' losses, not capped, in slices of points; not private."""
+        """Compute the users' losses (P, n), not capped, at points (P, d), in slices of points; not private."""
         losses = np.empty((len(points), self.facts.n))
         for part in slices(len(points), self.facts.training_seconds):
             losses[part] = self._losses(points[part])
         return losses
 
     def evaluations(self, replicates: int, window: int | None = None) -> "Evaluations":
-        """Return the evaluations of a run with R replicates. window : the most recent points that each keeps; None:
-        all."""
+        """Return an object that evaluates points for a run with R replicates, and keeps the losses there.
+
+        window : number of the most recent points that are kept for each replicate; None for all.
+        """
         return Evaluations(self, replicates, window)
 
     # ------------------------------------------------------------------------------------------------------ diagnostics
 
     def evaluate(self, output: Mapping[str, np.ndarray], expensive: bool = True) -> dict[str, np.ndarray]:
-        """Compute diagnostics: of an output {"x": (R, d)} the objective, of an internal output those of the gradient.
+        """Compute diagnostics (R,): the objective of an output {"x": (R, d)}, or those of the gradient of an internal
+        output.
 
-        An internal output has also "gradient" (R, d), the mean clipped gradient at x before noise, and "clipped" (R,),
+        An internal output also has "gradient" (R, d), the mean clipped gradient at x before noise, and "clipped" (R,),
         the share of users whose gradient was clipped.
         """
         if "gradient" not in output:
@@ -307,19 +322,20 @@ class TuningProblem(Problem):
             "clipped_share": np.array(output["clipped"], dtype=float),
         }
         if expensive and self.facts.has_gradients:
-            exact = self._mean_gradients(output["x"])
-            diagnostics["gradient_error"] = np.linalg.norm(output["gradient"] - exact, axis=1)
-            diagnostics["exact_gradient_norm"] = np.linalg.norm(exact, axis=1)
+            exact_gradient = self._mean_gradients(output["x"])
+            diagnostics["gradient_error"] = np.linalg.norm(output["gradient"] - exact_gradient, axis=1)
+            diagnostics["exact_gradient_norm"] = np.linalg.norm(exact_gradient, axis=1)
         return diagnostics
 
     def _compared(self, points: np.ndarray) -> dict[str, np.ndarray]:
-        """Compute further diagnostics (P,) of points (P, d), where there is a reference to compare with."""
+        """Compute further diagnostics (P,) of points (P, d), if the problem has a reference to compare them with."""
         return {}
 
     def _mean_losses(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P,) F, in slices of points, which may be many, as those of a map over two settings.
+        """Compute F (P,) at points (P, d), which may be many, such as those of a map over two settings.
 
-        A loss that is not finite counts as the cap; the others are not capped.
+        A loss that is not finite counts as the cap; the others are not capped. Points are evaluated in blocks, so that
+        memory holds at most LOSSES losses.
         """
         objective, size = np.empty(len(points)), max(1, LOSSES // self.facts.n)
         for start in range(0, len(points), size):
@@ -328,7 +344,7 @@ class TuningProblem(Problem):
         return objective
 
     def _mean_gradients(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P, d) ∇F, without clipping."""
+        """Compute ∇F (P, d) at points (P, d), without clipping; entries that are not finite count as 0."""
         gradients = np.empty(points.shape)
         for part in gradient_slices(len(points), self.facts):
             gradients[part] = finite(self._gradients(points[part]), 0.0).mean(axis=1)
@@ -336,7 +352,7 @@ class TuningProblem(Problem):
 
 
 class GradientProblem(TuningProblem):
-    """A problem whose users' gradients are known."""
+    """A tuning problem in which the gradients of the users' losses are known, too."""
 
     internal_metrics: ClassVar[tuple[Metric, ...]] = (
         *TuningProblem.internal_metrics,
@@ -346,14 +362,14 @@ class GradientProblem(TuningProblem):
 
     @abstractmethod
     def _gradients(self, points: np.ndarray) -> np.ndarray:
-        """Compute (P, n, d) the gradients of the users' losses, not clipped, at points (P, d)."""
+        """Compute the gradients of the users' losses (P, n, d), not clipped, at points (P, d)."""
 
 
 class Evaluations:
     """The points that the R replicates of a run have evaluated, which are public, and the losses there, which are not.
 
-    facts : of the problem. count : (R,) trainings so far; public. points : for each replicate the (N_r, d) points that
-        are kept, the oldest first.
+    facts : of the problem. count : (R,) number of trainings so far; public.
+    points : for each replicate r the points (N_r, d) that are kept, the oldest first.
     clipped_share : (R,) share of the users whose gradient was clipped in the latest query; a diagnostic.
     """
 
@@ -365,12 +381,12 @@ class Evaluations:
         self._losses = [np.empty((0, facts.n))] * replicates
         self.clipped_share = np.zeros(replicates)
         seeds = ((problem._observation_seed, r) for r in range(replicates))
-        self._noise = [np.random.default_rng(seed) for seed in seeds]
+        self._noise_generators = [np.random.default_rng(seed) for seed in seeds]
 
     # --------------------------------------------------------------------------------------------------------- requests
 
     def add(self, points: Sequence[np.ndarray]) -> None:
-        """Evaluate (b_r, d) further points for each replicate; b_r may be 0."""
+        """Evaluate further points (b_r, d) for each replicate r, and keep them and their losses; b_r may be 0."""
         observed = self._observed(points)
         for r, (new, losses) in enumerate(zip(points, observed, strict=True)):
             if len(new):
@@ -378,57 +394,64 @@ class Evaluations:
                 self._losses[r] = self._latest(np.concatenate([self._losses[r], losses]))
 
     def gradient(self, weights: Sequence[np.ndarray], clip: float) -> Query:
-        """Return the mean of the users' gradients Yᵀ W, each clipped to length `clip`; (R, d), "l2". W must not depend
-        on losses.
+        """Return the query of the mean (R, d) of estimated gradients of the users' losses, each clipped to length
+        `clip`, in ℓ2.
 
-        weights : for each replicate (N_r, d), one row per kept point; further rows, such as the padding of an array (R,
-            N, d), do not count.
+        A user's estimate is the weighted sum of the user's losses at the N_r kept points.
+        weights : for each replicate r its weights (N_r, d), one row for each kept point. They must not depend on
+            losses. Further rows, such as the padding of an array (R, N, d), do not count.
         """
-        value = np.zeros((len(self.count), self.facts.d))
+        totals = np.zeros((len(self.count), self.facts.d))
         for r, (losses, padded_weights) in enumerate(zip(self._losses, weights, strict=True)):
-            w, n_clipped = np.ascontiguousarray(padded_weights[: len(losses)]), 0
+            point_weights, n_clipped = np.ascontiguousarray(padded_weights[: len(losses)]), 0
             for users in self._blocks():
                 checkpoint()
                 with np.errstate(over="ignore", invalid="ignore"):
-                    rows = losses[:, users].T @ w
-                total, count = clipped_sum(rows, clip)
-                value[r] += total
+                    user_gradients = losses[:, users].T @ point_weights
+                total, count = clipped_sum(user_gradients, clip)
+                totals[r] += total
                 n_clipped += count
             self.clipped_share[r] = n_clipped / self.facts.n
-        return self._gradient_query(value, clip)
+        return self._gradient_query(totals, clip)
 
     def exact_gradient(self, x: np.ndarray, clip: float) -> Query:
-        """Return the mean of the users' true gradients at x (R, d), each clipped to length `clip`, for methods that may
-        use them.
+        """Return the query of the mean (R, d) of the users' true gradients at x (R, d), each clipped to length `clip`,
+        in ℓ2, for methods that may use them.
 
-        It takes a training; nothing is kept.
+        It takes one training for each replicate. Nothing is kept.
         """
-        value = np.zeros((len(x), self.facts.d))
+        totals = np.zeros((len(x), self.facts.d))
         for part in gradient_slices(len(x), self.facts):
-            for r, rows in enumerate(self._problem._gradients(x[part]), part.start):
-                value[r], n_clipped = clipped_sum(rows, clip)
+            for r, user_gradients in enumerate(self._problem._gradients(x[part]), part.start):
+                totals[r], n_clipped = clipped_sum(user_gradients, clip)
                 self.clipped_share[r] = n_clipped / self.facts.n
         self.count += 1
-        return self._gradient_query(value, clip)
+        return self._gradient_query(totals, clip)
 
     def utilities(self, points: np.ndarray) -> Query:
-        """Return minus the users' mean losses, each in [0, M], at points (R, k, d); (R, k), "range". Nothing is
-        kept."""
+        """Return the query of minus the mean loss (R, k) at points (R, k, d), to choose one of the k points by the
+        exponential mechanism; each user's loss is clipped to [0, M]. Nothing is kept.
+
+        A replaced user moves each mean by at most M/n up or down, so the largest change exceeds the smallest by 2M/n.
+        """
         return Query(-self._means(points), 2 * self.facts.loss_sensitivity, "range")
 
     def mean_loss(self, points: np.ndarray) -> Query:
-        """Return the users' mean loss, each in [0, M], at one point (R, d) per replicate; (R, 1), "l2". Nothing is
-        kept."""
+        """Return the query of the mean loss (R, 1) at one point per replicate, (R, d), in ℓ2; each user's loss is
+        clipped to [0, M]. Nothing is kept."""
         return Query(self._means(points[:, None]), self.facts.loss_sensitivity, "l2")
 
     # ----------------------------------------------------------------------------------------------------- computation
 
-    def _gradient_query(self, total: np.ndarray, clip: float) -> Query:
-        return Query(total / self.facts.n, self.facts.gradient_sensitivity(clip), "l2")
+    def _gradient_query(self, totals: np.ndarray, clip: float) -> Query:
+        """Return the query of the mean gradients, from the sums (R, d) of the users' clipped gradients."""
+        return Query(totals / self.facts.n, self.facts.gradient_sensitivity(clip), "l2")
 
     def _means(self, points: np.ndarray) -> np.ndarray:
-        """Compute (R, k) means over the users at points (R, k, d), in parts of the k points: `count` shows the
-        progress."""
+        """Compute the means (R, k) of the users' losses, each clipped to [0, M], at points (R, k, d).
+
+        They are computed in parts of the k points, after each of which `count` shows the progress.
+        """
         means, n_points = np.empty(points.shape[:2]), points.shape[1]
         size = at_a_time(len(points), n_points, self.facts.n)
         for start in range(0, n_points, size):
@@ -439,61 +462,68 @@ class Evaluations:
         return means
 
     def _observed(self, points: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return for each replicate (b_r, n) losses with observation noise; those that are not finite are at the
-        cap."""
+        """Evaluate the points (b_r, d) of each replicate r, and return for each the users' losses (b_r, n) with
+        observation noise. A loss that is not finite is replaced by the cap.
+        """
         sizes = [len(new) for new in points]
         losses = np.split(self._problem.losses(np.concatenate(points)), np.cumsum(sizes)[:-1])
         self.count += sizes
-        sigma, users = self.facts.observation_sd, 1 if self.facts.shared else self.facts.n
+        sigma, n_draws = self.facts.observation_sd, 1 if self.facts.shared else self.facts.n
         if sigma > 0:
-            pairs = zip(losses, self._noise, strict=True)
-            losses = [part + sigma * noise.standard_normal((len(part), users)) for part, noise in pairs]
+            pairs = zip(losses, self._noise_generators, strict=True)
+            losses = [part + sigma * generator.standard_normal((len(part), n_draws)) for part, generator in pairs]
         return [finite(part, self.facts.loss_cap) for part in losses]
 
     def _latest(self, rows: np.ndarray) -> np.ndarray:
+        """Return the last rows, as many as points are kept."""
         return rows if self._window is None else rows[-self._window :]
 
     def _blocks(self) -> Iterator[slice]:
+        """Yield the n users in slices for which the gradients have about BLOCK numbers."""
         size = max(1, BLOCK // self.facts.d)
         return (slice(start, min(start + size, self.facts.n)) for start in range(0, self.facts.n, size))
 
 
 def at_a_time(replicates: int, n_points: int, n: int) -> int:
-    """Return the number of points that are evaluated together, out of `n_points`, for all replicates."""
+    """Return the number of points of each replicate that are evaluated together, out of `n_points`: a part of them, so
+    that progress can be shown, with at most LOSSES losses of n users for all replicates."""
     return max(1, min(LOSSES // (replicates * n), max(TOGETHER, math.ceil(n_points / PARTS)), n_points))
 
 
 def gradient_slices(count: int, facts: TuningFacts) -> Iterator[slice]:
-    """Yield 0..count in slices of points whose users' gradients (P, n, d) are computed together, bounded in time and
-    memory."""
+    """Yield 0..count in slices of points for which the users' gradients (P, n, d) are computed together: as many as
+    take at most LONGEST seconds, and have at most LOSSES numbers."""
     seconds = facts.training_seconds + facts.gradient_seconds
-    return slices(count, max(seconds, LONGEST * facts.n * facts.d / LOSSES))
+    seconds_for_memory = LONGEST * facts.n * facts.d / LOSSES  # of one point, for which `slices` keeps to that number
+    return slices(count, max(seconds, seconds_for_memory))
 
 
 def finite(values: np.ndarray, instead: float) -> np.ndarray:
-    """Return the values, with `instead` in place of those that are not finite."""
+    """Return the values, with those that are NaN or infinite replaced by `instead`."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = values.sum()
-    if np.isfinite(total):  # the usual case: no value is NaN or infinite
+    if np.isfinite(total):  # the usual case: then all values are finite
         return values
     return np.where(np.isfinite(values), values, instead)
 
 
 def clipped_sum(rows: np.ndarray, clip: float) -> tuple[np.ndarray, int]:
-    """Compute (d,) the sum of rows (n, d), each shortened to length `clip`, and the number of rows that were shortened.
+    """Compute the sum (d,) of rows (n, d), of which those longer than `clip` are shortened to that length, and the
+    number of the latter.
 
     Rows with an entry that is not finite are left out.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    odd = np.flatnonzero(~np.isfinite(lengths))
-    if odd.size:
-        # The square overflows, or an entry is not finite. The other rows add the same as ever, to the last bit.
+    unusual = np.flatnonzero(~np.isfinite(lengths))
+    if unusual.size:
+        # An entry of these rows is not finite, or its square is not. What other rows add must not depend on this, not
+        # in the last bit; so only these are computed in another way.
         rows = rows.copy()
-        rows[odd] = np.where(np.isfinite(rows[odd]).all(axis=1)[:, None], rows[odd], 0.0)
-        largest = np.maximum(np.abs(rows[odd]).max(axis=1), 1e-300)
+        rows[unusual] = np.where(np.isfinite(rows[unusual]).all(axis=1)[:, None], rows[unusual], 0.0)
+        largest = np.maximum(np.abs(rows[unusual]).max(axis=1), 1e-300)
         with np.errstate(over="ignore"):
-            lengths[odd] = largest * np.linalg.norm(rows[odd] / largest[:, None], axis=1)
+            lengths[unusual] = largest * np.linalg.norm(rows[unusual] / largest[:, None], axis=1)
     is_long = lengths > clip
     factors = np.ones(len(rows))
     factors[is_long] = clip / lengths[is_long]

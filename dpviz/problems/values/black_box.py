@@ -1,5 +1,5 @@
-"""Objectives of which only values are used: robust regression, a small network, phase retrieval, votes, a bent
-valley."""
+"""Settings of the problems of which only values are used: robust regression, a small network, phase retrieval, votes
+and a bent valley."""
 
 import math
 from abc import abstractmethod
@@ -30,19 +30,22 @@ from dpviz.specification import choice, number, switch
 
 
 def _rows(default: int) -> Any:
+    """Declare the number of rows of a problem whose data are drawn."""
     return number(default, 1000, 200_000, label="Rows", symbol="n", scale="log", help="More rows need less noise each.")
 
 
 def _seed() -> Any:
+    """Declare the seed that the data of a problem are drawn from."""
     return number(0, 0, 2**31 - 1, label="Data seed", help="Another seed draws another data set.")
 
 
 class Function(NamedTuple):
-    """The data-independent properties of a row's function f.
+    """Properties of a problem's function f(x, z) that hold for every possible row z.
 
-    loss : φ and A_z of a row. n : rows. start : (d,) x₀. largest : upper bound on the value at the start; no value is
-        negative. slope : a Lipschitz constant of every row's f, inf if there is none. value_range : the largest
-        difference of two values of one row's f.
+    loss : the function. n : number of rows of the data. start : (d,) the starting point x₀.
+    largest : upper bound on f(x₀, z), and so on F(x₀) - inf F, because no value is negative.
+    slope : a Lipschitz constant of f(·, z); inf if there is none.
+    value_range : largest difference of two values of f(·, z); inf if there is none.
     """
 
     loss: ValueLoss
@@ -54,7 +57,10 @@ class Function(NamedTuple):
 
 
 class BlackBox(ProblemSpecification):
-    """F(x) = (1/n) Σ f(x, zᵢ), smoothed over a ball of radius r: F̂_r(x) = E F(x + rv), v uniform in the unit ball."""
+    """The settings of a function F(x) = (1/n) Σ f(x, zᵢ) of which algorithms use values only.
+
+    They work on the smoothed function F̂_r(x) = E F(x + rv), with v uniform in the unit ball.
+    """
 
     radius: float = number(
         0.1,
@@ -90,25 +96,26 @@ class BlackBox(ProblemSpecification):
 
     @abstractmethod
     def function(self) -> Function:
-        """Return the data-independent properties of f."""
+        """Return the properties of f that hold for every possible row, from settings alone."""
 
     def loss(self) -> ValueLoss:
-        """Return φ and A_z of a row."""
+        """Return f as a function of a row's arguments and targets."""
         return self.function().loss
 
     @abstractmethod
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Return rows (n, p) of norm at most 1, and targets (n, t), drawn or from the tables."""
+        """Return the rows (n, p), of norm at most 1, and their targets (n, t): drawn, or loaded from the tables."""
 
     def facts(self) -> ValueFacts:
+        """Return the public facts. L is the declared constant, or else that of f, or 1 if f has none."""
         function = self.function()
-        declared = self.lipschitz or (function.slope if math.isfinite(function.slope) else 1.0)
+        lipschitz = self.lipschitz or (function.slope if math.isfinite(function.slope) else 1.0)
         return ValueFacts(
             n=function.n,
             d=len(function.start),
             from_data=self.from_data,
-            lipschitz=declared,
-            exact=function.slope <= declared,
+            lipschitz=lipschitz,
+            exact=function.slope <= lipschitz,
             radius=self.radius,
             value_range=function.value_range,
             gap=function.largest if self.gap is None else self.gap,
@@ -117,7 +124,8 @@ class BlackBox(ProblemSpecification):
         )
 
     def memory(self, facts: Facts) -> Memory:
-        """Return the memory, with blocks of values and the diagnostics' directions counted once for all arms."""
+        """Estimate the memory. The blocks of values and the directions of diagnostics are counted once, as all arms of
+        an experiment share them."""
         n, d, k = facts.n, facts.d, self.loss().count
         sample = min(2 * HALF, n)
         return Memory(
@@ -134,10 +142,11 @@ class BlackBox(ProblemSpecification):
 
 
 class TableModel(BlackBox):
-    """A model of a table.
+    """The settings of a problem that fits a model to a table.
 
-    Features are scaled by their declared ranges, rows divided by a number and shortened to norm 1; the target's
-    declared range becomes [-1, 1] or [0, 1], and two classes are its ends.
+    Features are scaled by their declared ranges to [-1, 1], an intercept may be added, and rows are divided by a number
+    and shortened to norm 1 if they are longer. The target's declared range becomes [-1, 1] or [0, 1]; two classes are
+    its ends.
     """
 
     data: DatasetSpecification = UniformLinear()
@@ -168,7 +177,7 @@ class TableModel(BlackBox):
 
     @property
     def features(self) -> int:
-        """p, the number of features, with the intercept."""
+        """p, the number of features, including the intercept."""
         return self.data.facts().d + self.intercept
 
     def linear_score(self, x: np.ndarray) -> Score | None:
@@ -185,23 +194,25 @@ class TableModel(BlackBox):
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         data = self.data.load(tables)
-        p, divisor = data.facts.d, math.sqrt(self.features) if self.divisor is None else self.divisor
+        divisor = math.sqrt(self.features) if self.divisor is None else self.divisor
         low, high = np.array(data.facts.bounds).T
-        rows = np.ones((data.facts.n, self.features))
+        rows = np.ones((data.facts.n, self.features))  # the last column stays 1 if it is the intercept
         for part in slices(data.facts.n, self.features * SECONDS_PER_LOADED):
-            rows[part, :p] = (data.features[part] - (low + high) / 2) / ((high - low) / 2)
+            rows[part, : data.facts.d] = (data.features[part] - (low + high) / 2) / ((high - low) / 2)
             rows[part] /= divisor
             shorten(rows[part])
         return rows, self._targets(data)
 
     def _targets(self, data: Dataset) -> np.ndarray:
+        """Return the targets (n, 1), mapped from their declared range to [0, 1] or [-1, 1]."""
         low, high = data.facts.target or (-1.0, 1.0)
         positions = np.clip((data.labels - low) / (high - low), 0.0, 1.0)[:, None]
         return np.asarray(positions if self.targets == "unit" else 2 * positions - 1)
 
 
 class CappedRegression(TableModel):
-    """f(x, (a, y)) = min(|y - ⟨a, x⟩|, τ): a row with an error above τ has no influence on the slope."""
+    """f(x, (a, y)) = min(|y - ⟨a, x⟩|, τ) for a row with features a and target y: if its error is above τ, it has no
+    influence on the slope."""
 
     kind: ClassVar[str] = "problems.black_box.capped_regression"
     title: ClassVar[str] = "Robust regression (capped error)"
@@ -209,11 +220,13 @@ class CappedRegression(TableModel):
 
     def function(self) -> Function:
         start = np.zeros(self.features)
-        return Function(Capped(self.cap), self.data.facts().n, start, min(self.cap, 1.0), value_range=self.cap)
+        largest = min(self.cap, 1.0)  # at x = 0 the error is |y| ≤ 1
+        return Function(Capped(self.cap), self.data.facts().n, start, largest, value_range=self.cap)
 
 
 class ReluNetwork(TableModel):
-    """f(x, (a, y)) = |y - h^(-1/2) Σ_k ±_k max(0, ⟨a, w_k⟩)|: a layer of h units with fixed output signs."""
+    """f(x, (a, y)) = |y - h^(-1/2) Σ_k ±_k max(0, ⟨a, w_k⟩)|, the error of a network with one layer of h units and
+    fixed signs of their outputs, for a row with features a and target y. The parameters are x = (w_1, …, w_h)."""
 
     kind: ClassVar[str] = "problems.black_box.relu_network"
     title: ClassVar[str] = "Small neural network"
@@ -229,17 +242,18 @@ class ReluNetwork(TableModel):
 
     def function(self) -> Function:
         start = self.start_scale * random_start(self.units * self.features, self.start_seed)[0]
-        return Function(Network(self.units), self.data.facts().n, start, 1.0 + float(np.linalg.norm(start)))
+        largest = 1.0 + float(np.linalg.norm(start))  # |y| ≤ 1, and the output, 0 at x = 0, has slope at most 1
+        return Function(Network(self.units), self.data.facts().n, start, largest)
 
 
 # ------------------------------------------------------------------------------------------------------- simulated data
 
 
 class PhaseRetrieval(BlackBox):
-    """f(x, (a, y)) = ||⟨a, x⟩| - y| with y = |⟨a, x*⟩|: signs were lost. Two global minima ±x*.
+    """f(x, (a, y)) = ||⟨a, x⟩| - y| with y = |⟨a, x*⟩|: x* is to be found although the signs of ⟨a, x*⟩ were lost.
 
-    The rows a are normalised Gaussian, x* = 1/√d in every coordinate; x₀ = (1, -0.6, 0, …). Drawn from
-    `default_rng(seed)`.
+    The global minima are x* and -x*. The rows a are uniform on the sphere, drawn from `default_rng(seed)`; x* is 1/√d
+    in every coordinate, and runs begin at x₀ = (1, -0.6, 0, …).
     """
 
     kind: ClassVar[str] = "problems.black_box.phase_retrieval"
@@ -255,7 +269,7 @@ class PhaseRetrieval(BlackBox):
     seed: int = _seed()
 
     def function(self) -> Function:
-        start = np.append((1.0, -0.6), np.zeros(self.dimension - 2))
+        start = np.append((1.0, -0.6), np.zeros(self.dimension - 2))  # ‖x₀‖² = 1.36
         if self.form == "squared":
             return Function(SquaredPhase(), self.rows, start, 1.36, slope=math.inf)
         return Function(Phase(), self.rows, start, math.sqrt(1.36))
@@ -267,10 +281,11 @@ class PhaseRetrieval(BlackBox):
 
 
 class Votes(BlackBox):
-    """Users z = (θ, b, τ) rate a setting x by min(1, |⟨θ, x⟩ - b|), or vote it down where |⟨θ, x⟩ - b| > τ.
+    """Users z = (θ, b, τ) rate a setting x by min(1, |⟨θ, x⟩ - b|), where 0 is best, or vote it down, f = 1, if
+    |⟨θ, x⟩ - b| > τ.
 
-    ‖θ‖ = 1, b = ⟨θ, x*⟩ + 0.1 N(0, 1), τ uniform on [0, 1]: on average over τ a vote is the rating. But a vote is a
-    step function: only clipping bounds its change by a small move. x* = (0.8, -0.5, 0.3, 0, 0.2).
+    ‖θ‖ = 1, b = ⟨θ, x*⟩ + 0.1 N(0, 1) with x* = (0.8, -0.5, 0.3, 0, 0.2), and τ is uniform on [0, 1]: on average over τ
+    a vote is the rating. But a vote is a step function of x, so that only clipping bounds its change by a small move.
     """
 
     kind: ClassVar[str] = "problems.black_box.votes"
@@ -299,7 +314,7 @@ class Votes(BlackBox):
 class BentValley(BlackBox):
     """f(x, z) = |1 - x₁ + z₁|/4 + |x₂ - 2|x₁| + 1 + z₂|, z uniform on [-0.2, 0.2]²: a valley with a kink at its bottom.
 
-    Minimum (1, 1) with F = 0.125; at (0, -1) the valley bends, F = 0.35.
+    The minimum is at (1, 1), where F = 0.125. The valley bends at (0, -1), where F = 0.35.
     """
 
     kind: ClassVar[str] = "problems.black_box.bent_valley"
@@ -312,13 +327,13 @@ class BentValley(BlackBox):
 
     def drawn(self, tables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         shifts = np.random.default_rng(self.seed).uniform(-0.2, 0.2, (self.rows, 2))
-        return np.zeros((self.rows, 1)), shifts
+        return np.zeros((self.rows, 1)), shifts  # this f uses no features
 
 
-WANTED = (0.8, -0.5, 0.3, 0.0, 0.2)
+WANTED = (0.8, -0.5, 0.3, 0.0, 0.2)  # x* of `Votes`
 
 
 def _unit_rows(generator: np.random.Generator, n: int, d: int) -> np.ndarray:
-    """Draw (n, d) independent directions, uniform over the sphere."""
+    """Draw n independent unit vectors (n, d), uniform on the sphere."""
     rows = generator.standard_normal((n, d))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))

@@ -1,6 +1,7 @@
 """Losses of which methods use values only: they have kinks, are not convex, and one of them is a step function.
 
-A loss of one row z at x is φ(A_z x, y_z), with k numbers A_z x, its *arguments*, that are linear in x.
+The loss of a row z = (a, y) at x is φ(A_z x, y), a function of k numbers A_z x, its *arguments*, and of the row's
+targets y. The (k, d) matrix A_z follows from the row's features a; often k = 1 and A_z x = ⟨a, x⟩.
 """
 
 from abc import ABC, abstractmethod
@@ -9,34 +10,47 @@ import numpy as np
 
 
 class ValueLoss(ABC):
-    """φ and A_z. count : k, the arguments of one row. continuous : whether φ is. `targets` (..., t) is y_z."""
+    """A loss, defined by φ and by the matrix A_z of a row; this default has k = 1 and A_z x = ⟨a, x⟩.
+
+    count : k, the number of arguments of one row. continuous : False if φ jumps.
+    """
 
     count: int = 1
     continuous: bool = True
 
     @abstractmethod
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Return φ (...) of arguments (..., k) and targets (..., t), which broadcast."""
+        """Return φ (...) of arguments (..., k) and targets y (..., t), whose shapes are broadcast."""
 
     @abstractmethod
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Return derivatives of φ (..., k) by its arguments, one-sided at a kink: for methods that may use them."""
+        """Return the derivatives of φ by its k arguments, (..., k), one-sided or 0 at a kink.
+
+        They are for diagnostics, and for methods that may use more than values.
+        """
 
     def arguments(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Compute A_z v (R, b, k, e) for rows (R, b, p) and vectors v (R, d, e); the first axis of rows may be 1."""
+        """Compute A_z v (R, b, k, e) for b rows a (R, b, p) and e vectors v (R, d, e) of each replicate.
+
+        The first axis of `rows` may have length 1 if all replicates have the same rows.
+        """
         return np.asarray(np.matmul(rows, vectors)[:, :, None])
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
-        """Return (R, b) the length of A_zᵀ w for any w of length 1: A_z A_zᵀ is its square times the identity."""
+        """Return for each row a (R, b, p) the length l (R, b) of A_zᵀ w, the same for all w of length 1: for all losses
+        A_z A_zᵀ is l² times the identity."""
         return np.asarray(np.linalg.norm(rows, axis=2))
 
     def pulled(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """Compute Σ A_zᵀ w (R, d) over rows (R, b, p) with weights w (R, b, k)."""
+        """Compute Σ A_zᵀ w (R, d) over b rows a (R, b, p) with weights w (R, b, k).
+
+        With the derivatives of φ as weights this is the gradient of the sum of the rows' losses.
+        """
         return np.matmul(weights.transpose(0, 2, 1), rows).reshape(len(rows), -1)
 
 
 class Phase(ValueLoss):
-    """||⟨a, x⟩| - y|: Lipschitz with constant ‖a‖."""
+    """||⟨a, x⟩| - y|, as in `PhaseRetrieval`: Lipschitz in x with constant ‖a‖."""
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
         errors = np.abs(arguments[..., 0])
@@ -60,7 +74,7 @@ class SquaredPhase(ValueLoss):
 
 
 class Capped(ValueLoss):
-    """min(|y - ⟨a, x⟩|, τ): Lipschitz with constant ‖a‖."""
+    """min(|y - ⟨a, x⟩|, τ) with the cap τ: Lipschitz in x with constant ‖a‖."""
 
     def __init__(self, cap: float) -> None:
         self.cap = cap
@@ -76,32 +90,38 @@ class Capped(ValueLoss):
 
 
 class Network(ValueLoss):
-    """|y - h^(-1/2) Σ_k ±_k max(0, ⟨a, w_k⟩)| with fixed signs, the first half positive; x = (w_1, …, w_h).
+    """|y - h^(-1/2) Σ_k ±_k max(0, ⟨a, w_k⟩)|, the error of a network with h units; x = (w_1, …, w_h).
 
-    The gradient in each w_k is at most ‖a‖/√h long, so all of it is at most ‖a‖ long.
+    The signs ± of the output weights are fixed: the first half, rounded up, are positive. The arguments are the ⟨a,
+    w_k⟩. The gradient in each w_k is at most ‖a‖/√h long, so all of it is at most ‖a‖ long.
     """
 
     def __init__(self, units: int) -> None:
         self.count = units
-        self._weights = np.where(np.arange(units) < -(-units // 2), 1.0, -1.0) / np.sqrt(units)
+        n_positive = -(-units // 2)
+        self._output_weights = np.where(np.arange(units) < n_positive, 1.0, -1.0) / np.sqrt(units)
 
     def arguments(self, rows: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        count, columns = vectors.shape[0], vectors.shape[2]
-        blocks = vectors.reshape(count, self.count, -1, columns)
-        return np.moveaxis(np.matmul(rows[:, None], blocks), 1, 2)
+        """Compute the inner products (R, b, h, e) of b rows a (R, b, p) with the w_k of e vectors (R, h p, e)."""
+        replicates, n_vectors = vectors.shape[0], vectors.shape[2]
+        by_unit = vectors.reshape(replicates, self.count, -1, n_vectors)  # (R, h, p, e)
+        return np.moveaxis(np.matmul(rows[:, None], by_unit), 1, 2)
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        errors = np.maximum(arguments, 0.0) @ self._weights
+        errors = np.maximum(arguments, 0.0) @ self._output_weights
         errors -= targets[..., 0]
         return np.abs(errors, out=errors)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        errors = np.maximum(arguments, 0.0) @ self._weights - targets[..., 0]
-        return np.sign(errors)[..., None] * self._weights * (arguments > 0)
+        errors = np.maximum(arguments, 0.0) @ self._output_weights - targets[..., 0]
+        return np.sign(errors)[..., None] * self._output_weights * (arguments > 0)
 
 
 class Vote(ValueLoss):
-    """1 where |⟨θ, x⟩ - b| > τ, a user's down-vote, else 0; y = (b, τ). A step function of x."""
+    """1 where |⟨θ, x⟩ - b| > τ, which is a user's down-vote, else 0. A step function of x.
+
+    A user has the features a = θ and the targets y = (b, τ).
+    """
 
     continuous = False
 
@@ -113,7 +133,10 @@ class Vote(ValueLoss):
 
 
 class Valley(ValueLoss):
-    """|1 - x₁ + z₁|/4 + |x₂ - 2|x₁| + 1 + z₂|, y = z: a bent valley, along which the way down is slow."""
+    """|1 - x₁ + z₁|/4 + |x₂ - 2|x₁| + 1 + z₂|: a bent valley, along which the way down is slow.
+
+    The targets are y = z = (z₁, z₂). The arguments are x itself, so A_z is the identity and features are not used.
+    """
 
     count = 2
 
@@ -122,14 +145,14 @@ class Valley(ValueLoss):
         return np.broadcast_to(vectors[:, None], shape)
 
     def values(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        across, along = arguments[..., 0], arguments[..., 1]
-        valley = np.abs(along - 2 * np.abs(across) + 1 + targets[..., 1])
-        return np.asarray(valley + np.abs(1 - across + targets[..., 0]) / 4)
+        x1, x2 = arguments[..., 0], arguments[..., 1]
+        valley = np.abs(x2 - 2 * np.abs(x1) + 1 + targets[..., 1])
+        return np.asarray(valley + np.abs(1 - x1 + targets[..., 0]) / 4)
 
     def slopes(self, arguments: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        across, along = arguments[..., 0], arguments[..., 1]
-        side = np.sign(along - 2 * np.abs(across) + 1 + targets[..., 1])
-        return np.stack([-np.sign(1 - across + targets[..., 0]) / 4 - 2 * side * np.sign(across), side], axis=-1)
+        x1, x2 = arguments[..., 0], arguments[..., 1]
+        side = np.sign(x2 - 2 * np.abs(x1) + 1 + targets[..., 1])  # of the valley's bottom
+        return np.stack([-np.sign(1 - x1 + targets[..., 0]) / 4 - 2 * side * np.sign(x1), side], axis=-1)
 
     def lengths(self, rows: np.ndarray) -> np.ndarray:
         return np.ones(rows.shape[:2])
