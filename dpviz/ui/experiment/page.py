@@ -307,8 +307,8 @@ class _Screen(Part):
 
     tools : the place beside the title. experiment : what is compared; None while the controls make none. every : the
     same, also with the methods that have no plan. preset : that was picked last. settings : a name for all that is set.
-    ready : what can be run. small, drawings : the plan's first two charts, and what makes the others. comparing : the
-    place of what is said while a preset's comparison runs.
+    packed : the stops of the slider that was pressed, if any. ready : what can be run. small, drawings : the plan's
+    first two charts, and what makes the others. comparing : the place of what is said while a preset's comparison runs.
     """
 
     page: FamilyPage
@@ -318,6 +318,7 @@ class _Screen(Part):
     every: Experiment | None = None
     preset: Preset | None = None
     settings: str = ""
+    packed: str = ""
     ready: Ready | None = None
     small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
@@ -328,6 +329,7 @@ class _Screen(Part):
         pins.arrive(self.panel, self.page.knows)
         shown = self._controls()
         foot = self._picture(shown)
+        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)
         with st.container():
             self._below(shown)
         _Sections(self.page, self, shown).show()
@@ -339,7 +341,7 @@ class _Screen(Part):
         what they make, if they make one."""
         page, panel, chosen, shown = self.page, self.panel, self.chosen, None
         self.draw_leads(all_read=chosen.error is not None)
-        self.experiment = self.every = None
+        self.experiment, self.every, self.packed = None, None, ""
         with st.container(), in_place():
             self.experiment = self.every = chosen.experiment(panel)
             self._stops(self.experiment)
@@ -368,9 +370,8 @@ class _Screen(Part):
         return shown
 
     def _stops(self, experiment: Experiment | None) -> None:
-        """Tell the browser of the settings and, where a slider above the picture was pressed, of all its stops."""
+        """Name the settings and, where a slider above the picture was pressed, pack all its stops for the browser."""
         name, points = st.session_state.pop(self.panel.key("pressed"), ("", ()))
-        packed = ""
         if lead := next((lead for lead in self.panel.leads if lead.name == name), None):
             experiments: list[Experiment | None] = []
             value = lead.value
@@ -382,9 +383,8 @@ class _Screen(Part):
             lead.into[lead.control.name] = value
             keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
             slider = self.panel.key(f"{name}_slider")
-            packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.drawings)
+            self.packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.drawings)
         self.settings = plan.name(experiment)
-        components.stops(self.panel.key("stops"), self.panel.page, self.settings, packed)
 
     def _note(self, shown: PlanView | None) -> None:
         """What the numbers above the picture are about, and what stands in place of one that is not there."""
