@@ -239,7 +239,7 @@ function beneath({ stop, before, control, last }) {
 }
 
 const PALE = 0.3; // opacity of the lines before
-const LONG = 24; // letters, too many for a heading
+const LINE_HEIGHT = 17; // pixels
 const ROW = 18; // letters of a name beside handles, at most: these keep 24 pixels between them
 const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
 const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
@@ -251,7 +251,7 @@ const kindOf = ({ data, layout }) => {
 };
 
 // The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
-function withBefore(figure, { figure: text, words }) {
+function withBefore(figure, { figure: text, words }, width) {
   const old = JSON.parse(text);
   if (kindOf(figure) !== kindOf(old)) return;
   const isLine = ({ name, mode, line, fill, opacity }) => name && mode !== "none" && !fill && line?.width && !opacity;
@@ -259,13 +259,16 @@ function withBefore(figure, { figure: text, words }) {
   if (!lines.length) return;
   const silent = { opacity: PALE, name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
   figure.data = [...lines.map((line) => ({ ...line, ...silent })), ...figure.data];
-  const said = words.length < LONG ? words : `other ${words.replace(/ [=−\d].*/, "")}`;
-  headingOf(figure).text += ` <span style="opacity:0.7">pale: before, ${said}</span>`;
+  const fits = (...parts) => 22 + 5.4 * plain(parts.join(" ")).length < width;
+  const [heading, inFull] = [headingOf(figure), `pale: before, ${words}`];
+  const said = fits(inFull) ? inFull : `pale: before, other ${words.replace(/ [=−\d].*/, "")}`;
+  const isBeside = fits(heading.text, said);
+  if (!isBeside) figure.layout.margin.t += LINE_HEIGHT;
+  heading.text += `${isBeside ? " " : "<br>"}<span style="opacity:0.7">${said}</span>`;
   hold(figure, old.layout.yaxis.range);
 }
 
 // Let the vertical axis of a figure also hold a range; the names at its lines move along.
-const LINE_HEIGHT = 17; // pixels of a line of a name
 
 function hold(figure, other) {
   const axis = figure.layout.yaxis;
@@ -318,7 +321,7 @@ function composed(state, before, node) {
   }
   const kind = kindOf(figure);
   if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
-  if (before) withBefore(figure, before);
+  if (before) withBefore(figure, before, node.clientWidth);
   const { range } = figure.layout.yaxis;
   clearTimeout(state.axis?.timer);
   if (state.axis?.kind === kind) hold(figure, state.axis.range);
