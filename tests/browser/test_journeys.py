@@ -1,10 +1,11 @@
-"""Five visitors' ways through several pages, in a real browser: what the gate looks at."""
+"""Six visitors' ways through several pages, in a real browser: what the gate looks at."""
 
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from playwright.sync_api import Page, expect
 
 from dpviz.ui.families import FAMILIES
@@ -16,12 +17,14 @@ from tests.browser.conftest import (
     done,
     drawn,
     overflow,
+    part,
     ready,
     run_is_among_the_first_stops,
     section,
     shared_link,
     title_is_covered,
 )
+from tests.browser.test_dragging import LINES
 from tests.confirming import confirm
 
 # The places of the marked words on the screen, the first of each text, scrolled to.
@@ -83,6 +86,42 @@ def test_from_the_start_page_to_a_run_a_word_and_a_link(visit: Visit) -> None:
     page.goto(link)
     ready(page)
     assert shown(page, "Privacy budget ε") == budget
+
+
+def test_a_lecturer_shows_what_a_tenth_of_the_budget_costs(visit: Visit) -> None:
+    page = visit("/accelerated", viewport={"width": 1400, "height": 900})
+    done(page)
+    charts = [part(page, f"accel_{name}").locator(".dpviz-plot") for name in ("hero", "hero_noise", "hero_privacy")]
+    picture, noise, _ = charts
+    budget, number = page.get_by_label("Privacy budget ε, exact value"), page.get_by_test_id("stMetricValue")
+    budget.fill("0.2")
+    budget.press("Enter")
+    for plot in charts:
+        expect(plot).to_contain_text("pale: before, ε = 2")
+    expect(picture).to_contain_text(re.compile(r"DP-NAG-opt, stops at\s*T\s=\s5\b"))
+    done(page)
+    before, now = ([line for line in noise.evaluate(LINES) if line["pale"] is pale] for pale in (True, False))
+    uniform, old_uniform = (next(line for line in lines if line["steps"] == 100) for lines in (now, before))
+    assert uniform["ends"] == pytest.approx(10 * old_uniform["ends"])
+    low, high = noise.evaluate("node => node._fullLayout.yaxis.range.map(end => 10 ** end)")
+    assert all(low < line["ends"] < high for line in (*before, *now))
+    assert any(line["pale"] for line in picture.evaluate(LINES))
+    assert page.locator(".stMain").evaluate("node => node.scrollHeight <= node.clientHeight"), "one screen"
+    end = number.inner_text()
+
+    menu = page.get_by_role("navigation", name="App pages")
+    menu.get_by_role("link", name="Private games").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Private games")
+    ready(page)
+    for way in (page.go_back, page.reload):
+        way()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Accelerated gradient")
+        done(page)
+        expect(page).to_have_url(re.compile(r"/accelerated\?accel_epsilon=0\.2$"))
+        expect(budget).to_have_value("0.2")
+        expect(number).to_have_text(end)
+        expect(noise.locator("path.js-line").first).to_be_attached()
+        assert noise.evaluate(LINES) == now
 
 
 def test_from_a_file_to_its_results_and_what_is_taken_away(visit: Visit, tmp_path: Path) -> None:

@@ -163,7 +163,8 @@ def line_drawing(
     curves, has_readout = _curves(visible, scale, opening, axes.bound)
     if not has_readout and not axes.log_x:
         frame["hoverdistance"] = _hover_distance(visible)
-    traces += [*curves, *(limit_line(limit, span, scale) for limit in limits), *_marks(marks, scale)]
+    lowest = min(limits, key=lambda limit: limit.value) if len(limits) > 1 else None
+    traces += [*curves, *(limit_line(limit, span, scale, limit is lowest) for limit in limits), *_marks(marks, scale)]
     return {"data": traces, "layout": frame}
 
 
@@ -445,15 +446,15 @@ def band(line: Line, scale: Scale) -> list[dict[str, Any]]:
     return [scale.points(line.x, line.low) | common, scale.points(line.x, line.high) | common | fill]
 
 
-def limit_line(limit: Limit, span: tuple[float, float], scale: Scale) -> dict[str, Any]:
-    """Return the trace of a limit, across the figure."""
+def limit_line(limit: Limit, span: tuple[float, float], scale: Scale, below: bool = False) -> dict[str, Any]:
+    """Return the trace of a limit, across the figure; its label is above the line, or below."""
     return {
         "type": "scatter",
         "mode": "lines+text",
         "x": np.array(span, dtype=np.float32),
         "y": scale.clip(np.full(2, limit.value)).astype(np.float32),
         "text": [limit.label, ""],
-        "textposition": "top right",
+        "textposition": f"{'bottom' if below else 'top'} right",
         "cliponaxis": False,
         "line": LIMIT,
         "showlegend": False,

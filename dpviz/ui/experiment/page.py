@@ -338,8 +338,8 @@ class _Screen(Part):
 
     tools : container next to the title. experiment : the experiment without the methods that have no plan; None while
     the settings make none. every : the same with all methods. preset : the preset that was opened last.
-    settings : a name of all settings, by which the browser tells old from new. ready : the experiment with plans and
-    data, to be run. small, drawings : the first two charts of the plan, and an iterator over the others.
+    settings : a name of all settings, by which the browser tells old from new. packed : the plan's charts at the stops of
+    the slider that was pressed, if any. ready : the experiment with plans and data, to be run. small, drawings : the first two charts of the plan, and an iterator over the others.
     comparing : container for the state of the run that a preset compares with.
     """
 
@@ -350,6 +350,7 @@ class _Screen(Part):
     every: Experiment | None = None
     preset: Preset | None = None
     settings: str = ""
+    packed: str = ""
     ready: Ready | None = None
     small: Sequence[Chart] = ()
     drawings: Iterator[Chart] = field(default_factory=lambda: iter(()))
@@ -360,6 +361,7 @@ class _Screen(Part):
         pins.arrive(self.panel, self.page.knows)
         view = self._controls()
         foot = self._picture(view)
+        components.stops(self.panel.key("stops"), self.panel.page, self.settings, self.packed)
         with st.container():
             self._below(view)
         _Sections(self.page, self, view).show()
@@ -373,7 +375,7 @@ class _Screen(Part):
         """
         page, panel, sidebar, view = self.page, self.panel, self.sidebar, None
         self.draw_leads(all_read=sidebar.error is not None)
-        self.experiment = self.every = None
+        self.experiment, self.every, self.packed = None, None, ""
         with st.container(), in_place():
             self.experiment = self.every = sidebar.experiment(panel)
             self._stops(self.experiment)
@@ -402,12 +404,11 @@ class _Screen(Part):
         return view
 
     def _stops(self, experiment: Experiment | None) -> None:
-        """Send a name of the settings to the browser, and after a press on a slider the plan's charts at all its stops.
+        """Name the settings and, after a press on a slider, pack the plan's charts at all its stops for the browser.
 
         With these the browser draws the charts while the slider is dragged.
         """
         name, points = st.session_state.pop(self.panel.key("pressed"), ("", ()))
-        packed = ""
         if lead := next((lead for lead in self.panel.leads if lead.name == name), None):
             experiments: list[Experiment | None] = []
             value = lead.value
@@ -419,9 +420,8 @@ class _Screen(Part):
             lead.into[lead.control.name] = value
             keys = [self.panel.key(f"hero_{chart}") for chart in SMALL]
             slider = self.panel.key(f"{name}_slider")
-            packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
+            self.packed = plan.stops(slider, experiments, keys, self.page.predict, self.page.plan_charts)
         self.settings = plan.name(experiment)
-        components.stops(self.panel.key("stops"), self.panel.page, self.settings, packed)
 
     def _note(self, view: PlanView | None) -> None:
         """Draw the line about the size of the data, and the reason if a slider is missing."""

@@ -9,24 +9,20 @@ const screen = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "200px", scrollMargin: "200px" });
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => draw(target)));
-// While a slider is dragged: the charts of its page at the present stop, by name; null when it ends where it began. The
-// lines before stay, pale. A chart that has none at the stop is pale; but along the axis of what is dragged, its mark moves.
+// While a slider is dragged, and until the server has answered: the charts of its page at the present stop, by name; null
+// when the page has the settings that the server knows. The lines before stay, pale. A chart that has none at the stop is
+// old; but along the axis of what is dragged, its mark moves.
 addEventListener("dpviz-stop", ({ detail: { group, stop, control, value } }) => {
   for (const node of document.querySelectorAll(".dpviz-plot")) {
     const state = states.get(node);
     if (state?.data.group !== group) continue;
     const figure = stop?.figures[state.data.name];
-    if (node._fullLayout && plain(node._fullLayout.xaxis?.title?.text ?? "") === control && !state.data.pale) {
-      const at = stop ? Number(value.replaceAll(",", "")) : NaN;
-      if (!stop || at > 0) {
-        state.mark = stop && { at, value, before: state.data.figure };
-        draw(node);
-        continue;
-      }
-    }
-    node.classList.toggle("pale", Boolean(state.data.pale || (stop && !figure)));
-    if (!figure && !state.stop) continue;
-    state.stop = figure && { figure, control, before: state.data.figure };
+    const isAlong = stop && plain(node._fullLayout?.xaxis?.title?.text ?? "") === control && !state.data.pale;
+    const at = isAlong ? Number(value.replaceAll(",", "")) : NaN;
+    state.mark = at > 0 ? { at, value } : null;
+    state.stop = figure ? { figure, control } : null;
+    state.wanted = stop && !figure && !state.mark ? stop.settings : null;
+    shade(node);
     draw(node);
   }
 });
@@ -181,6 +177,10 @@ function onKey(event) {
   else if (event.key === "Enter") table(node);
 }
 
+// A chart of other settings than the page's is pale at once; it is full again when what has come is drawn.
+const isOld = ({ data, wanted }) => Boolean(data.pale || (wanted && data.settings !== wanted));
+const shade = (node) => isOld(states.get(node)) && node.classList.add("pale");
+
 // Text, lines and background are the page's; a figure sets none of them.
 const LINE = "rgba(128, 132, 149, 0.25)"; // on the light and on the dark page
 
@@ -239,7 +239,8 @@ function beneath({ stop, before, control, last }) {
 }
 
 const PALE = 0.3; // opacity of the lines before
-const LONG = 24; // letters, too many for a heading
+const LINE_HEIGHT = 17; // pixels
+const ROW = 18; // letters of a name beside handles, at most: these keep 24 pixels between them
 const PAUSE = 4000; // milliseconds for which a vertical axis holds what it has held
 const sameData = (one, other) => ["x", "y"].every((axis) => JSON.stringify(one[axis]) === JSON.stringify(other[axis]));
 
@@ -250,7 +251,7 @@ const kindOf = ({ data, layout }) => {
 };
 
 // The picture before, in a figure of the same kind: its lines that are others now, and in words what was set.
-function withBefore(figure, { figure: text, words }) {
+function withBefore(figure, { figure: text, words }, width) {
   const old = JSON.parse(text);
   if (kindOf(figure) !== kindOf(old)) return;
   const isLine = ({ name, mode, line, fill, opacity }) => name && mode !== "none" && !fill && line?.width && !opacity;
@@ -258,13 +259,16 @@ function withBefore(figure, { figure: text, words }) {
   if (!lines.length) return;
   const silent = { opacity: PALE, name: "", showlegend: false, hoverinfo: "skip", hovertemplate: null, legendgroup: "before" };
   figure.data = [...lines.map((line) => ({ ...line, ...silent })), ...figure.data];
-  const said = words.length < LONG ? `, ${words}` : "";
-  headingOf(figure).text += ` <span style="opacity:0.7">pale: before${said}</span>`;
+  const fits = (...parts) => 22 + 5.4 * plain(parts.join(" ")).length < width;
+  const [heading, inFull] = [headingOf(figure), `pale: before, ${words}`];
+  const said = fits(inFull) ? inFull : `pale: before, other ${words.replace(/ [=−\d].*/, "")}`;
+  const isBeside = fits(heading.text, said);
+  if (!isBeside) figure.layout.margin.t += LINE_HEIGHT;
+  heading.text += `${isBeside ? " " : "<br>"}<span style="opacity:0.7">${said}</span>`;
   hold(figure, old.layout.yaxis.range);
 }
 
 // Let the vertical axis of a figure also hold a range; the names at its lines move along.
-const GAP = 0.14; // of a line of a name, as a share of the frame
 
 function hold(figure, other) {
   const axis = figure.layout.yaxis;
@@ -275,11 +279,17 @@ function hold(figure, other) {
   const named = ({ name, yref }) => name === "end label" && yref === "paper"; // others move with their line
   const [texts, dashes] = [figure.layout.annotations ?? [], figure.layout.shapes ?? []].map((all) => all.filter(named));
   const places = texts.map(({ y }, i) => [(y * (high - low) + low - range[0]) / (range[1] - range[0]), i]).sort((a, b) => a[0] - b[0]);
+  const { height, margin } = figure.layout;
+  const halfOf = (i) => (texts[i].text.split("<br>").length * LINE_HEIGHT) / 2 / (height - margin.t - margin.b);
   let above = -Infinity; // where the name below ends
   for (const [y, i] of places) {
-    const half = (GAP / 2) * texts[i].text.split("<br>").length;
-    texts[i].y = Math.max(y, above + half);
-    above = texts[i].y + half;
+    texts[i].y = Math.max(y, above + halfOf(i));
+    above = texts[i].y + halfOf(i);
+  }
+  let below = Infinity; // where the name above begins
+  for (const [, i] of places.reverse()) {
+    texts[i].y = Math.min(texts[i].y, 1, below - halfOf(i));
+    below = texts[i].y - halfOf(i);
     if (dashes[i]) dashes[i].y0 = dashes[i].y1 = texts[i].y;
   }
 }
@@ -301,14 +311,17 @@ function composed(state, before, node) {
     const top = Object.values(of.lines)[0][1] + of.limit; // where the noise at a handle is, far up among even ones
     hold(figure, [top - 2 * of.limit, top]);
     const names = figure.layout.annotations.filter(({ name, yref }) => name === "end label" && yref === "paper");
-    if (names.length === 1 && !names[0].text.includes("<br>")) names[0].text = names[0].text.replace(/\s*<b>/, "<br><b>");
+    for (const note of names) {
+      const isLong = names.length === 1 || plain(note.text).length > ROW;
+      if (isLong && !note.text.includes("<br>")) note.text = note.text.replace(/\s*<b>/, "<br><b>");
+    }
     const longest = Math.max(...names.flatMap(({ text }) => text.replace(/<b>.*/, "0.00001").split("<br>").map((row) => row.length)));
     if (names.length) figure.layout.margin.r = 24 + 7 * longest; // whatever the number is: the frame stays as wide
     figure.layout.yaxis.ticklabelstandoff = 7; // beside the first handle
   }
   const kind = kindOf(figure);
   if (!headingOf(figure) || Number.isNaN(kind) || !state.data.group) return figure;
-  if (before) withBefore(figure, before);
+  if (before) withBefore(figure, before, node.clientWidth);
   const { range } = figure.layout.yaxis;
   clearTimeout(state.axis?.timer);
   if (state.axis?.kind === kind) hold(figure, state.axis.range);
@@ -460,8 +473,9 @@ function moveHandle(node, i, knot) {
 
 // What belongs to the schedule before is pale meanwhile, as while a slider is dragged.
 function tellKnots({ data, knots }) {
-  const stop = knots ? { figures: { [data.name]: reshaped(data.figure, knots) } } : null;
-  dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group: data.group, stop, control: data.handles.title } }));
+  const stop = knots ? { figures: { [data.name]: reshaped(data.figure, knots) }, settings: data.name } : null;
+  const detail = { group: data.group, stop, control: data.handles.title, by: data.name };
+  dispatchEvent(new CustomEvent("dpviz-stop", { detail }));
 }
 
 function release(node, isMeant = true) {
@@ -512,6 +526,7 @@ async function draw(node, printed = false) {
     node.replaceChildren(line);
   } finally {
     state.drawing = false;
+    node.classList.toggle("pale", isOld(state));
   }
 }
 
@@ -531,14 +546,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
   remember(state, data);
   const before = beneath(state);
   node.setAttribute("aria-label", `${data.alt}${before ? ` Pale lines: before, ${before.words}.` : ""}`);
-  for (const ahead of ["stop", "mark"]) {
-    if (known?.[ahead] && known[ahead].before !== data.figure) known[ahead] = undefined; // what was dragged to has come
-  }
   node.style.height = `${data.height}px`;
-  node.classList.toggle("pale", Boolean(data.pale));
-  const isAhead = data.handles && (state.held || state.sent?.turn > data.handles.turn); // of the server
-  if (!isAhead) state.knots = state.sent = state.held = undefined;
-  if (state.knots && JSON.parse(data.figure).handles) tellKnots(state);
+  shade(node);
+  if (data.handles) {
+    if (!(state.sent?.turn > data.handles.turn)) state.sent = undefined;
+    if (!state.held && !state.sent) {
+      state.knots = undefined;
+      dispatchEvent(new CustomEvent("dpviz-answer", { detail: { group: data.group, by: data.name } }));
+    } else if (state.knots && JSON.parse(data.figure).handles) tellKnots(state);
+  }
   draw(node);
   if (known) return;
   screen.observe(node);

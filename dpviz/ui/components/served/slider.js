@@ -10,16 +10,20 @@ function show({ node, data, input, bubble }) {
   node.style.setProperty("--share", input.value / Math.max(1, input.max));
 }
 
-function tell({ group, title, texts }, stop, index) {
-  dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group, stop, control: title, value: texts[index] } }));
+const isAhead = ({ data, sent }) => sent?.turn > data.turn; // the server has not answered to a release
+
+function tell({ group, name, title, texts }, stop, index) {
+  const detail = { group, stop, control: title, value: texts[index], by: name };
+  dispatchEvent(new CustomEvent("dpviz-stop", { detail }));
 }
 
 // Draw the charts at the present stop; false if the server is to send them, as it has not for these settings.
-function draw({ data, input, held }) {
-  const stops = window.dpvizStops?.[data.group];
+function draw(state) {
+  const { data, input, held } = state;
+  const [stops, index] = [window.dpvizStops?.[data.group], Number(input.value)];
   if (!stops) return true; // this page draws none
   if (stops.slider !== data.name || !stops.settings.includes(stops.now)) return false;
-  if (held) tell(data, stops.at(Number(input.value)), input.value);
+  if (held) tell(data, index === data.index && !isAhead(state) ? null : stops.at(index), index);
   return true;
 }
 
@@ -37,7 +41,9 @@ function release(state) {
   state.held = false;
   state.node.classList.remove("held");
   const index = Number(state.input.value);
-  if (index === (state.sent ?? state.data).index) return tell(state.data, null);
+  if (!isAhead(state)) state.sent = undefined;
+  if (!state.sent && index === state.data.index) return tell(state.data, null);
+  if (index === state.sent?.index) return;
   state.sent = { index, turn: Math.max(state.data.turn, state.sent?.turn ?? 0) + 1 };
   state.send("move", state.sent);
 }
@@ -76,8 +82,9 @@ export default function ({ data, parentElement, setTriggerValue }) {
   state.input.setAttribute("aria-label", data.title);
   state.input.setAttribute("aria-description", data.help);
   state.input.max = data.texts.length - 1;
-  if (state.held || state.sent?.turn > data.turn) return; // the visitor is ahead of the server
+  if (state.held || isAhead(state)) return;
   state.sent = undefined;
+  dispatchEvent(new CustomEvent("dpviz-answer", { detail: { group: data.group, by: data.name } }));
   state.input.value = data.index;
   show(state);
 }

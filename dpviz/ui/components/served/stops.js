@@ -12,17 +12,27 @@ function said(group, stop) {
     else delete node.dataset.stop;
   }
 }
-addEventListener("dpviz-stop", ({ detail: { group, stop } }) => said(group, stop));
 
+// Which control of a group is ahead of the server. The page at its stop stays until all of the server's answer has come.
+const ahead = new Map();
+addEventListener("dpviz-stop", ({ detail: { group, stop, by } }) => {
+  ahead.set(group, stop && by);
+  said(group, stop);
+});
+addEventListener("dpviz-answer", ({ detail: { group, by } }) => {
+  if (ahead.get(group) === by) ahead.set(group, null);
+});
+
+// Comes last of all that a page says.
 export default async function ({ data }) {
   if (!data) return;
-  said(data.group, null); // what was dragged to has come
+  if (!ahead.get(data.group)) dispatchEvent(new CustomEvent("dpviz-stop", { detail: { group: data.group, stop: null } }));
   window.dpvizStops ??= {};
   Object.assign((window.dpvizStops[data.group] ??= { settings: [] }), { now: data.settings });
   if (!data.packed) return;
   const { charts, lines, ...stops } = await unpacked(data.packed);
   const figures = (index) => Object.fromEntries(Object.entries(charts).map(([name, all]) => [name, all[index]]));
-  stops.at = (index) => ({ line: lines[index], figures: figures(index) });
+  stops.at = (index) => ({ line: lines[index], figures: figures(index), settings: stops.settings[index] });
   Object.assign(window.dpvizStops[data.group], stops);
   dispatchEvent(new CustomEvent("dpviz-stops"));
 }
